@@ -8,14 +8,14 @@ from annotation.services import jobs
 from benchmark.selectors.leaderboards.runs import runs_with_all
 from benchmark.services import collection, multiple_choice
 from benchmark.services.judges import judges, runs
-from benchmark.services.leaderboards.execution import perform
+from benchmark.services.leaderboards.execution import execute_run
 from benchmark.services.leaderboards.runs import KIND
 
 
 @jobs.handles(KIND)
 def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
     run = runs_with_all().get(pk=context.payload["run"])
-    return perform(run, context.report)
+    return execute_run(run, context.report)
 
 
 jobs.handles(collection.KIND)(collection.execute_collection)

@@ -12,13 +12,13 @@ from benchmark.views.multiple_choice import exports as multiple_choice_exports
 from benchmark.views.multiple_choice import reports
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("runs/-/collection/", collection.collectings, name="collecting"),
-    path("runs/-/collection/new/", collection.new_collecting, name="collecting-new"),
-    path("runs/-/collection/<str:number>/", collection.collecting_run, name="collecting-run"),
+    path("runs/-/collection/", collection.collections, name="collecting"),
+    path("runs/-/collection/new/", collection.new_collection, name="collecting-new"),
+    path("runs/-/collection/<str:number>/", collection.collection_run, name="collecting-run"),
     path(
-        "runs/-/collection/<str:number>/progress/", collection.collecting_progress, name="collecting-progress"
+        "runs/-/collection/<str:number>/progress/", collection.collection_progress, name="collecting-progress"
     ),
-    path("runs/-/collection/<str:number>/again/", collection.collecting_again, name="collecting-again"),
+    path("runs/-/collection/<str:number>/again/", collection.collection_resume, name="collecting-again"),
     path("runs/-/judges/", judges.judges, name="judges"),
     path("runs/-/judges/new/", judges.new_judge, name="judge-new"),
     path("runs/-/judges/judge/<str:name>/", judges.judge, name="judge"),
@@ -37,8 +37,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
         multiple_choice_exports.export,
         name="choice-report-export",
     ),
-    path("runs/<str:name>/label-plan/", estimates.label_next_page, name="label-next"),
-    path("runs/<str:name>/label-plan/batch/", estimates.label_next_batch, name="label-next-batch"),
+    path("runs/<str:name>/label-plan/", estimates.label_plan_page, name="label-next"),
+    path("runs/<str:name>/label-plan/batch/", estimates.label_plan_batch, name="label-next-batch"),
     path("runs/-/published/", published_tables.published_tables, name="published-tables"),
     path("runs/-/published/new/", published_tables.published_new, name="published-new"),
     path("runs/-/published/<int:table_id>/", published_tables.published_table, name="published-table"),

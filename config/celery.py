@@ -18,7 +18,7 @@ app.autodiscover_tasks()
 
 
 @celeryd_init.connect
-def _let_the_worker_wait(conf: Any, **_: Any) -> None:
+def _lengthen_timeouts(conf: Any, **_: Any) -> None:
     """Nobody waits for a worker: a broker that hangs for some seconds is no reason to connect anew."""
     options = conf.broker_transport_options
     if "socket_timeout" in options:

@@ -47,11 +47,11 @@ class BodyLimit:
         if request.META.get("HTTP_TRANSFER_ENCODING"):
             message = N_("Say how long the content is, with Content-Length; it cannot come in chunks.")
             return refuse(request, Refusal(411, "length_required", message))
-        length = _length(request)
+        length = _content_length(request)
         limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         if length > limit:  # only then is it worth to ask who it is
-            limit = max(limit, _declared(request, view))
-        return _too_large(request, limit) if length > limit else None
+            limit = max(limit, _declared_limit(request, view))
+        return _refuse_too_large(request, limit) if length > limit else None
 
 
 def refuse(request: HttpRequest, error: AssayError) -> HttpResponse:
@@ -84,13 +84,13 @@ def is_statement_timeout(error: BaseException | None) -> bool:
     return isinstance(error, OperationalError) and getattr(error.__cause__, "pgcode", "") == QUERY_CANCELED
 
 
-def _length(request: HttpRequest) -> int:
+def _content_length(request: HttpRequest) -> int:
     """What the request says; of a number that is too long for one its first digits, which are too many as well."""
     text = str(request.META.get("CONTENT_LENGTH") or "").lstrip("0")
     return int(text[:DIGITS]) if text.isdecimal() else 0
 
 
-def _declared(request: HttpRequest, view: View) -> int:
+def _declared_limit(request: HttpRequest, view: View) -> int:
     """What the view takes from this person."""
     person, roles = request.user, getattr(view, "roles", ())
     if not isinstance(person, Person) or (roles and not has_role(person, *roles)):
@@ -98,6 +98,6 @@ def _declared(request: HttpRequest, view: View) -> int:
     return int(getattr(view, "max_body", 0))
 
 
-def _too_large(request: HttpRequest, limit: int) -> HttpResponse:
+def _refuse_too_large(request: HttpRequest, limit: int) -> HttpResponse:
     template = N_("The content is too large: at most {limit} are taken here.")
     return refuse(request, Refusal(413, "too_large", template, limit=filesizeformat(limit)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponsePermanentRedirect,
+    JsonResponse,
+    UnreadablePostError,
+)
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
 from rest_framework.exceptions import NotFound, ValidationError
@@ -70,6 +78,35 @@ class NoStoreMiddleware:
         return response
 
 
+# Addresses that moved: what was linked or bookmarked leads to the present page, until the next version.
+MOVED = [
+    (re.compile(former), present)
+    for former, present in (
+        (r"^/care/", "/wellbeing/"),
+        (r"^/account/care/", "/account/wellbeing/"),
+        (r"^/batches/([^/]+)/known/", r"/batches/\1/gold-questions/"),
+        (r"^/runs/-/collecting/", "/runs/-/collection/"),
+        (r"^/runs/([^/]+)/label-next/", r"/runs/\1/label-plan/"),
+        (r"^/scorers/-/must-fail/", "/scorers/-/regression-cases/"),
+    )
+]
+
+
+class MovedAddressMiddleware:
+    """Answer a former address with a redirect that keeps the method, the body and the query."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        address = request.get_full_path()
+        for former, present in MOVED:
+            moved, count = former.subn(present, address, count=1)
+            if count:
+                return HttpResponsePermanentRedirect(moved, preserve_request=True)
+        return self.get_response(request)
+
+
 # What pages ask for by themselves, again and again: nobody need be there.
 POLLED = {"batch-needs-notice", "batch-progress", "collecting-progress", "job-progress"}
 _USED_AT = "used_at"
@@ -95,7 +132,7 @@ class IdleSessionMiddleware:
 
 
 @receiver(user_logged_in)
-def _begin_use(request: HttpRequest, **_signal: Any) -> None:
+def _record_use(request: HttpRequest, **_signal: Any) -> None:
     request.session[_USED_AT] = int(time.time())
 
 
@@ -106,8 +143,8 @@ class ErrorsForPeople:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if _holds_nul(request):
-            return _nothing_there(request)
+        if _has_nul(request):
+            return _answer_not_found(request)
         answer = self.get_response(request)
         return refuse(request, cut_short()) if is_cut_short(request, answer) else answer
 
@@ -119,12 +156,12 @@ class ErrorsForPeople:
         return refuse(request, error) if isinstance(error, AssayError) else None
 
 
-def _holds_nul(request: HttpRequest) -> bool:
+def _has_nul(request: HttpRequest) -> bool:
     """Nothing has a NUL in its name: PostgreSQL cannot even be asked for it."""
     return "\0" in request.path_info or "%00" in request.META.get("QUERY_STRING", "")
 
 
-def _nothing_there(request: HttpRequest) -> HttpResponse:
+def _answer_not_found(request: HttpRequest) -> HttpResponse:
     if not request.path_info.startswith("/api/"):
         raise Http404
     missing = NotFound()

@@ -235,7 +235,7 @@ MIDDLEWARE = [
     "config.middleware.PermissionsPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.middleware.NoStoreMiddleware",
-    "config.addresses.MovedAddressMiddleware",
+    "config.middleware.MovedAddressMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -170,7 +170,7 @@ class DeadlineWorker(ThreadWorker):  # type: ignore[misc]
         self.pending_conns.remove(conn)
 
     def _gather(self, conn: Connection, client: socket.socket) -> None:
-        data = _received(client)
+        data = _receive(client)
         if data is None:
             return
         conn.head += data
@@ -183,7 +183,7 @@ class DeadlineWorker(ThreadWorker):  # type: ignore[misc]
             self._end(conn)
 
     def _drain(self, conn: Connection, client: socket.socket) -> None:
-        data = _received(client)
+        data = _receive(client)
         conn.drained += len(data or b"")
         if data == b"" or conn.drained > MAX_DRAIN:
             self._leave(conn)
@@ -194,7 +194,7 @@ class DeadlineWorker(ThreadWorker):  # type: ignore[misc]
         conn.close()
 
 
-def _received(client: socket.socket) -> bytes | None:
+def _receive(client: socket.socket) -> bytes | None:
     """What is there; None for nothing yet, and nothing at the end."""
     try:
         return client.recv(MAX_HEAD)

@@ -12,7 +12,7 @@ from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
-from scoring.services import give_up, build_job_report, score, train
+from scoring.services import remove_work_files, build_job_report, score, train
 from scoring.services.predictions.predictions import SCORE, StageReport, list_responses
 from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
 from scoring.services.progress import translate_cancelling
@@ -39,7 +39,7 @@ def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
             train(scorer=scorer, report=build_job_report(context))
     except Exception as error:
         if context.is_final(error):  # else whoever goes on needs what is kept
-            give_up(scorer=scorer)
+            remove_work_files(scorer=scorer)
         raise
     return {"scorer": scorer.name, "weights_sha256": scorer.weights_sha256}
 

@@ -59,7 +59,7 @@ from benchmark.services.published_tables import add_published
 from benchmark.services.sharing import share_run
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
-from scoring.services.predictions.requests import Item
+from scoring.services.predictions.requests import PredictionItem
 from tests.benchmark.choice_support import put_answers, put_questions
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -364,7 +364,7 @@ def make_world() -> World:
     jobs.run_now(training)
     scorer.refresh_from_db()
     prediction_request = request_predictions(
-        scorer=scorer, items=[Item("Is it?", "It is.")], actor=people["manager"], send=False
+        scorer=scorer, items=[PredictionItem("Is it?", "It is.")], actor=people["manager"], send=False
     )
     jobs.run_now(prediction_request.job)
     answered = batch.tasks.order_by("position")[0].response

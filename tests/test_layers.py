@@ -46,35 +46,15 @@ def test_the_web_process_imports_no_learning_library(tmp_path: Path):
     assert process.stdout.strip() == ""
 
 
-PURE = (
-    "annotation.domain.batch_spec",
-    "annotation.domain.release_spec",
-    "scoring.domain.training_spec",
-    "annotation.domain.guidelines",
-    "annotation.domain.assignments.eligibility",
-    "annotation.domain.adjudication",
-    "annotation.domain.batches",
-    "annotation.domain.formats",
-    "scoring.domain.training_data",
-    "scoring.domain.evaluation",
-    "scoring.domain.calibration",
-    "scoring.domain.drift",
-    "scoring.domain.gate",
-    "scoring.domain.evaluation.learning_curve",
-    "scoring.domain.evaluation.adaptation",
-    "benchmark.domain.judges.alternative_annotator",
-    "benchmark.domain.llm_client",
-    "benchmark.domain.multiple_choice",
-    "benchmark.domain.estimates.estimates",
-    "benchmark.domain.leaderboards.board",
-    "benchmark.domain.multiple_choice.scores",
-    "benchmark.domain.judges.prompts",
-    "benchmark.domain.estimates.label_plan",
+PURE = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for app in ("annotation", "scoring", "benchmark")
+    for path in (ROOT / app / "domain").rglob("*.py")
 )
 FRAMEWORK = ("django", "celery", "torch")
 ALONE = """
 import importlib, os, sys
-import numpy, pydantic, yaml  # what many of them need, and what needs nothing of the framework
+import numpy, pydantic, scipy.stats, yaml  # what many of them need, and what needs nothing of the framework
 pure, framework = (told.split(",") for told in sys.argv[1:])
 for module in pure:
     if not os.fork():

@@ -54,17 +54,17 @@ def pick(found: Sequence[T], *, seed: str, turn: object) -> T:
 def balanced(found: Iterable[tuple[T, Hashable]], number: int, *, seed: int) -> list[T]:
     """``number`` of what was ``found``, drawn by the seed so that each kind comes as often as it can."""
     kinds: dict[Hashable, list[T]] = defaultdict(list)
-    for one, kind in found:
-        kinds[kind].append(one)
+    for item, kind in found:
+        kinds[kind].append(item)
     chance = random.Random(seed)  # noqa: S311  # a choice that can be repeated, not a secret
     piles = [kinds[kind] for kind in sorted(kinds, key=repr)]
     for pile in piles:
         chance.shuffle(pile)
     chance.shuffle(piles)
-    chosen: list[T] = []
-    while len(chosen) < number and (piles := [pile for pile in piles if pile]):
-        chosen += [pile.pop() for pile in piles[: number - len(chosen)]]
-    return chosen
+    sample: list[T] = []
+    while len(sample) < number and (piles := [pile for pile in piles if pile]):
+        sample += [pile.pop() for pile in piles[: number - len(sample)]]
+    return sample
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ Confusion: TypeAlias = dict[str, Counter[tuple[float, float]]]
 
 
 def confusion(answers: Iterable[Answer]) -> Confusion:
-    found: Confusion = {}
+    counts: Confusion = {}
     for answer in answers:
-        for name, known, given in answer.pairs():
-            found.setdefault(name, Counter())[known, given] += 1
-    return found
+        for name, known, stated in answer.pairs():
+            counts.setdefault(name, Counter())[known, stated] += 1
+    return counts
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ def score(answers: Sequence[Answer], *, by: By, scales: Mapping[str, Scale]) -> 
     person with the known labels, over all criteria as one nominal scale, with its bootstrap interval.
     """
     pairs = [pair for answer in answers for pair in answer.pairs()]
-    found = _accuracy(pairs) if by == "accuracy" else _kappa(confusion(answers), scales, len(pairs))
+    result = _accuracy(pairs) if by == "accuracy" else _kappa(confusion(answers), scales, len(pairs))
     if len(answers) < LEAST_ITEMS:
-        return Score(found.n, found.value, found.low, found.high, TOO_FEW.format(least=LEAST_ITEMS))
-    return found
+        return Score(result.n, result.value, result.low, result.high, TOO_FEW.format(least=LEAST_ITEMS))
+    return result
 
 
 def _accuracy(pairs: Sequence[tuple[str, float, float]]) -> Score:
-    n, right = len(pairs), sum(known == given for _name, known, given in pairs)
+    n, right = len(pairs), sum(known == stated for _name, known, stated in pairs)
     return Score(n, right / n, *wilson(right, n)) if n else Score(0, None, None, None)
 
 

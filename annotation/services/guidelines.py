@@ -61,8 +61,8 @@ def publish_guideline(*, guideline: Guideline, actor: Person | None = None) -> G
 
 def record_introduction(*, batch: str, person: Person, role: str) -> None:
     """The person has read the introduction of the batch's guideline version; twice is once."""
-    mine = Membership.objects.filter(batch__name=batch, person=person, role=role, active=True)
-    guideline = mine.values_list("batch__guideline", flat=True).first()
+    memberships = Membership.objects.filter(batch__name=batch, person=person, role=role, active=True)
+    guideline = memberships.values_list("batch__guideline", flat=True).first()
     if guideline is None:
         raise NotFound(N_("No batch is named {name}."), name=batch)
     IntroductionReading.objects.get_or_create(guideline_id=guideline, person=person)
@@ -86,14 +86,14 @@ def leave_note(
 
     The same author, task, source and criterion again say the note anew; it then waits again.
     """
-    said = {"guideline": guideline, "level": level, "text": text, **NOT_RESOLVED}
+    fields = {"guideline": guideline, "level": level, "text": text, **NOT_RESOLVED}
     if task is None:
-        return GuidelineNote.objects.create(criterion=criterion, source=source, created_by=author, **said)
+        return GuidelineNote.objects.create(criterion=criterion, source=source, created_by=author, **fields)
     note, created = GuidelineNote.objects.get_or_create(
-        task=task, created_by=author, source=source, criterion=criterion, defaults=said
+        task=task, created_by=author, source=source, criterion=criterion, defaults=fields
     )
     if not created and (note.level, note.text) != (level, text):
-        GuidelineNote.objects.filter(pk=note.pk).update(**said, created_at=timezone.now())
+        GuidelineNote.objects.filter(pk=note.pk).update(**fields, created_at=timezone.now())
         note.refresh_from_db()
     return note
 
@@ -104,13 +104,13 @@ def leave_own_note(
 ) -> GuidelineNote:
     """A manager's own remark on a clause of this version."""
     if criterion:
-        known = guideline.document.criterion(criterion)
-        if level is not None and level not in known.values:
+        definition = guideline.document.criterion(criterion)
+        if level is not None and level not in definition.values:
             raise NotFound(
                 N_('"{criterion}" has no level {level}; it has {known}.'),
                 criterion=criterion,
                 level=f"{level:g}",
-                known=", ".join(map(str, known.values)),
+                known=", ".join(map(str, definition.values)),
             )
     if not text.strip() or len(text) > LONGEST_NOTE:
         raise Unprocessable(N_("Write what the note says, in at most {most} characters."), most=LONGEST_NOTE)
@@ -127,9 +127,9 @@ def leave_own_note(
 @transaction.atomic
 def resolve_note(*, note: GuidelineNote, actor: Person, resolved: bool = True) -> GuidelineNote:
     """Say that a note was dealt with, or open it again. The first who resolves it stays named."""
-    waiting = GuidelineNote.objects.filter(pk=note.pk, resolved_at__isnull=resolved)
-    now = {"resolved_at": timezone.now(), "resolved_by": actor} if resolved else NOT_RESOLVED
-    if waiting.update(**now):
+    notes = GuidelineNote.objects.filter(pk=note.pk, resolved_at__isnull=resolved)
+    fields = {"resolved_at": timezone.now(), "resolved_by": actor} if resolved else NOT_RESOLVED
+    if notes.update(**fields):
         verb = "resolve_note" if resolved else "reopen_note"
         record(actor=actor, verb=verb, target=f"guideline:{note.guideline}", note=note.pk)
     note.refresh_from_db()

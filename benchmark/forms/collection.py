@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Dataset, Person
 from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
-from benchmark.forms.leaderboards import JsonObjectField, named_endpoints
+from benchmark.forms.leaderboards import JsonObjectField, list_endpoints
 from benchmark.selectors.leaderboards.runs import datasets_open_to
 from benchmark.services.collection import (
     CONCURRENCY,
@@ -21,11 +21,11 @@ from benchmark.services.collection import (
     TIMEOUT,
 )
 
-LONGEST_EXTRA = 20_000
-LONGEST_STOPS = 2000
+MAX_EXTRA_CHARACTERS = 20_000
+MAX_STOPS_CHARACTERS = 2000
 
 
-class CollectingForm(forms.Form):
+class CollectionForm(forms.Form):
     """Only the endpoints that the settings name: a page asks no address that somebody typed."""
 
     endpoint = forms.ChoiceField(label=gettext_lazy("Endpoint"))
@@ -72,7 +72,7 @@ class CollectingForm(forms.Form):
     )
     stop = forms.CharField(
         label=gettext_lazy("Stop at"),
-        max_length=LONGEST_STOPS,
+        max_length=MAX_STOPS_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=gettext_lazy("A text in each line."),
@@ -87,7 +87,7 @@ class CollectingForm(forms.Form):
     )
     extra = JsonObjectField(
         label=gettext_lazy("Other settings"),
-        max_length=LONGEST_EXTRA,
+        max_length=MAX_EXTRA_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": "code"}),
         help_text=gettext_lazy('As a JSON object: {"top_k": 40}.'),
@@ -107,7 +107,7 @@ class CollectingForm(forms.Form):
         endpoint, dataset = self.fields["endpoint"], self.fields["dataset"]
         assert isinstance(endpoint, forms.ChoiceField)
         assert isinstance(dataset, forms.ModelChoiceField)
-        endpoint.choices = named_endpoints()
+        endpoint.choices = list_endpoints()
         dataset.queryset = datasets_open_to(person)
 
     def clean(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.domain.batch_spec import Policy
 from scoring.forms.predictions import AbstainedBatchForm
 
-LEAST, MOST = 0.1, 50
+MIN_POINTS, MAX_POINTS = 0.1, 50
 """In hundredths of a rate, or in a score's own unit."""
 
 
@@ -19,14 +19,14 @@ class PointsForm(forms.Form):
 
     points = forms.FloatField(
         label=_("Plus or minus, in points"),
-        min_value=LEAST,
-        max_value=MOST,
+        min_value=MIN_POINTS,
+        max_value=MAX_POINTS,
         initial=2,
         widget=forms.NumberInput(attrs={"step": "0.1"}),
     )
 
 
-class LabellingBatchForm(AbstainedBatchForm):
+class LabelPlanBatchForm(AbstainedBatchForm):
     """The batch's name and its people; its size follows from what is wanted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

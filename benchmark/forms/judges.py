@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.models import Guideline
 from benchmark.domain.judges.prompts import LONGEST
-from benchmark.forms.leaderboards import JsonObjectField, ResponsesForm, named_endpoints
+from benchmark.forms.leaderboards import JsonObjectField, ResponseSelectionForm, list_endpoints
 from benchmark.models import JudgeTemplate
 
 
@@ -58,7 +58,7 @@ class NewJudgeForm(forms.Form):
         assert isinstance(guideline, forms.ModelChoiceField)
         assert isinstance(endpoint, forms.ChoiceField)
         guideline.queryset = Guideline.objects.exclude(published_at=None).order_by("name", "-published_at")
-        endpoint.choices = named_endpoints()
+        endpoint.choices = list_endpoints()
 
     @property
     def judge(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class TemplateForm(forms.Form):
     )
 
 
-class AskForm(ResponsesForm):
+class AskForm(ResponseSelectionForm):
     concurrency = forms.IntegerField(
         label=gettext_lazy("Requests at once"), initial=16, min_value=1, max_value=512
     )

@@ -55,12 +55,12 @@ class JsonObjectField(forms.CharField):
         return content
 
 
-def named_endpoints() -> list[tuple[str, str]]:
+def list_endpoints() -> list[tuple[str, str]]:
     """Those that the settings name: a page asks no address that somebody typed."""
     return [(name, f"{name} ({url})") for name, url in settings.ASSAY_ENDPOINTS.items()]
 
 
-class ResponsesForm(forms.Form):
+class ResponseSelectionForm(forms.Form):
     """Which responses: those of a dataset, in a collection, of some models or all, that the person may read."""
 
     dataset = forms.ModelChoiceField(
@@ -79,12 +79,12 @@ class ResponsesForm(forms.Form):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name, queryset in self.choices_for(person).items():
+        for name, queryset in self.list_choices(person).items():
             field = self.fields[name]
             assert isinstance(field, forms.ModelChoiceField)
             field.queryset = queryset
 
-    def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
+    def list_choices(self, person: Person) -> Mapping[str, QuerySet[Any]]:
         """What the person may choose, by field."""
         return {
             "dataset": datasets_open_to(person),
@@ -93,14 +93,14 @@ class ResponsesForm(forms.Form):
         }
 
 
-class NewRunForm(ResponsesForm):
+class NewRunForm(ResponseSelectionForm):
     name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
     scorer = ScorerField(label=gettext_lazy("Scorer"), queryset=Scorer.objects.none(), empty_label=None)
 
     field_order = ("name", "scorer")
 
     def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
-        return {**super().choices_for(person), "scorer": scorers_open_to(person)}
+        return {**super().list_choices(person), "scorer": scorers_open_to(person)}
 
 
 class ShareForm(forms.Form):
@@ -191,7 +191,7 @@ class PublishedForm(forms.Form):
             raise forms.ValidationError(_("This file is larger than 1 MiB."))
         return file
 
-    def bytes_and_name(self) -> tuple[bytes, str]:
+    def read_file(self) -> tuple[bytes, str]:
         """The table as it was sent, and what errors call it."""
         file = self.cleaned_data["file"]
         if file is not None:

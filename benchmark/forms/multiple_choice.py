@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Person
-from benchmark.forms.leaderboards import ResponsesForm, ScorerField
+from benchmark.forms.leaderboards import ResponseSelectionForm, ScorerField
 from benchmark.models import ChoiceReport, Judge
 from benchmark.selectors.leaderboards.runs import datasets_open_to, scorers_open_to
 from benchmark.selectors.multiple_choice.answers import OPEN_GUIDELINE
@@ -18,7 +18,7 @@ from benchmark.selectors.multiple_choice.reports import datasets_with_questions,
 from scoring.models import Scorer
 
 
-class ChoiceReportForm(ResponsesForm):
+class ChoiceReportForm(ResponseSelectionForm):
     name = forms.CharField(label=_("Name"), max_length=100)
     kind = forms.ChoiceField(
         label=_("Kind"),
@@ -49,7 +49,7 @@ class ChoiceReportForm(ResponsesForm):
 
     def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
         return {
-            **super().choices_for(person),
+            **super().list_choices(person),
             "dataset": datasets_with_questions(datasets_open_to(person)),
             "scorer": scorers_open_to(person).filter(guideline__name=OPEN_GUIDELINE),
             "judge": judges_of_answers(),

@@ -15,8 +15,8 @@ from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, un
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
     list_metrics,
-    printed,
-    printed_interval,
+    format_metric_value,
+    format_metric_interval,
     printed_rank,
     list_scopes,
 )
@@ -45,18 +45,18 @@ def comparison_lines(document: Mapping[str, Any]) -> Iterator[str]:
     )
     if document["common"]:
         yield "only the labels that every judge and scorer said something of"
-    yield from _section(
-        "", table([HEADS, *(_row(candidate, document["guideline"]) for candidate in document["candidates"])])
+    yield from _section_lines(
+        "", table([HEADS, *(_candidate_row(candidate, document["guideline"]) for candidate in document["candidates"])])
     )
-    yield from _section(
-        "without the person's own word: against the other annotators alone", _others(document)
+    yield from _section_lines(
+        "without the person's own word: against the other annotators alone", _against_others_table(document)
     )
-    yield from _section("by model, accuracy and macro-F1", _by_model(document))
-    yield from _section("by level", _levels(document))
-    yield from _section("alternative annotator test", _tests(document))
+    yield from _section_lines("by model, accuracy and macro-F1", _by_model_table(document))
+    yield from _section_lines("by level", _levels_table(document))
+    yield from _section_lines("alternative annotator test", _tests_table(document))
 
 
-def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+def _section_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield ""
         if title:
@@ -70,31 +70,31 @@ def title_of(candidate: Mapping[str, Any]) -> str:
     return f"{candidate['kind']} {candidate['name']}"
 
 
-def _row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...]:
+def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...]:
     version = candidate.get("guideline", gold_by)
     return (
         title_of(candidate) if version == gold_by else f"{title_of(candidate)} (by {version})",
         str(candidate["n"]),
-        _percent(candidate["coverage"]),
+        _format_percent(candidate["coverage"]),
         str(candidate["off_scale"]),
-        _value(candidate["accuracy"]),
-        _interval(candidate["accuracy"]),
-        _value(candidate["macro_f1"]),
-        _value(candidate["cohen_kappa"]),
-        _value(candidate["quadratic_kappa"]),
-        _value(candidate["calibration_error"]),
+        _format_value(candidate["accuracy"]),
+        _format_interval(candidate["accuracy"]),
+        _format_value(candidate["macro_f1"]),
+        _format_value(candidate["cohen_kappa"]),
+        _format_value(candidate["quadratic_kappa"]),
+        _format_value(candidate["calibration_error"]),
     )
 
 
-def _others(document: Mapping[str, Any]) -> list[str]:
+def _against_others_table(document: Mapping[str, Any]) -> list[str]:
     rows = [
         (
             title_of(candidate),
             str(candidate["against_others"]["n"]),
-            _value(candidate["against_others"]["accuracy"]),
-            _interval(candidate["against_others"]["accuracy"]),
-            _value(candidate["against_others"]["macro_f1"]),
-            _percent(candidate["rests_on_own"]),
+            _format_value(candidate["against_others"]["accuracy"]),
+            _format_interval(candidate["against_others"]["accuracy"]),
+            _format_value(candidate["against_others"]["macro_f1"]),
+            _format_percent(candidate["rests_on_own"]),
         )
         for candidate in document["candidates"]
         if "against_others" in candidate
@@ -103,17 +103,17 @@ def _others(document: Mapping[str, Any]) -> list[str]:
     return table([heads, *rows]) if rows else []
 
 
-def _by_model(document: Mapping[str, Any]) -> list[str]:
+def _by_model_table(document: Mapping[str, Any]) -> list[str]:
     heads = ("", "model", "n", "accuracy", "95%", "macro-F1", "in training")
     rows = [
         (
             title_of(candidate),
             model,
             str(figures["n"]),
-            _value(figures["accuracy"]),
-            _interval(figures["accuracy"]),
-            _value(figures["macro_f1"]),
-            _seen(candidate, model),
+            _format_value(figures["accuracy"]),
+            _format_interval(figures["accuracy"]),
+            _format_value(figures["macro_f1"]),
+            _seen_word(candidate, model),
         )
         for candidate in document["candidates"]
         if candidate["kind"] != "annotator"
@@ -122,13 +122,13 @@ def _by_model(document: Mapping[str, Any]) -> list[str]:
     return table([heads, *rows], texts=2) if rows else []
 
 
-def _seen(candidate: Mapping[str, Any], model: str) -> str:
+def _seen_word(candidate: Mapping[str, Any], model: str) -> str:
     if candidate.get("models_seen") is None:
         return ""
     return "seen" if model in candidate["models_seen"] else "unseen"
 
 
-def _levels(document: Mapping[str, Any]) -> list[str]:
+def _levels_table(document: Mapping[str, Any]) -> list[str]:
     rows = [
         (
             title_of(candidate),
@@ -137,7 +137,7 @@ def _levels(document: Mapping[str, Any]) -> list[str]:
             level,
             str(statistics["n"]),
             str(statistics["said"]),
-            *(_value(statistics[figure]) for figure in ("precision", "recall", "f1")),
+            *(_format_value(statistics[figure]) for figure in ("precision", "recall", "f1")),
         )
         for candidate in document["candidates"]
         if candidate["kind"] != "annotator"
@@ -149,41 +149,41 @@ def _levels(document: Mapping[str, Any]) -> list[str]:
     return table([LEVEL_HEADS, *rows], texts=4) if rows else []
 
 
-def _tests(document: Mapping[str, Any]) -> list[str]:
+def _tests_table(document: Mapping[str, Any]) -> list[str]:
     rows = []
     for candidate in document["candidates"]:
         if "alternative" in candidate:
             parts = {"all": candidate["alternative"]["pooled"], **candidate["alternative"]["by_criterion"]}
-            rows += [(title_of(candidate), name, *_verdict(verdict)) for name, verdict in parts.items()]
+            rows += [(title_of(candidate), name, *_format_verdict(verdict)) for name, verdict in parts.items()]
     return table([TEST_HEADS, *rows], texts=2) if rows else []
 
 
-def _verdict(verdict: Mapping[str, Any]) -> tuple[str, ...]:
+def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, ...]:
     tested = [person for person in verdict["people"] if person["p"] is not None]
     passes = {True: "yes", False: "no", None: "-"}[verdict["passes"]]
     return (
-        _number(verdict["winning_rate"]),
-        _number(verdict["advantage_probability"]),
+        _format_number(verdict["winning_rate"]),
+        _format_number(verdict["advantage_probability"]),
         f"{passes} (fewer than 3 people)" if verdict["few_people"] else passes,
         str(len(tested)),
-        " ".join(_number(person["p_adjusted"]) for person in tested) or "-",
+        " ".join(_format_number(person["p_adjusted"]) for person in tested) or "-",
     )
 
 
-def _value(statistic: Mapping[str, float | None]) -> str:
-    return _number(statistic["value"])
+def _format_value(statistic: Mapping[str, float | None]) -> str:
+    return _format_number(statistic["value"])
 
 
-def _interval(statistic: Mapping[str, float | None]) -> str:
+def _format_interval(statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     return "-" if low is None or high is None else f"{low:.3f}-{high:.3f}"
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _percent(value: float | None) -> str:
+def _format_percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
@@ -201,23 +201,23 @@ def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals
     With a small cell on it the intervals are printed, asked for or not.
     """
     intervals = intervals or has_small_cell(board)
-    columns = _columns(document)
-    groups = [("", 2), *_groups(columns, intervals=intervals), ("n", len(list_scopes(document)))]
+    columns = _list_columns(document)
+    groups = [("", 2), *_column_groups(columns, intervals=intervals), ("n", len(list_scopes(document)))]
     head = ["model", "rank"]
-    head += [name for _scope, metric in columns for name in _names(metric, document, intervals=intervals)]
+    head += [name for _scope, metric in columns for name in _column_names(metric, document, intervals=intervals)]
     head += [scope[:LETTERS].rstrip() for scope in list_scopes(document)]
-    body = [_line(row, columns, document, intervals=intervals) for row in board["rows"]]
+    body = [_board_line(row, columns, document, intervals=intervals) for row in board["rows"]]
     notes = NOT_RANKED_WORDS if board.get(NOT_RANKED) else ()
-    return [*_under(groups, [head, *body]), *notes]
+    return [*_place_under_titles(groups, [head, *body]), *notes]
 
 
-def _groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: bool) -> list[tuple[str, int]]:
+def _column_groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: bool) -> list[tuple[str, int]]:
     """The title of each part of the board, and over how many columns it stands."""
     sizes = Counter(scope for scope, _metric in columns)
     return [(scope or "overall", size * (2 if intervals else 1)) for scope, size in sizes.items()]
 
 
-def _under(groups: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> list[str]:
+def _place_under_titles(groups: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = widths_of(rows)
     titles, at = [], 0
     for title, size in groups:
@@ -232,7 +232,7 @@ def has_small_cell(board: dict[str, Any]) -> bool:
     return any(0 < cell["n"] < SMALL for row in board["rows"] for cell in row["dimensions"].values())
 
 
-def _columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
+def _list_columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
     """The overall numbers, then those of each dimension."""
     overall: list[tuple[str | None, Metric]] = [
         (None, metric) for metric in document.metrics if metric.overall != "none"
@@ -240,7 +240,7 @@ def _columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
     return overall + [(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
 
 
-def _names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
+def _column_names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
     name = short(metric.name, document)
     return [name, "95%"] if intervals else [name]
 
@@ -256,7 +256,7 @@ def short(name: str, document: GuidelineDocument) -> str:
     return "_".join(name.split("_")[shared:])
 
 
-def _line(
+def _board_line(
     row: dict[str, Any],
     columns: Sequence[tuple[str | None, Metric]],
     document: GuidelineDocument,
@@ -267,9 +267,9 @@ def _line(
     for scope, metric in columns:
         held = row["overall"] if scope is None else row["dimensions"][scope]
         statistic = held[metric.name]
-        cells.append(printed(metric, statistic["value"]))
+        cells.append(format_metric_value(metric, statistic["value"]))
         if intervals:
-            cells.append(printed_interval(metric, statistic["low"], statistic["high"]))
+            cells.append(format_metric_interval(metric, statistic["low"], statistic["high"]))
     return cells + [str(row["dimensions"][scope]["n"]) for scope in list_scopes(document)]
 
 
@@ -286,9 +286,9 @@ def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, interva
     ]
     intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in entries)
     head = ["group", "model", "n"]
-    head += [name for metric in metrics for name in _names(metric, document, intervals=intervals)]
+    head += [name for metric in metrics for name in _column_names(metric, document, intervals=intervals)]
     body = [
-        [_group_name(column), model, str(cell["n"]), *_statistics(metrics, cell, intervals=intervals)]
+        [_group_name(column), model, str(cell["n"]), *_format_statistics(metrics, cell, intervals=intervals)]
         for model, column, cell in entries
     ]
     return table([head, *body], texts=2)
@@ -298,33 +298,33 @@ def _group_name(column: dict[str, Any]) -> str:
     return f"{column['scope']} / {column['name']}" if column["scope"] else str(column["name"])
 
 
-def _statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, intervals: bool) -> list[str]:
+def _format_statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, intervals: bool) -> list[str]:
     """What the cell has of each metric; a metric of other columns it has not."""
     texts = []
     for metric in metrics:
         statistic = cell.get(metric.name) or {"value": None, "low": None, "high": None}
-        texts.append(printed(metric, statistic["value"]))
+        texts.append(format_metric_value(metric, statistic["value"]))
         if intervals:
-            texts.append(printed_interval(metric, statistic["low"], statistic["high"]))
+            texts.append(format_metric_interval(metric, statistic["low"], statistic["high"]))
     return texts
 
 
 def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
     """A line for each pair, the better first: the difference with its interval, in each column of the board."""
     metric = document.metric(pairs["metric"])
-    names = ["model", "less"] if _any_predicted(pairs) else ["better", "than"]
+    names = ["model", "less"] if _has_predicted(pairs) else ["better", "than"]
     head = [*names, *(cell for scope in pairs["scopes"] for cell in (scope, "95%", "n"))]
     body = []
     for key, cells in pairs["pairs"].items():
         first, later = (pairs["models"][int(place)] for place in key.split("-"))
         body.append(
-            [first, later, *(text for scope in pairs["scopes"] for text in _difference(metric, cells[scope]))]
+            [first, later, *(text for scope in pairs["scopes"] for text in _format_difference(metric, cells[scope]))]
         )
-    notes = ["* not paired: other prompts, or nobody knows which"] if _any_unpaired(pairs) else []
-    return [*table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _any_predicted(pairs) else ())]
+    notes = ["* not paired: other prompts, or nobody knows which"] if _has_unpaired(pairs) else []
+    return [*table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _has_predicted(pairs) else ())]
 
 
-def _difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
+def _format_difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
     """In percentage points for a rate."""
     if cell is None:
         return ["-", "-", "-"]
@@ -336,11 +336,11 @@ def _difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
     return [texts[0], interval, f"{cell['n']}{'' if cell['paired'] else '*'}"]
 
 
-def _any_unpaired(pairs: dict[str, Any]) -> bool:
+def _has_unpaired(pairs: dict[str, Any]) -> bool:
     return any(cell and not cell["paired"] for cells in pairs["pairs"].values() for cell in cells.values())
 
 
-def _any_predicted(pairs: dict[str, Any]) -> bool:
+def _has_predicted(pairs: dict[str, Any]) -> bool:
     """A difference to which predictions add has no interval."""
     return any(cell and "predicted" in cell for cells in pairs["pairs"].values() for cell in cells.values())
 
@@ -352,15 +352,15 @@ def estimates_table(estimates: dict[str, Any], document: GuidelineDocument) -> l
     """A line for each model, column and metric: what people, the scorer, and both together say."""
     head = ["model", "of", "metric", "gold", *(text for name in SOURCES for text in (name, "95%")), "bias"]
     body = [
-        [row["model"], scope, name, *_told(document.metric(name), cell)]
+        [row["model"], scope, name, *_estimate_cells(document.metric(name), cell)]
         for row in estimates["rows"]
         for scope, cells in row["cells"].items()
         for name, cell in cells.items()
     ]
-    return [*table([head, *body], texts=3), *_of_unknown_selection(estimates.get("selection") or [])]
+    return [*table([head, *body], texts=3), *_selection_lines(estimates.get("selection") or [])]
 
 
-def _of_unknown_selection(selection: Sequence[dict[str, Any]]) -> list[str]:
+def _selection_lines(selection: Sequence[dict[str, Any]]) -> list[str]:
     """What ``combined`` and ``finite`` rest on without a chance that is known."""
     words = {
         ABSTAINED: "which has what the scorer {scorer} abstained from, the difficult ones",
@@ -373,14 +373,14 @@ def _of_unknown_selection(selection: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _told(metric: Metric, cell: dict[str, Any]) -> list[str]:
+def _estimate_cells(metric: Metric, cell: dict[str, Any]) -> list[str]:
     gold = (cell["people"] or {}).get("n")
     texts = ["-" if gold is None else str(gold)]
     for source in SOURCES:
         statistic = cell[source] or {"value": None, "low": None, "high": None}
         texts += [
-            printed(metric, statistic["value"]),
-            printed_interval(metric, statistic["low"], statistic["high"]),
+            format_metric_value(metric, statistic["value"]),
+            format_metric_interval(metric, statistic["low"], statistic["high"]),
         ]
     unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
     return [*texts, "-" if cell["bias"] is None else f"{cell['bias'] * unit:+.{digits}f}"]

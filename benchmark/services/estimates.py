@@ -25,7 +25,7 @@ from benchmark.selectors.estimates import (
     standing,
 )
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run
-from benchmark.services.leaderboards.execution import keep_parts
+from benchmark.services.leaderboards.execution import store_parts
 from scoring.selectors.scorers import get_latest_guideline
 from scoring.services.predictions.abstention import MAX_RESPONSES
 
@@ -112,7 +112,7 @@ def load_standing(run: BenchmarkRun) -> LabellingStatus:
             BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(
                 pk=run.pk
             )  # both parts are of one computing
-            keep_parts(run, parts)
+            store_parts(run, parts)
     return there
 
 

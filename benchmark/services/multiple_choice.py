@@ -51,7 +51,7 @@ from benchmark.selectors.multiple_choice.reports import (
     reports_with_all,
     result_in,
 )
-from benchmark.services.leaderboards.runs import models_answering
+from benchmark.services.leaderboards.runs import list_answering_models
 from scoring.models import Scorer
 from scoring.services.predictions.predictions import check_ready
 
@@ -206,7 +206,7 @@ def create_report(
     )
     if actor is not None:
         refuse_sealed_report(actor, report)
-    evaluated = models_answering(dataset, collection, models)
+    evaluated = list_answering_models(dataset, collection, models)
     try:
         with transaction.atomic():
             report.save()

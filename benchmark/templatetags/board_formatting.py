@@ -8,7 +8,7 @@ from django import template
 
 from annotation.core.formatting import format_decimal, format_significant
 from annotation.domain.guidelines import Metric
-from benchmark.domain.leaderboards.metrics import printed
+from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.views.leaderboards import formatting
 
 register = template.Library()
@@ -17,7 +17,7 @@ register = template.Library()
 @register.filter
 def metric_value(value: float | None, metric: Metric) -> str:
     """``45.38%`` or ``79.8``; a dash where it is undefined."""
-    return printed(metric, value)
+    return format_metric_value(metric, value)
 
 
 @register.filter

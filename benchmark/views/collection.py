@@ -24,7 +24,7 @@ from annotation.selectors.access import has_role
 from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import person_of, role_required
 from benchmark.domain.llm_client import build_key_name, find_key
-from benchmark.forms.collection import CollectingForm
+from benchmark.forms.collection import CollectionForm
 from benchmark.models import CollectionRun
 from benchmark.selectors.collection import (
     CUT,
@@ -45,13 +45,13 @@ from benchmark.services.collection import refuse_unlisted_endpoint, resume_colle
 
 PER_PAGE = 50
 WIDTH, HEIGHT = 560, 160
-SHORT = 3
+SHORT_MINUTES = 3
 """Minutes; of what took less the times are in seconds."""
 
 
 @require_safe
 @role_required(RESEARCHER, MANAGER)
-def collectings(request: HttpRequest) -> HttpResponse:
+def collections(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     page = Paginator(runs_for(person), PER_PAGE).get_page(request.GET.get("page"))
     context = {
@@ -73,7 +73,7 @@ class EndpointChoice:
     refusal: str
 
 
-def _endpoints() -> list[EndpointChoice]:
+def _list_endpoints() -> list[EndpointChoice]:
     endpoints = []
     for name, url in settings.ASSAY_ENDPOINTS.items():
         try:
@@ -88,9 +88,9 @@ def _endpoints() -> list[EndpointChoice]:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @role_required(RESEARCHER)
-def new_collecting(request: HttpRequest) -> HttpResponse:
+def new_collection(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    form = CollectingForm(request.POST or None, person=person)
+    form = CollectionForm(request.POST or None, person=person)
     if request.method == "POST" and form.is_valid():
         try:
             made = start_collection(actor=person, **form.options())
@@ -100,7 +100,7 @@ def new_collecting(request: HttpRequest) -> HttpResponse:
             return redirect("collecting-run", made.pk)
     context = {
         "form": form,
-        "endpoints": _endpoints(),
+        "endpoints": _list_endpoints(),
         "models": models_open_to(person).values_list("name", flat=True),
         "collections": collections_open_to(person).exclude(name="").values_list("name", flat=True),
         "crumbs": _crumbs(_("Collect responses")),
@@ -112,12 +112,12 @@ def new_collecting(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required(RESEARCHER, MANAGER)
-def collecting_run(request: HttpRequest, number: str) -> HttpResponse:
+def collection_run(request: HttpRequest, number: str) -> HttpResponse:
     person = person_of(request)
     run = collecting_for(person, whole(number))
-    unit, rates = _clock(rates_of(run))
+    unit, rates = _scale_times(rates_of(run))
     failures = Paginator(failures_of(run), PER_PAGE).get_page(request.GET.get("page"))
-    context = _live(run) | {
+    context = _live_context(run) | {
         "texts": texts_of(run),
         "is_listed": _is_listed(run),
         "crumbs": _crumbs(str(run)),
@@ -126,7 +126,7 @@ def collecting_run(request: HttpRequest, number: str) -> HttpResponse:
         "chart": _rate_chart(unit, rates) if len(rates) > 1 else "",
         "reasons": [(name, n, name == CUT) for name, n in finish_reasons(run)],
         "served": served_by(run),
-        "settings": [(name, _written(value)) for name, value in run.settings.items()],
+        "settings": [(name, _format_setting(value)) for name, value in run.settings.items()],
         "page": failures,
         "pages": failures.paginator.get_elided_page_range(failures.number),
         "sample": sample_of(run),
@@ -140,10 +140,10 @@ def collecting_run(request: HttpRequest, number: str) -> HttpResponse:
 @require_safe
 @never_cache
 @role_required(RESEARCHER, MANAGER)
-def collecting_progress(request: HttpRequest, number: str) -> HttpResponse:
+def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
     """The live part, which asks again; once the job is over the whole page is loaded anew."""
     run = collecting_for(person_of(request), whole(number))
-    answer = render(request, "benchmark/collection/live.html", _live(run))
+    answer = render(request, "benchmark/collection/live.html", _live_context(run))
     if run.job is None or run.job.is_over:
         answer["HX-Refresh"] = "true"
     return answer
@@ -151,7 +151,7 @@ def collecting_progress(request: HttpRequest, number: str) -> HttpResponse:
 
 @require_POST
 @role_required(RESEARCHER)
-def collecting_again(request: HttpRequest, number: str) -> HttpResponse:
+def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
     """Go on: ask for whatever lacks a response."""
     person = person_of(request)
     run = collecting_for(person, whole(number))
@@ -168,7 +168,7 @@ def _is_listed(run: CollectionRun) -> bool:
     return True
 
 
-def _live(run: CollectionRun) -> dict[str, Any]:
+def _live_context(run: CollectionRun) -> dict[str, Any]:
     """How far it is, and what the job says while it is at it."""
     run_progress, job = standing(run), run.job
     at_work = job is not None and not job.is_over
@@ -191,9 +191,9 @@ def _live(run: CollectionRun) -> dict[str, Any]:
     }
 
 
-def _clock(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:
+def _scale_times(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:
     """The unit of their times, and the rates by it."""
-    if not rates or rates[-1].at >= SHORT:
+    if not rates or rates[-1].at >= SHORT_MINUTES:
         return _("Minutes"), rates
     return _("Seconds"), [replace(rate, at=60 * rate.at) for rate in rates]
 
@@ -211,7 +211,7 @@ def _rate_chart(unit: str, rates: list[StretchRate]) -> str:
     return chart_url(make_picture(layer, values, padding=PADDING, width=WIDTH, height=HEIGHT))
 
 
-def _written(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -41,7 +41,7 @@ from benchmark.domain.estimates.label_plan import (
     to_separate,
 )
 from benchmark.domain.leaderboards.metrics import list_scopes
-from benchmark.forms.estimates import LabellingBatchForm, PointsForm
+from benchmark.forms.estimates import LabelPlanBatchForm, PointsForm
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates import (
     LabellingStatus,
@@ -64,29 +64,29 @@ WIDTH, HEIGHT = 560, 260
 
 @require_safe
 @role_required(RESEARCHER, MANAGER)
-def label_next_page(request: HttpRequest, name: str) -> HttpResponse:
+def label_plan_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?points=2``, or ``?first=..&second=..`` to separate two models."""
-    return _page(request, name)
+    return _render_page(request, name)
 
 
 @require_POST
 @never_cache
 @role_required(RESEARCHER)
-def label_next_batch(request: HttpRequest, name: str) -> HttpResponse:
+def label_plan_batch(request: HttpRequest, name: str) -> HttpResponse:
     """The batch of what the same query asks for; the page again, with the reason, where it is refused."""
-    return _page(request, name)
+    return _render_page(request, name)
 
 
-def _page(request: HttpRequest, name: str) -> HttpResponse:
+def _render_page(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     run = run_named(name)
     refuse_sealed_run(person, run)
     basis = load_standing(run)
     points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
-    goal = _goal(request, basis, points)
-    form = LabellingBatchForm(request.POST or None, initial=_people(run))
+    goal = _read_goal(request, basis, points)
+    form = LabelPlanBatchForm(request.POST or None, initial=_initial_people(run))
     if request.method == "POST" and goal is not None and form.is_valid():
-        answer = _make(request, run, goal, form)
+        answer = _create_plan(request, run, goal, form)
         if answer is not None:
             return answer
     context = _context(basis, goal) | {
@@ -105,7 +105,7 @@ def _page(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "benchmark/estimates/label_plan.html", context, status=status)
 
 
-def _goal(request: HttpRequest, basis: LabellingStatus, points: PointsForm) -> PlanGoal | None:
+def _read_goal(request: HttpRequest, basis: LabellingStatus, points: PointsForm) -> PlanGoal | None:
     """None where the number is none."""
     if "first" in request.GET:
         pair = (request.GET["first"], request.GET.get("second", ""))
@@ -119,8 +119,8 @@ def _unit(basis: LabellingStatus) -> int:
     return 100 if basis.metric.kind == "rate" else 1
 
 
-def _make(
-    request: HttpRequest, run: BenchmarkRun, goal: PlanGoal, form: LabellingBatchForm
+def _create_plan(
+    request: HttpRequest, run: BenchmarkRun, goal: PlanGoal, form: LabelPlanBatchForm
 ) -> HttpResponse | None:
     """None, with the reason on the form, where it is refused."""
     person = person_of(request)
@@ -138,7 +138,7 @@ def _make(
     )
 
 
-def _people(run: BenchmarkRun) -> dict[str, Any]:
+def _initial_people(run: BenchmarkRun) -> dict[str, Any]:
     return {
         "annotators": list_release_people(run.scorer, ANNOTATOR),
         "adjudicators": list_release_people(run.scorer, ADJUDICATOR),
@@ -149,9 +149,9 @@ def _context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
     takes = effort(basis.run.scorer.guideline.name)
     pairs = [pair for pair in basis.neighbours if pair is not None]
     neighbours = [
-        _neighbours(basis, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
+        _neighbour_row(basis, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
     ]
-    demands, refusal = _wanted(basis, goal)
+    demands, refusal = _list_demands(basis, goal)
     needs = _prompt_needs(basis, goal)
     more = sum(demand.more for demand in demands)
     context = {
@@ -192,7 +192,7 @@ def _prompt_needs(basis: LabellingStatus, goal: PlanGoal | None) -> list[dict[st
     ]
 
 
-def _wanted(basis: LabellingStatus, goal: PlanGoal | None) -> tuple[list[StratumTarget], str]:
+def _list_demands(basis: LabellingStatus, goal: PlanGoal | None) -> tuple[list[StratumTarget], str]:
     if goal is None:
         return [], ""
     try:
@@ -217,7 +217,7 @@ class Neighbours:
     """About so many would separate them, where no label does."""
 
 
-def _neighbours(
+def _neighbour_row(
     basis: LabellingStatus, pair: ModelPair, demands: Sequence[StratumTarget] | None, takes: LabelEffort
 ) -> Neighbours:
     more = None if demands is None else sum(demand.more for demand in demands)

@@ -57,10 +57,10 @@ def published_new(request: HttpRequest) -> HttpResponse:
     status = 422 if form.is_bound else 200
     if form.is_bound and form.is_valid():
         try:
-            guideline, rows, text, name = _read(form)
+            guideline, rows, text, name = _read_form(form)
             if "confirm" in request.POST:
-                return _enter(request, form, guideline, rows)
-            context |= {"preview": _shown(rows, guideline.document), "text": text, "file_name": name}
+                return _add_table(request, form, guideline, rows)
+            context |= {"preview": _preview_context(rows, guideline.document), "text": text, "file_name": name}
             context |= {"guideline": guideline}
             status = 200
         except AssayError as error:
@@ -69,8 +69,8 @@ def published_new(request: HttpRequest) -> HttpResponse:
     return render(request, "benchmark/published_tables/new.html", context, status=status)
 
 
-def _read(form: PublishedForm) -> tuple[Guideline, list[Published], str, str]:
-    content, name = form.bytes_and_name()
+def _read_form(form: PublishedForm) -> tuple[Guideline, list[Published], str, str]:
+    content, name = form.read_file()
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table"
         path.write_bytes(content)
@@ -78,7 +78,7 @@ def _read(form: PublishedForm) -> tuple[Guideline, list[Published], str, str]:
     return guideline, rows, content.decode("utf-8-sig"), name
 
 
-def _enter(
+def _add_table(
     request: HttpRequest, form: PublishedForm, guideline: Guideline, rows: Sequence[Published]
 ) -> HttpResponse:
     made = add_published(
@@ -87,11 +87,11 @@ def _enter(
         actor=person_of(request),
         **{field: form.cleaned_data[field] for field in ("dataset", "name", "source", "url")},
     )
-    messages.success(request, _say_entered(made))
+    messages.success(request, _entered_message(made))
     return redirect("published-table", made.pk)
 
 
-def _say_entered(table: PublishedTable) -> str:
+def _entered_message(table: PublishedTable) -> str:
     return render_text(
         "benchmark/wording/message.txt",
         code="table_entered",
@@ -106,7 +106,7 @@ def _say_entered(table: PublishedTable) -> str:
 def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
     table = table_for(person, table_id)
-    return _table_page(
+    return _render_table(
         request, table, PublishedDatasetForm(person=person, initial={"dataset": table.dataset})
     )
 
@@ -119,14 +119,14 @@ def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
     table = table_for(person, table_id)
     form = PublishedDatasetForm(request.POST, person=person)
     if not form.is_valid():
-        return _table_page(request, table, form, status=422)
+        return _render_table(request, table, form, status=422)
     place_published(table=table, dataset=form.cleaned_data["dataset"], actor=person)
     table.refresh_from_db()
-    messages.success(request, _say_entered(table))
+    messages.success(request, _entered_message(table))
     return redirect("published-table", table.pk)
 
 
-def _table_page(
+def _render_table(
     request: HttpRequest, table: PublishedTable, form: PublishedDatasetForm, *, status: int = 200
 ) -> HttpResponse:
     person = person_of(request)
@@ -134,7 +134,7 @@ def _table_page(
     context = {
         "table": table,
         "guideline": guideline,
-        "shown": _shown(table.rows, guideline.document),
+        "shown": _preview_context(table.rows, guideline.document),
         "crumbs": _crumbs(table.name),
         "form": form,
         "may_enter": has_role(person, RESEARCHER),
@@ -153,7 +153,7 @@ def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
     return redirect("published-tables")
 
 
-def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
+def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
     """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
     board = [board_row(row, document) for row in rows]
     places: list[tuple[str | None, Metric]] = [

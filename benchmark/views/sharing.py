@@ -63,11 +63,11 @@ def shared_context(
         "public": True,
         "part": f"benchmark/leaderboards/tabs/{view or 'board'}.html",
         "tabs": tabs(view, tuple(views)),
-        **_of_view(run, query, view, draw, with_published=with_published),
+        **_view_context(run, query, view, draw, with_published=with_published),
     }
 
 
-def _of_view(
+def _view_context(
     run: BenchmarkRun, query: Mapping[str, str], view: str, draw: Draw, *, with_published: bool
 ) -> dict[str, Any]:
     if view == PAIRS:
@@ -95,7 +95,7 @@ HEADERS = {
 @role_required(RESEARCHER, MANAGER)
 def run_links(request: HttpRequest, name: str) -> HttpResponse:
     """Every link of the run, with who made it and when an outsider last opened it."""
-    return _links(request, _open_run(request, name), ShareForm())
+    return _render_links(request, _open_run(request, name), ShareForm())
 
 
 @require_http_methods(["GET", "POST"])
@@ -108,14 +108,14 @@ def run_share(request: HttpRequest, name: str) -> HttpResponse:
         return redirect("run-links", run.name)
     form = ShareForm(request.POST)
     if not form.is_valid():
-        return _links(request, run, form, status=422)
+        return _render_links(request, run, form, status=422)
     try:
         made, token = share_run(run=run, actor=person_of(request), **form.cleaned_data)
     except AssayError as error:
         form.add_error(None, error_text(error))
-        return _links(request, run, form, status=error.status)
+        return _render_links(request, run, form, status=error.status)
     address = request.build_absolute_uri(reverse("shared", args=[token]))
-    return _links(request, run, ShareForm(), made=made, address=address)
+    return _render_links(request, run, ShareForm(), made=made, address=address)
 
 
 @require_POST
@@ -133,7 +133,7 @@ def _open_run(request: HttpRequest, name: str) -> BenchmarkRun:
     return run
 
 
-def _links(
+def _render_links(
     request: HttpRequest, run: BenchmarkRun, form: ShareForm, *, status: int = 200, **context: Any
 ) -> HttpResponse:
     crumbs = trail(
@@ -143,13 +143,13 @@ def _links(
         "run": run,
         "form": form,
         "crumbs": crumbs,
-        "lines": [_line(link) for link in links_of(run)],
+        "lines": [_link_row(link) for link in links_of(run)],
         "may_share": has_role(person_of(request), RESEARCHER),
     }
     return render(request, "benchmark/sharing/links.html", context, status=status)
 
 
-def _line(link: ShareLink) -> dict[str, Any]:
+def _link_row(link: ShareLink) -> dict[str, Any]:
     return {"link": link, "state": state_of(link)}
 
 
@@ -170,22 +170,22 @@ def for_outsiders(view: View) -> View:
 @for_outsiders
 def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse:
     """The run for whoever has the address; ``language`` in it is the reader's choice, for which no cookie is set."""
-    opened_link = _opened(request, token)
+    opened_link = _find_link(request, token)
     if opened_link is None or language not in {"", *dict(settings.LANGUAGES)}:
-        return _nothing(request)
+        return _not_found_page(request)
     link, run = opened_link
     if request.method == "GET" and not request.user.is_authenticated:
         record_opening(link)
     with translation.override(language or translation.get_language()):
         try:
             context = shared_context(
-                run, request.GET, draw=_drawing(link, token), with_published=link.with_published
+                run, request.GET, draw=_make_drawer(link, token), with_published=link.with_published
             )
         except (
             AssayError
         ):  # the query asks for what is not there; the page of an error leads into the product
-            return _nothing(request)
-        languages = _languages(token, request.GET.urlencode())
+            return _not_found_page(request)
+        languages = _list_languages(token, request.GET.urlencode())
         return render(request, "benchmark/sharing/shared.html", context | {"languages": languages})
 
 
@@ -193,18 +193,18 @@ def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse
 @for_outsiders
 def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> HttpResponse:
     """A chart that the link's page named: its proof was made by that page, for that link."""
-    opened_link = _opened(request, token)
+    opened_link = _find_link(request, token)
     if opened_link is None or not constant_time_compare(
-        proof, _proof(opened_link[0], key.removesuffix(DARK))
+        proof, _sign_key(opened_link[0], key.removesuffix(DARK))
     ):
-        return _nothing(request)
+        return _not_found_page(request)
     try:
         return HttpResponse(chart_svg(key), content_type="image/svg+xml")
     except NotFound:
-        return _nothing(request)
+        return _not_found_page(request)
 
 
-def _opened(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
+def _find_link(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link and its run. Who is signed in and judges behind the run blind is refused, as on the run's own page."""
     opened_link = opened(token)
     if opened_link is not None and request.user.is_authenticated:
@@ -212,11 +212,11 @@ def _opened(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] 
     return opened_link
 
 
-def _nothing(request: HttpRequest) -> HttpResponse:
+def _not_found_page(request: HttpRequest) -> HttpResponse:
     return render(request, "404.html", status=404)
 
 
-def _drawing(link: ShareLink, token: str) -> Draw:
+def _make_drawer(link: ShareLink, token: str) -> Draw:
     """Charts by addresses below the link's own, which end with it."""
 
     def draw(spec: Spec) -> str:
@@ -224,16 +224,16 @@ def _drawing(link: ShareLink, token: str) -> Draw:
         if url.startswith(CARRIED):
             return url
         key = PurePosixPath(url).stem
-        return reverse("shared-chart", args=[token, _proof(link, key), key])
+        return reverse("shared-chart", args=[token, _sign_key(link, key), key])
 
     return draw
 
 
-def _proof(link: ShareLink, key: str) -> str:
+def _sign_key(link: ShareLink, key: str) -> str:
     return Signer(salt="benchmark.shared-chart").signature(f"{link.pk}/{key}")
 
 
-def _languages(token: str, query: str) -> list[dict[str, str]]:
+def _list_languages(token: str, query: str) -> list[dict[str, str]]:
     """The same view in each other language."""
     return [
         {

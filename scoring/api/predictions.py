@@ -30,7 +30,7 @@ from annotation.selectors.access import has_role
 from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import get_prediction_request
 from scoring.selectors.scorers import get_current_scorer, get_scorer
-from scoring.services.predictions.requests import MOST_ITEMS, OUT_OF_FOLD, UNSEEN, Item, request_predictions
+from scoring.services.predictions.requests import MAX_ITEMS, OUT_OF_FOLD, UNSEEN, PredictionItem, request_predictions
 
 MAX_TEXT_CHARACTERS = 100_000
 MAX_TURNS = 200
@@ -89,19 +89,19 @@ class AskSerializer(StrictSerializer):
     guideline = serializers.CharField(
         required=False, max_length=100, help_text="In place of the scorer: its current one."
     )
-    items = ItemSerializer(many=True, allow_empty=False, max_length=MOST_ITEMS)  # type: ignore[call-arg]
+    items = ItemSerializer(many=True, allow_empty=False, max_length=MAX_ITEMS)  # type: ignore[call-arg]
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("scorer" in attrs) == ("guideline" in attrs):
             raise ValidationError({"scorer": [_("Name either a scorer or a guideline.")]})
         return attrs
 
-    def build_items(self) -> list[Item]:
+    def build_items(self) -> list[PredictionItem]:
         return [_build_item(item) for item in self.validated_data["items"]]
 
 
-def _build_item(data: dict[str, Any]) -> Item:
-    return Item(
+def _build_item(data: dict[str, Any]) -> PredictionItem:
+    return PredictionItem(
         prompt=data["prompt"],
         response=data.get("response", ""),
         turns=tuple((turn["role"], turn["text"]) for turn in data.get("turns", ())),

@@ -59,7 +59,7 @@ class TransformerSettings:
                 )
             if name in changes:
                 raise AssayError(N_("{name} is set twice."), name=name)
-            changes[name] = _read(name, value, getattr(self, name))
+            changes[name] = _read_setting(name, value, getattr(self, name))
         return replace(self, **changes)
 
 
@@ -85,7 +85,7 @@ SETTINGS: Mapping[str, tuple[float, float]] = {
 """By name the least and the most that can be asked for."""
 
 
-def _read(name: str, text: str, now: float) -> float:
+def _read_setting(name: str, text: str, now: float) -> float:
     """A value of the kind that is there ``now``."""
     least, most = SETTINGS[name]
     if isinstance(now, bool):
@@ -134,7 +134,7 @@ class Spec:
     template: str = ""
 
     @classmethod
-    def of(cls, name: str = "", *, encoder: str = "", tuning: str = "", default_encoder: str = "") -> Spec:
+    def from_request(cls, name: str = "", *, encoder: str = "", tuning: str = "", default_encoder: str = "") -> Spec:
         """What a person asked for: a kind, or the encoder itself, which is then tuned in full.
 
         What the kind has no use for is passed over: a form sends all of its fields. Nothing asked for is the ensemble
@@ -150,12 +150,12 @@ class Spec:
             raise AssayError(
                 N_("An encoder needs its folder or its name on the hub: name one, or set ASSAY_ENCODER.")
             )
-        return cls(kind, found, _tuning(tuning or ("full" if named else "frozen")))
+        return cls(kind, found, _check_tuning(tuning or ("full" if named else "frozen")))
 
-    def at(self, encoder: str) -> Spec:
+    def with_encoder(self, encoder: str) -> Spec:
         return replace(self, encoder=encoder)
 
-    def under(self, template: str | None) -> Spec:
+    def with_template(self, template: str | None) -> Spec:
         """With the guideline's template, if it has one and the encoder reads prompt and response together."""
         return replace(self, template=template or "") if self.is_tuned else self
 
@@ -187,7 +187,7 @@ class Spec:
         return cls(**{**data, "settings": TransformerSettings(**data["settings"])})
 
 
-def _tuning(name: str) -> Tuning:
+def _check_tuning(name: str) -> Tuning:
     for known in TUNINGS:
         if name == known:
             return known

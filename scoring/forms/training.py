@@ -22,7 +22,7 @@ from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, Traini
 from scoring.forms.predictions import offer
 from scoring.models import Scorer
 from scoring.selectors.scorers import list_open_releases, list_scorer_rows
-from scoring.services.scorers.scorers import default_spec, encoder_name
+from scoring.services.scorers.scorers import get_default_spec, find_encoder_name
 
 KINDS = (
     (
@@ -75,7 +75,7 @@ EVALUATING = {
 def encoder_choices() -> list[tuple[str, Any]]:
     """The encoders by name; empty is the default one (``ASSAY_ENCODER``) where it has no name among them."""
     named = [(name, name) for name in settings.ASSAY_ENCODERS]
-    if settings.ASSAY_ENCODER and not encoder_name(settings.ASSAY_ENCODER):
+    if settings.ASSAY_ENCODER and not find_encoder_name(settings.ASSAY_ENCODER):
         return [("", _("%(folder)s (the default)") % {"folder": Path(settings.ASSAY_ENCODER).name}), *named]
     return named or [("", _("none is set up here"))]
 
@@ -156,8 +156,8 @@ class NewScorerForm(TrainingForm):
     field_order = ["name", "release", "kind", "encoder", "tuning", "evaluate", "seeds", "seed"]
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
-        spec = default_spec()
-        usual = {"kind": spec.kind, "encoder": encoder_name(spec.encoder), "tuning": spec.tuning}
+        spec = get_default_spec()
+        usual = {"kind": spec.kind, "encoder": find_encoder_name(spec.encoder), "tuning": spec.tuning}
         super().__init__(*args, person=person, **kwargs)
         field = self.fields["encoder"]
         assert isinstance(field, forms.ChoiceField)
@@ -166,7 +166,7 @@ class NewScorerForm(TrainingForm):
 
     def collect_fields(self) -> dict[str, Any]:
         data = self.cleaned_data
-        backbone = Spec.of(
+        backbone = Spec.from_request(
             data["kind"],
             encoder=settings.ASSAY_ENCODERS.get(data["encoder"], ""),
             tuning=data["tuning"],

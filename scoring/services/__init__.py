@@ -12,7 +12,7 @@ from scoring.services.scorers.drift import check_drift
 from scoring.services.scorers.export import export_scorer
 from scoring.services.scorers.promotion import promote, roll_back
 from scoring.services.scorers.scorers import create_scorer
-from scoring.services.training import give_up, train
+from scoring.services.training import remove_work_files, train
 
 __all__ = [
     "ScoringCounts",
@@ -22,7 +22,7 @@ __all__ = [
     "create_scorer",
     "create_scoring",
     "export_scorer",
-    "give_up",
+    "remove_work_files",
     "roll_back",
     "import_must_fail",
     "build_job_report",

@@ -38,7 +38,7 @@ def build_job_report(context: jobs.JobContext) -> Report:
     A cancelled job raises the core's ``Cancelled`` through the work (``cancelling`` turns it back); a job that
     another worker took over raises ``jobs.LostJob``.
     """
-    pace = _Pace()
+    pace = _ReportPace()
 
     def report(progress: FitProgress) -> None:
         if not pace.is_due(progress.stage) and not progress.metrics:  # which come seldom, and are all told
@@ -65,7 +65,7 @@ def translate_cancelling() -> Iterator[None]:
         raise jobs.WorkerDied(str(killed)) from killed
 
 
-class _Pace:
+class _ReportPace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._stage = ""

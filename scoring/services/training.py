@@ -61,7 +61,7 @@ from scoring.selectors.training import (
 from scoring.services.scorers.card import TrainingFindings, build_card
 
 FOLDS = 5
-FITTED = 0.96
+FITTING_SHARE = 0.96
 """The share of the work that is fitting; the rest is measuring and registering."""
 ROWS = 500
 PART = "part-"
@@ -75,52 +75,52 @@ def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
     that counts.
     """
     if scorer.is_ready:
-        give_up(scorer=scorer)  # the worker that registered it died before it had tidied up
+        remove_work_files(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
     report(FitProgress("read", 0.0))
-    course = _Course(scorer, build_training_set(scorer.release, scorer.guideline), report)
-    evaluation = course.evaluate()
-    fitted = course.final()
-    report(FitProgress("compare", FITTED))
-    said, test = course.test(fitted)
-    found = course.findings(fitted, test)
-    with _saved(scorer, course, fitted, said) as weights:
+    run = TrainingRun(scorer, build_training_set(scorer.release, scorer.guideline), report)
+    evaluation = run.evaluate()
+    fitted = run.fit_final()
+    report(FitProgress("compare", FITTING_SHARE))
+    test_predictions, test_metrics = run.test_fitted(fitted)
+    findings = run.collect_findings(fitted, test_metrics)
+    with _save_fitted(scorer, run, fitted, test_predictions) as weights:
         scorer.weights_sha256 = fingerprint(weights)
         scorer.code_version = code_version()
         scorer.evaluation = evaluation
-        scorer.config |= course.config()
-        scorer.card = build_card(scorer, found)
-        _register(scorer, weights, course.lesson, course.grouped, report)
-    give_up(scorer=scorer)
+        scorer.config |= run.build_config()
+        scorer.card = build_card(scorer, findings)
+        _register(scorer, weights, run.training_set, run.grouped, report)
+    remove_work_files(scorer=scorer)
     return scorer
 
 
-def give_up(*, scorer: Scorer) -> None:
+def remove_work_files(*, scorer: Scorer) -> None:
     """Remove what was kept for resuming; for a training that is over, well or badly."""
     for folder in (scorer.work_folder, *scorer.folder.glob(f"{PART}*")):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
-class _Course:
+class TrainingRun:
     """One training: its material, its share of the progress, and how long each part took.
 
     Each part is done once, when it is first asked for, in the order of ``evaluate``.
     """
 
     scorer: Scorer
-    lesson: TrainingSet
+    training_set: TrainingSet
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
     _fits: int = 0
 
     def evaluate(self) -> dict[str, Metrics]:
         evaluation = {"grouped": self.grouped.metrics}
-        evaluation["grouped"]["by_seed"] = self.by_seed()
+        evaluation["grouped"]["by_seed"] = self.measure_seeds()
         if self.left_out is not None:
             evaluation["leave_one_model_out"] = self.left_out.metrics
         if LEARNING_CURVE in self.scorer.config["evaluate"]:
-            evaluation["learning_curve"] = self.learning_curve()
+            evaluation["learning_curve"] = self.measure_learning_curve()
         if self.adaptation is not None:
             evaluation["adaptation"] = self.adaptation
         return evaluation
@@ -128,26 +128,26 @@ class _Course:
     @cached_property
     def grouped(self) -> Evaluation:
         """Of the first seed: its predictions are the ones that are kept."""
-        with self._timed("grouped"):
-            return self._grouped(self.scorer.seed, "grouped")
+        with self._time_part("grouped"):
+            return self._evaluate_grouped(self.scorer.seed, "grouped")
 
-    def by_seed(self) -> Metrics:
+    def measure_seeds(self) -> Metrics:
         """The luck of the deal: the same with other folds, of which the figures alone are kept."""
         first = self.scorer.seed
         measured = {first: self.grouped.metrics}
-        with self._timed("seeds"):
+        with self._time_part("seeds"):
             for seed in range(first + 1, first + self._seeds):
-                measured[seed] = self._grouped(seed, f"grouped-{seed}").metrics
+                measured[seed] = self._evaluate_grouped(seed, f"grouped-{seed}").metrics
         return compare_seeds(measured)
 
-    def _grouped(self, seed: int, folder: str) -> Evaluation:
+    def _evaluate_grouped(self, seed: int, folder: str) -> Evaluation:
         return evaluate_grouped(
             self.backbone,
-            self.lesson.examples,
-            self.lesson.heads,
+            self.training_set.examples,
+            self.training_set.heads,
             k=FOLDS,
             seed=seed,
-            report=self._share(FOLDS),
+            report=self._report_share(FOLDS),
             checkpoints=self.scorer.work_folder / folder,
         )
 
@@ -156,26 +156,26 @@ class _Course:
         """With one model left out, model by model; None where nobody asked."""
         if LEAVE_ONE_MODEL_OUT not in self.scorer.config["evaluate"]:
             return None
-        with self._timed("leave_one_model_out"):
+        with self._time_part("leave_one_model_out"):
             return evaluate_leave_one_model_out(
                 self.backbone,
-                self.lesson.examples,
-                self.lesson.heads,
+                self.training_set.examples,
+                self.training_set.heads,
                 seed=self.scorer.seed,
-                report=self._share(self._models),
+                report=self._report_share(self._models),
                 checkpoints=self.scorer.work_folder / "leave-one-model-out",
             )
 
-    def learning_curve(self) -> Metrics:
-        with self._timed("learning_curve"):
+    def measure_learning_curve(self) -> Metrics:
+        with self._time_part("learning_curve"):
             return learning_curve_rules.measure_learning_curve(
                 self.backbone,
-                self.lesson.examples,
-                self.lesson.heads,
+                self.training_set.examples,
+                self.training_set.heads,
                 full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
-                report=self._share(learning_curve_rules.count_fits(FOLDS)),
+                report=self._report_share(learning_curve_rules.count_fits(FOLDS)),
                 checkpoints=self.scorer.work_folder / "learning-curve",
             )
 
@@ -184,66 +184,66 @@ class _Course:
         """What the labels of the model that it is adapted to brought."""
         if self.scorer.adapted_to is None:
             return None
-        with self._timed("adaptation"):
+        with self._time_part("adaptation"):
             return measure_adaptation(
                 self.backbone,
-                self.lesson.examples,
-                self.lesson.heads,
+                self.training_set.examples,
+                self.training_set.heads,
                 model=self.scorer.adapted_to.name,
                 full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
-                report=self._share(FOLDS),
+                report=self._report_share(FOLDS),
                 checkpoints=self.scorer.work_folder / "adaptation",
             )
 
-    def final(self) -> FittedScorer:
+    def fit_final(self) -> FittedScorer:
         """What is kept: it learns from everything but the test split."""
-        with self._timed("final"):
+        with self._time_part("final"):
             return self.backbone.fit(
-                [self.lesson.examples[row] for row in self.learned],
-                self.lesson.heads,
+                [self.training_set.examples[row] for row in self.learned],
+                self.training_set.heads,
                 seed=self.scorer.seed,
-                report=scale_report(self._share(1), 0, 1, stage="final"),
+                report=scale_report(self._report_share(1), 0, 1, stage="final"),
                 checkpoints=self.scorer.work_folder / "final",
             )
 
-    def test(self, fitted: FittedScorer) -> tuple[dict[str, Predicted], Metrics]:
+    def test_fitted(self, fitted: FittedScorer) -> tuple[dict[str, Predicted], Metrics]:
         """What the kept scorer says of the test split, by content key, and its figures there."""
-        examples = [self.lesson.examples[row] for row in self.tested]
-        said = fitted.predict(examples) if examples else []
-        metrics = measure(examples, said, self.lesson.heads, seed=self.scorer.seed)
-        return {one.content_key: told for one, told in zip(examples, said, strict=True)}, metrics
+        examples = [self.training_set.examples[row] for row in self.tested]
+        predictions = fitted.predict(examples) if examples else []
+        metrics = measure(examples, predictions, self.training_set.heads, seed=self.scorer.seed)
+        return {example.content_key: prediction for example, prediction in zip(examples, predictions, strict=True)}, metrics
 
-    def findings(self, fitted: FittedScorer, test: Metrics) -> TrainingFindings:
+    def collect_findings(self, fitted: FittedScorer, test: Metrics) -> TrainingFindings:
         return TrainingFindings(
-            lesson=self.lesson,
+            training_set=self.training_set,
             fitted=fitted,
             grouped=self.grouped,
             learned=self.learned,
             tested=self.tested,
             test=test,
-            baselines=self.baselines(),
-            drift=self.drift(),
+            baselines=self.measure_baselines(),
+            drift=self.describe_drift(),
             adaptation=self.adaptation,
             seconds=self.seconds,
         )
 
-    def baselines(self) -> dict[str, Any]:
-        examples, heads, seed = self.lesson.examples, self.lesson.heads, self.scorer.seed
-        behind = list_annotator_labels(self.scorer.release, heads)
-        said = [behind.get(response, []) for response in self.lesson.responses]
-        with self._timed("baselines"):
+    def measure_baselines(self) -> dict[str, Any]:
+        examples, heads, seed = self.training_set.examples, self.training_set.heads, self.scorer.seed
+        labels_by_response = list_annotator_labels(self.scorer.release, heads)
+        annotator_labels = [labels_by_response.get(response, []) for response in self.training_set.responses]
+        with self._time_part("baselines"):
             return {
                 "majority": shorten_metrics(measure_majority(examples, heads, seed=seed)),
                 "string_rules": shorten_metrics(measure_string_rules(examples, heads, k=FOLDS, seed=seed)),
-                "annotators": shorten_metrics(measure_annotators(examples, said, heads, seed=seed)),
+                "annotators": shorten_metrics(measure_annotators(examples, annotator_labels, heads, seed=seed)),
                 "between_annotators": shorten_metrics(
-                    measure_between_annotators(examples, said, heads, seed=seed)
+                    measure_between_annotators(examples, annotator_labels, heads, seed=seed)
                 ),
             }
 
-    def drift(self) -> dict[str, Any]:
+    def describe_drift(self) -> dict[str, Any]:
         """How different the training models are from one another, and what leaving each out cost, if measured."""
         by_model = self.grouped.metrics["by_model"]
         without = self.left_out.metrics["by_model"] if self.left_out else {}
@@ -252,16 +252,16 @@ class _Course:
             for name, figures in without.items()
             if None not in {by_model[name]["accuracy"]["value"], figures["accuracy"]["value"]}
         }
-        with self._timed("drift"):
+        with self._time_part("drift"):
             return drift_rules.describe_models(
-                self.lesson.examples,
+                self.training_set.examples,
                 self.grouped.predictions,
-                self.lesson.heads,
+                self.training_set.heads,
                 lost=lost,
                 seed=self.scorer.seed,
             )
 
-    def config(self) -> dict[str, Any]:
+    def build_config(self) -> dict[str, Any]:
         spec = self.scorer.spec
         settings = spec.to_json()["settings"] if spec.is_tuned else {}
         return {"folds": FOLDS, "seeds": self._seeds, "settings": settings}
@@ -271,16 +271,16 @@ class _Course:
         return choose(self.scorer.spec, launch=settings.ASSAY_LAUNCH)
 
     @cached_property
-    def _held_out(self) -> tuple[list[int], list[int]]:
-        return split_off_test(self.lesson.examples)
+    def _test_split(self) -> tuple[list[int], list[int]]:
+        return split_off_test(self.training_set.examples)
 
     @property
     def learned(self) -> list[int]:
-        return self._held_out[0]
+        return self._test_split[0]
 
     @property
     def tested(self) -> list[int]:
-        return self._held_out[1]
+        return self._test_split[1]
 
     @property
     def _seeds(self) -> int:
@@ -288,58 +288,58 @@ class _Course:
 
     @property
     def _models(self) -> int:
-        return len({example.model for example in self.lesson.examples})
+        return len({example.model for example in self.training_set.examples})
 
     @property
     def _all_fits(self) -> int:
-        asked = self.scorer.config["evaluate"]
+        evaluations = self.scorer.config["evaluate"]
         return (
             FOLDS * self._seeds
-            + (self._models if LEAVE_ONE_MODEL_OUT in asked else 0)
-            + (learning_curve_rules.count_fits(FOLDS) if LEARNING_CURVE in asked else 0)
+            + (self._models if LEAVE_ONE_MODEL_OUT in evaluations else 0)
+            + (learning_curve_rules.count_fits(FOLDS) if LEARNING_CURVE in evaluations else 0)
             + (FOLDS if self.scorer.adapted_to is not None else 0)
             + 1
         )
 
-    def _share(self, fits: int) -> Report:
+    def _report_share(self, fits: int) -> Report:
         """The next ``fits`` of all the fits of this training, as a part of the whole progress."""
         start, self._fits = self._fits, self._fits + fits
-        each = FITTED / self._all_fits
+        each = FITTING_SHARE / self._all_fits
         return scale_report(self.report, start * each, (start + fits) * each)
 
     @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
+    def _time_part(self, part: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
         self.seconds[part] = time.perf_counter() - started
 
 
 @contextmanager
-def _saved(
-    scorer: Scorer, course: _Course, fitted: FittedScorer, tested: dict[str, Predicted]
+def _save_fitted(
+    scorer: Scorer, run: TrainingRun, fitted: FittedScorer, tested: dict[str, Predicted]
 ) -> Iterator[Path]:
     """Written beside where weights lie: until it is registered, another worker may have the job.
 
     Beside the weights lie the predictions out of fold, what was learned from, and what is said of the test split.
     """
-    beside = scorer.folder / f"{PART}{uuid4().hex}"
-    beside.mkdir(parents=True)
+    part_folder = scorer.folder / f"{PART}{uuid4().hex}"
+    part_folder.mkdir(parents=True)
     try:
-        fitted.save(beside)
-        OutOfFoldPredictions(course.grouped.index_by_content(course.lesson.examples)).save(beside)
-        learned = {course.lesson.examples[row].content_key for row in course.learned}
-        _write(beside / TRAINED, sorted(learned))
-        _write(beside / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})
-        yield beside
+        fitted.save(part_folder)
+        OutOfFoldPredictions(run.grouped.index_by_content(run.training_set.examples)).save(part_folder)
+        learned = {run.training_set.examples[row].content_key for row in run.learned}
+        _write_json(part_folder / TRAINED, sorted(learned))
+        _write_json(part_folder / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})
+        yield part_folder
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(part_folder, ignore_errors=True)
 
 
-def _write(path: Path, data: Any) -> None:
+def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data), encoding="utf-8")
 
 
-def _register(scorer: Scorer, weights: Path, lesson: TrainingSet, grouped: Evaluation, report: Report) -> None:
+def _register(scorer: Scorer, weights: Path, training_set: TrainingSet, grouped: Evaluation, report: Report) -> None:
     """The report inside makes sure, under the lock of the job's row, that the job is still ours.
 
     Only then do the weights come into place, so that a worker that lost the job replaces no registered ones.
@@ -349,7 +349,7 @@ def _register(scorer: Scorer, weights: Path, lesson: TrainingSet, grouped: Evalu
         report(FitProgress("register", 0.99))
         shutil.rmtree(scorer.weights_folder, ignore_errors=True)
         weights.replace(scorer.weights_folder)
-        _store_predictions(scorer, lesson, grouped)
+        _store_predictions(scorer, training_set, grouped)
         scorer.ready_at = timezone.now()
         scorer.save(
             update_fields=["weights_sha256", "code_version", "evaluation", "config", "card", "ready_at"]
@@ -363,11 +363,11 @@ def _register(scorer: Scorer, weights: Path, lesson: TrainingSet, grouped: Evalu
         )
 
 
-def _store_predictions(scorer: Scorer, lesson: TrainingSet, grouped: Evaluation) -> None:
+def _store_predictions(scorer: Scorer, training_set: TrainingSet, grouped: Evaluation) -> None:
     rows = PredictionRowBuilder(scorer)
-    found: list[Prediction] = []
+    predictions: list[Prediction] = []
     for response, example, fold, predicted in zip(
-        lesson.responses, lesson.examples, grouped.folds, grouped.predictions, strict=True
+        training_set.responses, training_set.examples, grouped.folds, grouped.predictions, strict=True
     ):
-        found += rows.build_rows(response, example.dimension, predicted, fold)
-    Prediction.objects.bulk_create(found, batch_size=ROWS)
+        predictions += rows.build_rows(response, example.dimension, predicted, fold)
+    Prediction.objects.bulk_create(predictions, batch_size=ROWS)

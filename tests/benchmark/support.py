@@ -16,7 +16,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
 from annotation.services.assignments import next_assignment
 from annotation.services.releases import cut_release
-from benchmark.domain.leaderboards.board import board
+from benchmark.domain.leaderboards.board import build_board
 from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
 from benchmark.views.leaderboards.tabs.table import find_leader
@@ -41,7 +41,7 @@ def counted(cells: Mapping[tuple[str, str], Cell]) -> list[CountedResponse]:
 def board_of(
     document: GuidelineDocument, cells: Mapping[tuple[str, str], Cell], *, seed: int = 0
 ) -> dict[str, Any]:
-    return board(document, counted(cells), models={model for model, _scope in cells}, seed=seed)
+    return build_board(document, counted(cells), models={model for model, _scope in cells}, seed=seed)
 
 
 def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | None = None) -> None:

@@ -249,11 +249,11 @@ def compute_board() -> None:
     from benchmark.models import BoardPart
     from benchmark.selectors.leaderboards.items import counted
     from benchmark.selectors.leaderboards.runs import runs_with_all
-    from benchmark.services.leaderboards.execution import finish_run, unscored, write_items
+    from benchmark.services.leaderboards.execution import finish_run, list_unscored_responses, write_items
 
     run = runs_with_all().get(name=NAME)
     with measure_time("finding what is not predicted"):
-        assert not unscored(run).exists()
+        assert not list_unscored_responses(run).exists()
     with measure_time("storing what counts"):
         items = write_items(run, lambda _done: None)
     with measure_time("the board and its parts, stored"):

@@ -249,45 +249,45 @@ def _turns(data: Row) -> list[dict[str, str]]:
 
 def _turn(data: Row, turn: object, place: str) -> dict[str, str]:
     fields = turn if isinstance(turn, dict) else {}
-    who = next((fields[name] for name in WHO if isinstance(fields.get(name), str)), None)
+    role = next((fields[name] for name in WHO if isinstance(fields.get(name), str)), None)
     text = next((fields[name] for name in SAID if isinstance(fields.get(name), str)), None)
-    if who is None or text is None:
+    if role is None or text is None:
         raise data.error(N_('write a turn as {{"role": "user", "text": "…"}}, with both.'), field=place)
-    return {"role": ROLES.get(who.lower(), who.lower()), "text": text}
+    return {"role": ROLES.get(role.lower(), role.lower()), "text": text}
 
 
 def _annotations(row: Row) -> list[dict[str, Any]]:
     """Label Studio's annotations, which old versions call completions."""
     name = "annotations" if row.fields.get("annotations") is not None else "completions"
-    found = row.fields.get(name)
-    if found is None:
+    annotations = row.fields.get(name)
+    if annotations is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(annotations, list) or not all(isinstance(annotation, dict) for annotation in annotations):
         raise row.error(N_('write the annotations as [{{"result": […]}}, …].'), field=name)
-    return found
+    return annotations
 
 
 def _said(row: Row) -> list[Said]:
     if "data" not in row.fields and "annotator" in row.fields:
         return [_said_flat(row)]
-    told = enumerate(_annotations(row))
-    return [_said_in(row, one, f"annotations[{n}]") for n, one in told if not one.get("was_cancelled")]
+    annotations = enumerate(_annotations(row))
+    return [_said_in(row, annotation, f"annotations[{n}]") for n, annotation in annotations if not annotation.get("was_cancelled")]
 
 
 def _said_in(row: Row, annotation: Mapping[str, Any], place: str) -> Said:
     result = annotation.get("result")
     if not isinstance(result, list):
         raise row.error(N_("an annotation has its labels in a list; give one."), field=f"{place}.result")
-    found = Result()
+    results = Result()
     for number, item in enumerate(result):
         _take(
-            found,
+            results,
             Row(row.file, row.line, item if isinstance(item, dict) else {}, f"{place}.result[{number}]."),
         )
-    who = found.words.get(PERSON, "")
-    if not who and found.words.get(ROLE) != GOLD:
-        who = _completed_by(row, annotation.get("completed_by"), place)
-    return _whole(row, found, annotation, who, place)
+    person = results.words.get(PERSON, "")
+    if not person and results.words.get(ROLE) != GOLD:
+        person = _completed_by(row, annotation.get("completed_by"), place)
+    return _whole(row, results, annotation, person, place)
 
 
 def _whole(row: Row, found: Result, about: Mapping[str, Any], who: str, place: str) -> Said:
@@ -325,47 +325,47 @@ def _take(found: Result, item: Row) -> None:
     elif "start" in value:  # a question about a span, not about the response
         return
     elif kind in VALUES or kind == "textarea":
-        told = value.get("text" if kind == "textarea" else str(kind))
-        _put(found, item, item.text("from_name"), told, is_text=kind == "textarea")
+        stated_value = value.get("text" if kind == "textarea" else str(kind))
+        _put(found, item, item.text("from_name"), stated_value, is_text=kind == "textarea")
 
 
 def _put(found: Result, item: Row, name: str, told: Any, *, is_text: bool) -> None:
-    several = told if isinstance(told, list) else [told]
+    choices = told if isinstance(told, list) else [told]
     if name == FLAGS:
-        found.flags += [str(one) for one in several]
+        found.flags += [str(choice) for choice in choices]
     elif name == ROLE:
-        found.words[ROLE] = str(several[0]) if several else ""
+        found.words[ROLE] = str(choices[0]) if choices else ""
     elif is_text or name in WHY:
-        found.words[name] = "\n".join(str(one) for one in several)
+        found.words[name] = "\n".join(str(choice) for choice in choices)
     elif name not in OWN:
         if told is None:
             raise item.error(N_("nothing is chosen here; choose, or take the result out."), field="value")
-        found.labels[name] = several[0] if len(several) == 1 else several
+        found.labels[name] = choices[0] if len(choices) == 1 else choices
 
 
 def _said_flat(row: Row) -> Said:
     """JSON-MIN: an annotation is a record of its own, the results are its fields."""
-    found = Result()
-    for name, told in row.fields.items():
+    results = Result()
+    for name, stated_value in row.fields.items():
         if name in ABOUT or name in DATA:
             continue
-        if isinstance(told, list) and told and all(isinstance(one, dict) and "start" in one for one in told):
-            for one in told:
-                kind = next((kind for kind in LABELS if isinstance(one.get(kind), list)), None)
-                found.spans += (
-                    [one | {"label": label, "kind": LABELS[kind]} for label in one[kind]] if kind else []
+        if isinstance(stated_value, list) and stated_value and all(isinstance(span, dict) and "start" in span for span in stated_value):
+            for span in stated_value:
+                kind = next((kind for kind in LABELS if isinstance(span.get(kind), list)), None)
+                results.spans += (
+                    [span | {"label": label, "kind": LABELS[kind]} for label in span[kind]] if kind else []
                 )
-        elif told is not None:
-            _put(found, row, name, _unwrapped(told), is_text=name in {PERSON, *WHY})
-    who = found.words.get(PERSON) or _completed_by(row, row.fields["annotator"], "")
-    return _whole(row, found, row.fields, who, "")
+        elif stated_value is not None:
+            _put(results, row, name, _unwrapped(stated_value), is_text=name in {PERSON, *WHY})
+    person = results.words.get(PERSON) or _completed_by(row, row.fields["annotator"], "")
+    return _whole(row, results, row.fields, person, "")
 
 
 def _unwrapped(told: Any) -> Any:
     """``{"choices": [..]}``, ``[{"rating": 4}]`` and ``[{"number": 4}]`` as what is in them."""
-    one = told[0] if isinstance(told, list) and len(told) == 1 else told
-    if isinstance(one, dict):
-        return next((one[name] for name in (*sorted(VALUES), "text") if name in one), told)
+    entry = told[0] if isinstance(told, list) and len(told) == 1 else told
+    if isinstance(entry, dict):
+        return next((entry[name] for name in (*sorted(VALUES), "text") if name in entry), told)
     return told
 
 
@@ -424,9 +424,9 @@ def _offsets(text: str, start: int | None, end: int | None, words: object) -> tu
     return (start, end) if end <= len(text) and _same(text[start:end], words) else None
 
 
-def _same(one: str, other: str) -> bool:
+def _same(text: str, words: str) -> bool:
     r"""Label Studio may write a line end within a span as the two characters ``\n``."""
-    return one == other or one.split() == other.replace("\\n", " ").split()
+    return text == words or text.split() == words.replace("\\n", " ").split()
 
 
 def _guess(fields: frozenset[str]) -> str | None:

@@ -62,8 +62,8 @@ class Control:
     @property
     def kind(self) -> str:
         """Stars where there are as many as they say, a number where there are too many values to choose from."""
-        whole = self.values == tuple(range(1, len(self.values) + 1))
-        if self.criterion.measurement == "interval" and whole and len(self.values) <= MOST_STARS:
+        counts_from_one = self.values == tuple(range(1, len(self.values) + 1))
+        if self.criterion.measurement == "interval" and counts_from_one and len(self.values) <= MOST_STARS:
             return "rating"
         return "choices" if len(self.values) <= MOST_CHOICES else "number"
 

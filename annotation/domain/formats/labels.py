@@ -32,29 +32,29 @@ class Wording:
 
     def labels(self, told: Mapping[str, Any], dimension: str) -> dict[str, Any]:
         """Criterion and value of each label that means a criterion asked in this dimension; else Unprocessable."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field, value in told.items():
             criterion = self._criteria.get(_plain(field))
             if criterion is None or not criterion.applies(dimension):
                 self._pass_over(field)
                 continue
-            if criterion.name in found:
+            if criterion.name in values:
                 raise Unprocessable(
                     N_('"{criterion}" is answered twice; keep one.'), criterion=criterion.name
                 )
-            found[criterion.name] = self._value(criterion, value)
-        return found
+            values[criterion.name] = self._value(criterion, value)
+        return values
 
     def spans(self, told: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
         """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so."""
-        found = []
+        evidence = []
         for span in told:
-            meant = self._meant(str(span["label"]), dimension)
-            if meant is None:
+            target = self._meant(str(span["label"]), dimension)
+            if target is None:
                 self._pass_over(str(span["label"]))
             else:
-                found.append({name: span[name] for name in ("turn", "start", "end")} | meant)
-        return found
+                evidence.append({name: span[name] for name in ("turn", "start", "end")} | target)
+        return evidence
 
     def _pass_over(self, word: str) -> None:
         if len(self.unused) < MOST_UNUSED:
@@ -67,8 +67,8 @@ class Wording:
             return {"criterion": criterion.name} | (
                 {"level": self._value(criterion, level)} if equals else {}
             )
-        asked = self._document.criteria_for(dimension)
-        having = [one for one in asked if _plain(label) in self._levels[one.name]]
+        applicable = self._document.criteria_for(dimension)
+        having = [criterion for criterion in applicable if _plain(label) in self._levels[criterion.name]]
         if len(having) != 1:
             return None
         return {"criterion": having[0].name, "level": self._levels[having[0].name][_plain(label)]}
@@ -99,13 +99,13 @@ class Wording:
 
 def _levels(criterion: Criterion) -> dict[str, int | float]:
     """The value of each level by its names; a name that two levels share means neither."""
-    found: dict[str, int | float] = {}
-    twice: set[str] = set()
+    values: dict[str, int | float] = {}
+    ambiguous: set[str] = set()
     for level in criterion.scale:
-        for name in {_plain(one) for one in level.name.values()}:
-            twice |= {name} & found.keys()
-            found[name] = level.value
-    return {name: value for name, value in found.items() if name not in twice}
+        for name in {_plain(translation) for translation in level.name.values()}:
+            ambiguous |= {name} & values.keys()
+            values[name] = level.value
+    return {name: value for name, value in values.items() if name not in ambiguous}
 
 
 def _plain(word: str) -> str:

@@ -231,9 +231,9 @@ def json_items(source: Source) -> Rows:
         for number in count(1):
             if text.next() == "]" and number == 1:
                 break
-            found, piece = text.value(number)
-            if isinstance(found, dict):
-                yield _stored(found, piece, number, source)
+            item, piece = text.value(number)
+            if isinstance(item, dict):
+                yield _stored(item, piece, number, source)
             else:
                 yield InputError(N_("this is no JSON object."), path=source.name, line=number)
             if text.next() == "]":
@@ -284,7 +284,7 @@ class _Text:
         self.next()
         while True:
             try:
-                found, end = _STRICT.raw_decode(self._held, self.at)
+                value, end = _STRICT.raw_decode(self._held, self.at)
             except json.JSONDecodeError as error:
                 if not self._more():
                     raise InputError(
@@ -300,7 +300,7 @@ class _Text:
             else:
                 if end < len(self._held) or not self._more():
                     piece, self.at = self._held[self.at : end], end
-                    return found, piece
+                    return value, piece
 
     def _more(self) -> bool:
         """Read on, at least as much again as is waiting: what is tried anew is not tried often."""

@@ -86,10 +86,10 @@ class Comparison:
 
     def sections(self) -> list[tuple[Key, list[Clause]]]:
         """The clauses by the section they stand in, in reading order."""
-        found: dict[Key, list[Clause]] = {}
+        sections: dict[Key, list[Clause]] = {}
         for clause in self.clauses:
-            found.setdefault(clause.section, []).append(clause)
-        return list(found.items())
+            sections.setdefault(clause.section, []).append(clause)
+        return list(sections.items())
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: 
 
     Texts are taken in ``language``. ``say`` gives the words of what is written as a code, such as ``ordinal``.
     """
-    before, after = (dict(_clauses(one, language, say)) for one in (old, new))
+    before, after = (dict(_clauses(document, language, say)) for document in (old, new))
     _join(before, after, "introduction", ())
     for owner in [key for key in after if key[0] == "level" and key in before]:
         _join(before, after, "example", owner[1:])
-    known, kept = list(before), list(after)
-    common = [key for key in known if key in after]
-    clauses = tuple(_compared(before.get(key), after.get(key)) for key in _in_order(known, kept))
-    return Comparison(clauses, reordered=common != [key for key in kept if key in before])
+    old_keys, new_keys = list(before), list(after)
+    common = [key for key in old_keys if key in after]
+    clauses = tuple(_compared(before.get(key), after.get(key)) for key in _in_order(old_keys, new_keys))
+    return Comparison(clauses, reordered=common != [key for key in new_keys if key in before])
 
 
 def text_pieces(old: str, new: str) -> tuple[Piece, ...]:
@@ -136,19 +136,19 @@ def text_pieces(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def _pieces(runs: Iterable[tuple[str, str]]) -> tuple[Piece, ...]:
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for old, new in runs:
         if old == new:
-            found.append(Piece("same", old))
+            pieces.append(Piece("same", old))
         else:
-            found += [Piece("removed", old), Piece("added", new)]
-    return tuple(piece for piece in found if piece.text)
+            pieces += [Piece("removed", old), Piece("added", new)]
+    return tuple(piece for piece in pieces if piece.text)
 
 
 def _compared(old: _Written | None, new: _Written | None) -> Clause:
-    one = new or old
-    assert one is not None, "a key comes from one of the versions"
-    before, after = (which.fields if which else {} for which in (old, new))
+    clause = new or old
+    assert clause is not None, "a key comes from one of the versions"
+    before, after = (version.fields if version else {} for version in (old, new))
     names = [*after, *(name for name in before if name not in after)]
     fields = tuple(Field(name, text_pieces(before.get(name, ""), after.get(name, ""))) for name in names)
     change: Change = "same"
@@ -156,7 +156,7 @@ def _compared(old: _Written | None, new: _Written | None) -> Clause:
         change = "added" if old is None else "removed"
     elif any(field.changed for field in fields):
         change = "changed"
-    return Clause(one.kind, one.section, one.label, change, fields, one.criterion, one.level)
+    return Clause(clause.kind, clause.section, clause.label, change, fields, clause.criterion, clause.level)
 
 
 def _in_order(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
@@ -173,9 +173,9 @@ def _in_order(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
 def _join(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, owner: Key) -> None:
     """Give the old clauses of this kind the keys of the new ones that they became."""
     start = (kind, *owner)
-    was, now = ([key for key in one if key[:-1] == start] for one in (before, after))
-    keys = _partners([_text(before[key]) for key in was], [_text(after[key]) for key in now])
-    named = {key: now[at] if at is not None else (*key, "gone") for key, at in zip(was, keys, strict=True)}
+    old_keys, new_keys = ([key for key in clauses if key[:-1] == start] for clauses in (before, after))
+    places = _partners([_text(before[key]) for key in old_keys], [_text(after[key]) for key in new_keys])
+    named = {key: new_keys[at] if at is not None else (*key, "gone") for key, at in zip(old_keys, places, strict=True)}
     renamed = {named.get(key, key): written for key, written in before.items()}
     before.clear()
     before.update(renamed)
@@ -187,17 +187,17 @@ def _text(written: _Written) -> str:
 
 def _partners(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     """For each old text the place of the new one it became, never crossing; None for one that is gone."""
-    found: list[int | None] = []
+    places: list[int | None] = []
     for tag, i, j, k, l in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():  # noqa: E741
         if tag == "equal":
-            found += range(k, l)
+            places += range(k, l)
             continue
         free = k
         for text in old[i:j]:
             at = next((place for place in range(free, l) if _alike(text, new[place])), None)
-            found.append(at)
+            places.append(at)
             free = free if at is None else at + 1
-    return found
+    return places
 
 
 def _alike(old: str, new: str) -> bool:
@@ -284,10 +284,10 @@ def _criterion(
 def _scope(document: GuidelineDocument, criterion: Criterion, language: str, say: Say) -> str:
     if criterion.applies_to == "all":
         return say("all")
-    found = [
+    dimensions = [
         dimension for dimension in document.dimensions if dimension.name in criterion.applies_to.dimensions
     ]
-    return _listed(localized(one.label, language) for one in found)
+    return _listed(localized(dimension.label, language) for dimension in dimensions)
 
 
 def _example(example: Example, language: str) -> dict[str, str]:
@@ -303,9 +303,9 @@ def _metric(metric: Metric, label: str, say: Say) -> dict[str, str]:
         fields["levels"] = _listed(metric.levels)
     if metric.formula is not None:
         fields["formula"] = metric.formula
-    for name, chosen in (("dimensions", metric.dimensions), ("criteria", metric.criteria)):
-        if chosen is not None:
-            fields[name] = _listed(chosen)
+    for name, scope in (("dimensions", metric.dimensions), ("criteria", metric.criteria)):
+        if scope is not None:
+            fields[name] = _listed(scope)
     return fields
 
 

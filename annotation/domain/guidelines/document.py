@@ -95,15 +95,15 @@ def check_metric(metric: Metric) -> None:
             at=("name",),
             name=show(metric.name),
         )
-    wanted, other = ("levels", "formula") if metric.kind == "rate" else ("formula", "levels")
-    if getattr(metric, wanted) is None:
-        raise flaw(N_("A metric of kind {kind} needs {part}; add it."), kind=metric.kind, part=wanted)
-    if getattr(metric, other) is not None:
+    required, excluded = ("levels", "formula") if metric.kind == "rate" else ("formula", "levels")
+    if getattr(metric, required) is None:
+        raise flaw(N_("A metric of kind {kind} needs {part}; add it."), kind=metric.kind, part=required)
+    if getattr(metric, excluded) is not None:
         raise flaw(
             N_("A metric of kind {kind} takes no {part}; remove it."),
-            at=(other,),
+            at=(excluded,),
             kind=metric.kind,
-            part=other,
+            part=excluded,
         )
     match = FORMULA.fullmatch(metric.formula or "1 * mean")
     if match is None or float(match[1]) == 0 or float(match[2] or 1) == 0:
@@ -122,7 +122,7 @@ def check_document(document: GuidelineDocument) -> None:
     _check_unique(document.languages, "languages", inside=True)
     _check_translations(document)
     for field in ("dimensions", "criteria", "metrics"):
-        _check_unique((thing.name for thing in getattr(document, field)), field, "name")
+        _check_unique((part.name for part in getattr(document, field)), field, "name")
     _check_applicability(document)
     for index, metric in enumerate(document.metrics):
         _check_metric_scope(document, metric, ("metrics", index))
@@ -256,7 +256,7 @@ def _check_metric_levels(document: GuidelineDocument, metric: Metric, at: Locati
         _check_level_mapping(metric.levels, scope, at)
     for place, levels in _level_lists(metric):
         dimensions = place[1:] or scope or (None,)
-        criteria = [one for name in dimensions for one in document.criteria_of(metric, name)]
+        criteria = [criterion for name in dimensions for criterion in document.criteria_of(metric, name)]
         known = sorted({value for criterion in criteria for value in criterion.values})
         for index, level in enumerate(levels):
             if level not in known:
@@ -497,14 +497,14 @@ class GuidelineDocument(Frozen):
 
     def severity_of(self, dimension: str | None) -> int:
         """0 to ``MOST_SEVERE``; 0 for a dimension that the guideline does not know."""
-        found = self.dimension(dimension or "")
-        return found.severity if found else 0
+        known = self.dimension(dimension or "")
+        return known.severity if known else 0
 
     def topic_of(self, dimension: str | None, subcomponent: str | None) -> tuple[LocalizedText, ...]:
         """The labels of the dimension and of its subcomponent, as far as the guideline knows them."""
-        found = self.dimension(dimension or "")
-        parts = [part.label for part in found.subcomponents if part.name == subcomponent] if found else []
-        return (found.label, *parts) if found else ()
+        known = self.dimension(dimension or "")
+        parts = [part.label for part in known.subcomponents if part.name == subcomponent] if known else []
+        return (known.label, *parts) if known else ()
 
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria asked about a prompt of this dimension; of an unknown one, those that apply to all."""
@@ -521,8 +521,8 @@ class GuidelineDocument(Frozen):
 
     def criteria_of(self, metric: Metric, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria whose labels enter this metric in this dimension."""
-        asked = self.criteria_for(dimension)
-        return tuple(one for one in asked if metric.criteria is None or one.name in metric.criteria)
+        criteria = self.criteria_for(dimension)
+        return tuple(criterion for criterion in criteria if metric.criteria is None or criterion.name in metric.criteria)
 
     def check_labels(self, dimension: str | None, labels: Mapping[str, object]) -> dict[str, int | float]:
         """A value of its scale for each applicable criterion, in the guideline's order; else Unprocessable."""
@@ -568,7 +568,7 @@ Named = TypeVar("Named", Criterion, Metric)
 
 
 def _named(things: tuple[Named, ...], name: str, template: str) -> Named:
-    for thing in things:
-        if thing.name == name:
-            return thing
-    raise NotFound(template, name=name, known=", ".join(thing.name for thing in things))
+    for part in things:
+        if part.name == name:
+            return part
+    raise NotFound(template, name=name, known=", ".join(part.name for part in things))

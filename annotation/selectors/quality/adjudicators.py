@@ -169,7 +169,7 @@ def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
             if seconds is not None:
                 tally.seconds.append(seconds)
             _count_change(tally, labels, verdict)
-            _count_sides(tally, claim, labels, annotator_labels[task], shown=verdict is not None)
+            _count_sides(tally, claim, labels, annotator_labels[task], had_sides=verdict is not None)
             _count_shift(tally, documents[batch], labels, annotator_labels[task])
     return dict(tallies)
 
@@ -194,41 +194,41 @@ def _count_change(tally: _Tally, labels: Labels, verdict: Labels | None) -> None
         tally.changed += any(verdict[name] != value for name, value in labels.items() if name in verdict)
 
 
-def _count_sides(tally: _Tally, claim: UUID, labels: Labels, given: Sequence[Labels], *, shown: bool) -> None:
+def _count_sides(tally: _Tally, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool) -> None:
     """``shown``: the decision was made here, where the labels stood as A and B."""
-    sides = as_shown(claim, given)[:2] if shown else []
+    sides = as_shown(claim, annotator_labels)[:2] if had_sides else []
     for criterion, value in labels.items():
         tally.criteria += 1
-        tally.neither += all(one.get(criterion) != value for one in given)
+        tally.neither += all(annotation.get(criterion) != value for annotation in annotator_labels)
         agrees = [side.get(criterion) == value for side in sides]
         if agrees.count(True) == 1:
             tally.first += agrees[0]
             tally.second += agrees[1]
 
 
-def _count_shift(tally: _Tally, document: Any, labels: Labels, given: Sequence[Labels]) -> None:
-    apart = []
+def _count_shift(tally: _Tally, document: Any, labels: Labels, annotator_labels: Sequence[Labels]) -> None:
+    distances = []
     for criterion in document.criteria:
         if criterion.name in labels and criterion.measurement != "nominal":
-            places = {value: place for place, value in enumerate(criterion.values)}
-            theirs = [places[one[criterion.name]] for one in given if one.get(criterion.name) in places]
-            if theirs and labels[criterion.name] in places:
-                apart.append(places[labels[criterion.name]] - sum(theirs) / len(theirs))
-    if apart:
-        tally.shifts.append(sum(apart) / len(apart))
+            levels = {value: level for level, value in enumerate(criterion.values)}
+            annotator_levels = [levels[annotation[criterion.name]] for annotation in annotator_labels if annotation.get(criterion.name) in levels]
+            if annotator_levels and labels[criterion.name] in levels:
+                distances.append(levels[labels[criterion.name]] - sum(annotator_levels) / len(annotator_levels))
+    if distances:
+        tally.shifts.append(sum(distances) / len(distances))
 
 
-def _adjudicators(found: Mapping[int, _Tally], batches: Sequence[Batch]) -> list[Adjudicator]:
-    people = Person.objects.in_bulk(list(found))
-    again = _again(batches)
-    leans = _corrected({person: (one.first, one.first + one.second) for person, one in found.items()})
+def _adjudicators(tallies: Mapping[int, _Tally], batches: Sequence[Batch]) -> list[Adjudicator]:
+    people = Person.objects.in_bulk(list(tallies))
+    repeat_rates = _again(batches)
+    leans = _corrected({person: (tally.first, tally.first + tally.second) for person, tally in tallies.items()})
     return [
-        _adjudicator(people[person], found[person], leans[person], again.get(person, NONE))
-        for person in sorted(found, key=lambda one: people[one].username)
+        _adjudicator(people[person], tallies[person], leans[person], repeat_rates.get(person, NONE))
+        for person in sorted(tallies, key=lambda person: people[person].username)
     ]
 
 
-def _adjudicator(person: Person, tally: _Tally, lean: Lean, again: Rate) -> Adjudicator:
+def _adjudicator(person: Person, tally: _Tally, lean: Lean, consistency: Rate) -> Adjudicator:
     n, shifts = len(tally.shifts), tally.shifts
     mean = sum(shifts) / n if n else None
     half = Z * stdev(shifts) / n**0.5 if n > 1 else None
@@ -242,7 +242,7 @@ def _adjudicator(person: Person, tally: _Tally, lean: Lean, again: Rate) -> Adju
         neither=tally.neither,
         lean=lean,
         changed=changed,
-        again=again,
+        again=consistency,
         shift=mean,
         shift_low=None if mean is None or half is None else mean - half,
         shift_high=None if mean is None or half is None else mean + half,
@@ -271,10 +271,10 @@ def _two_sided(first: int, n: int) -> float:
 
 def _corrected(counts: Mapping[int, tuple[int, int]]) -> dict[int, Lean]:
     """Holm's step-down over the two-sided binomial tests of everybody who decided anything so."""
-    tested = {person: _two_sided(*one) for person, one in counts.items() if one[1]}
+    p_values = {person: _two_sided(*side_counts) for person, side_counts in counts.items() if side_counts[1]}
     corrected: dict[int, float] = {}
     highest = 0.0
-    for place, person in enumerate(sorted(tested, key=lambda one: tested[one])):
-        highest = max(highest, min(1.0, tested[person] * (len(tested) - place)))
+    for place, person in enumerate(sorted(p_values, key=lambda person: p_values[person])):
+        highest = max(highest, min(1.0, p_values[person] * (len(p_values) - place)))
         corrected[person] = highest
     return {person: Lean(first, n, corrected.get(person)) for person, (first, n) in counts.items()}

@@ -74,29 +74,29 @@ def aggregated(batch: Batch, method: str) -> list[Aggregated]:
 def _of_criterion(
     units: Units, criterion: Criterion, combine: Callable[..., DawidSkene | Mace]
 ) -> Aggregated:
-    known = criterion.name in units.criterion_names
-    place = units.criterion_names.index(criterion.name) if known else NOBODY
-    mine = units.where(units.criterion == place)
-    unit, slot = np.nonzero(~np.isnan(mine.label))
-    person = mine.person[unit, slot]
-    given = (
+    has_labels = criterion.name in units.criterion_names
+    place = units.criterion_names.index(criterion.name) if has_labels else NOBODY
+    criterion_units = units.where(units.criterion == place)
+    unit, slot = np.nonzero(~np.isnan(criterion_units.label))
+    person = criterion_units.person[unit, slot]
+    description = (
         criterion.name,
         criterion.values,
         len(unit),
         len(np.unique(person)),
-        np.unique(mine.task).astype(np.int64),
+        np.unique(criterion_units.task).astype(np.int64),
     )
     try:
         fit = combine(
-            task=mine.task[unit],
+            task=criterion_units.task[unit],
             worker=person,
-            label=places_of(mine.label[unit, slot], criterion.values),
+            label=places_of(criterion_units.label[unit, slot], criterion.values),
             classes=len(criterion.values),
         )
     except AssayError as error:
-        return Aggregated(*given, reason=str(error))
+        return Aggregated(*description, reason=str(error))
     return Aggregated(
-        *given,
+        *description,
         posteriors=fit.posteriors,
         marginals=fit.posteriors.mean(axis=0),
         iterations=fit.iterations,
@@ -104,30 +104,30 @@ def _of_criterion(
     )
 
 
-def posteriors_of(found: Sequence[Aggregated]) -> Iterator[Posterior]:
+def posteriors_of(aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
     """Task by task in the order of their keys, and criterion by criterion."""
-    told = [one for one in found if one.posteriors is not None]
-    tasks = np.unique(np.concatenate([one.tasks for one in told])) if told else np.zeros(0, dtype=np.int64)
+    fitted = [aggregate for aggregate in aggregates if aggregate.posteriors is not None]
+    tasks = np.unique(np.concatenate([aggregate.tasks for aggregate in fitted])) if fitted else np.zeros(0, dtype=np.int64)
     for start in range(0, len(tasks), CHUNK):
-        yield from _of_tasks(tasks[start : start + CHUNK].tolist(), told)
+        yield from _of_tasks(tasks[start : start + CHUNK].tolist(), fitted)
 
 
-def _of_tasks(tasks: Sequence[int], found: Sequence[Aggregated]) -> Iterator[Posterior]:
-    about = {task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)}
+def _of_tasks(tasks: Sequence[int], aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
+    tasks_by_id = {task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)}
     settled = GoldLabel.objects.filter(task__in=tasks).values_list("task_id", "criterion", "value")
     gold = {(task, criterion): number(value) for task, criterion, value in settled}
     for task in tasks:
-        for one in found:
-            at = int(np.searchsorted(one.tasks, task))
-            if one.posteriors is not None and at < len(one.tasks) and one.tasks[at] == task:
-                row = one.posteriors[at]
+        for aggregate in aggregates:
+            position = int(np.searchsorted(aggregate.tasks, task))
+            if aggregate.posteriors is not None and position < len(aggregate.tasks) and aggregate.tasks[position] == task:
+                row = aggregate.posteriors[position]
                 yield Posterior(
                     task=task,
-                    dataset=about[task].prompt.dataset.name,
-                    prompt_id=about[task].prompt.key,
-                    model=about[task].response.model.name,
-                    criterion=one.criterion,
-                    gold=gold.get((task, one.criterion)),
-                    most_probable=one.values[int(row.argmax())],
-                    probabilities=dict(zip(one.values, row.tolist(), strict=True)),
+                    dataset=tasks_by_id[task].prompt.dataset.name,
+                    prompt_id=tasks_by_id[task].prompt.key,
+                    model=tasks_by_id[task].response.model.name,
+                    criterion=aggregate.criterion,
+                    gold=gold.get((task, aggregate.criterion)),
+                    most_probable=aggregate.values[int(row.argmax())],
+                    probabilities=dict(zip(aggregate.values, row.tolist(), strict=True)),
                 )

@@ -100,21 +100,21 @@ class Part:
 def part_of(sheet: Sheet, person: int) -> Part:
     """Empty where the person has no task with all its labels."""
     sheet = sheet.where((sheet.units.person == person).any(axis=1)) if len(sheet.units) else sheet
-    mine = _mine(sheet, person)
-    seen = sheet.comparisons
-    seen = seen.where(sheet.units.person[seen.unit, seen.one] == person)
-    gold = _rates_with_gold(sheet, mine, np.zeros(len(mine), dtype=np.int64), 1)[0]
-    partners = _rates_with_partners(sheet, seen, np.zeros(len(seen.unit), dtype=np.int64), 1)[0]
+    own_places = _mine(sheet, person)
+    pairs = sheet.comparisons
+    pairs = pairs.where(sheet.units.person[pairs.unit, pairs.one] == person)
+    gold = _rates_with_gold(sheet, own_places, np.zeros(len(own_places), dtype=np.int64), 1)[0]
+    partners = _rates_with_partners(sheet, pairs, np.zeros(len(pairs.unit), dtype=np.int64), 1)[0]
     return Part(
         person=person,
         tasks=len(np.unique(sheet.units.task)),
         gold=gold,
         partners=partners,
-        dimensions=_by_dimension(sheet, mine, seen),
-        tables=(*_beside_gold(sheet, mine), *_beside_partners(sheet, seen)),
-        shifts=_shifts(sheet, mine, person),
-        with_whom=_with_whom(sheet, seen),
-        days=_days(sheet, seen),
+        dimensions=_by_dimension(sheet, own_places, pairs),
+        tables=(*_beside_gold(sheet, own_places), *_beside_partners(sheet, pairs)),
+        shifts=_shifts(sheet, own_places, person),
+        with_whom=_with_whom(sheet, pairs),
+        days=_days(sheet, pairs),
         times=_times(sheet, person),
     )
 
@@ -125,68 +125,68 @@ def _mine(sheet: Sheet, person: int) -> Ints:
     return places
 
 
-def _own(mine: Ints, values: npt.NDArray[np.floating]) -> Floats:
-    found: Floats = values[np.arange(len(mine)), mine].astype(np.float64)
-    return found
+def _own(own_places: Ints, values: npt.NDArray[np.floating]) -> Floats:
+    own_values: Floats = values[np.arange(len(own_places)), own_places].astype(np.float64)
+    return own_values
 
 
-def _rates_with_gold(sheet: Sheet, mine: Ints, group: Ints, groups: int) -> Sequence[Rate]:
-    label = _own(mine, sheet.units.label)
-    known = ~np.isnan(sheet.gold.value)
-    equal = label[known] == sheet.gold.value[known]
-    return rates(equal, group[known], sheet.units.task[known], groups=groups)
+def _rates_with_gold(sheet: Sheet, own_places: Ints, group: Ints, groups: int) -> Sequence[Rate]:
+    label = _own(own_places, sheet.units.label)
+    has_gold = ~np.isnan(sheet.gold.value)
+    equal = label[has_gold] == sheet.gold.value[has_gold]
+    return rates(equal, group[has_gold], sheet.units.task[has_gold], groups=groups)
 
 
-def _rates_with_partners(sheet: Sheet, seen: Comparisons, group: Ints, groups: int) -> Sequence[Rate]:
+def _rates_with_partners(sheet: Sheet, pairs: Comparisons, group: Ints, groups: int) -> Sequence[Rate]:
     label = sheet.units.label
-    equal = label[seen.unit, seen.one] == label[seen.unit, seen.other]
-    return rates(equal, group, sheet.units.task[seen.unit], groups=groups)
+    equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
+    return rates(equal, group, sheet.units.task[pairs.unit], groups=groups)
 
 
-def _by_dimension(sheet: Sheet, mine: Ints, seen: Comparisons) -> tuple[Beside, ...]:
+def _by_dimension(sheet: Sheet, own_places: Ints, pairs: Comparisons) -> tuple[Beside, ...]:
     groups = len(sheet.dimensions)
-    gold = _rates_with_gold(sheet, mine, sheet.dimension, groups)
-    partners = _rates_with_partners(sheet, seen, sheet.dimension[seen.unit], groups)
+    gold = _rates_with_gold(sheet, own_places, sheet.dimension, groups)
+    partners = _rates_with_partners(sheet, pairs, sheet.dimension[pairs.unit], groups)
     tasks = [len(np.unique(sheet.units.task[sheet.dimension == place])) for place in range(groups)]
-    found = [Beside(*row) for row in zip(sheet.dimensions, tasks, gold, partners, strict=True)]
-    return tuple(sorted((one for one in found if one.tasks), key=lambda one: one.name))
+    rows = [Beside(*row) for row in zip(sheet.dimensions, tasks, gold, partners, strict=True)]
+    return tuple(sorted((one for one in rows if one.tasks), key=lambda one: one.name))
 
 
-def _beside_gold(sheet: Sheet, mine: Ints) -> list[Table]:
-    return _tables(sheet, GOLD, sheet.scale, sheet.gold_level, _own(mine, sheet.level))
+def _beside_gold(sheet: Sheet, own_places: Ints) -> list[Table]:
+    return _tables(sheet, GOLD, sheet.scale, sheet.gold_level, _own(own_places, sheet.level))
 
 
-def _beside_partners(sheet: Sheet, seen: Comparisons) -> list[Table]:
+def _beside_partners(sheet: Sheet, pairs: Comparisons) -> list[Table]:
     level = sheet.level
-    theirs, mine = level[seen.unit, seen.other], level[seen.unit, seen.one]
-    return _tables(sheet, PARTNERS, sheet.scale[seen.unit], theirs, mine)
+    partner_level, own_level = level[pairs.unit, pairs.other], level[pairs.unit, pairs.one]
+    return _tables(sheet, PARTNERS, sheet.scale[pairs.unit], partner_level, own_level)
 
 
 def _tables(sheet: Sheet, against: str, scale: Ints, other: Floats, own: Floats) -> list[Table]:
-    both = ~(np.isnan(other) | np.isnan(own))
-    found = []
-    for place, one in enumerate(sheet.scales):
-        at = both & (scale == place)
-        if at.any():
-            size = len(one.criterion.values)
-            cells = (other[at] * size + own[at]).astype(np.int64)
+    has_both = ~(np.isnan(other) | np.isnan(own))
+    tables = []
+    for place, criterion_scale in enumerate(sheet.scales):
+        chosen_units = has_both & (scale == place)
+        if chosen_units.any():
+            size = len(criterion_scale.criterion.values)
+            cells = (other[chosen_units] * size + own[chosen_units]).astype(np.int64)
             counts = np.bincount(cells, minlength=size * size).reshape(size, size)
-            found.append(Table(one, against, tuple(tuple(map(int, row)) for row in counts)))
-    return found
+            tables.append(Table(criterion_scale, against, tuple(tuple(map(int, row)) for row in counts)))
+    return tables
 
 
-def _shifts(sheet: Sheet, mine: Ints, person: int) -> tuple[Shift, ...]:
+def _shifts(sheet: Sheet, own_places: Ints, person: int) -> tuple[Shift, ...]:
     """The mean distance to the mean of the partners' labels on the unit, with its normal 95% interval."""
-    theirs = np.where(sheet.units.person == person, np.nan, sheet.level)
-    many = (~np.isnan(theirs)).sum(axis=1)
-    mean = np.divide(np.nansum(theirs, axis=1), many, out=np.full(len(many), np.nan), where=many > 0)
-    apart = _own(mine, sheet.level) - mean
-    found = []
+    partner_level = np.where(sheet.units.person == person, np.nan, sheet.level)
+    n_partners = (~np.isnan(partner_level)).sum(axis=1)
+    mean = np.divide(np.nansum(partner_level, axis=1), n_partners, out=np.full(len(n_partners), np.nan), where=n_partners > 0)
+    distance = _own(own_places, sheet.level) - mean
+    shifts = []
     for place, scale in enumerate(sheet.scales):
-        these = apart[(sheet.scale == place) & ~np.isnan(apart)]
-        if len(these) and scale.ordered:
-            found.append(_shift(scale, these))
-    return tuple(found)
+        distances = distance[(sheet.scale == place) & ~np.isnan(distance)]
+        if len(distances) and scale.ordered:
+            shifts.append(_shift(scale, distances))
+    return tuple(shifts)
 
 
 def _shift(scale: Scale, apart: Floats) -> Shift:

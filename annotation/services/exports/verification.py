@@ -25,18 +25,18 @@ def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> Cou
             if counted % STEP == 0:
                 tell(counted)
 
-    found = _Labels()
-    sha256 = release_sha256(found.lines(labels()))
-    _check(release, Counted(counted, found.labels), sha256)
-    return Counted(counted, found.labels)
+    counter = _Labels()
+    sha256 = release_sha256(counter.lines(labels()))
+    _check(release, Counted(counted, counter.labels), sha256)
+    return Counted(counted, counter.labels)
 
 
 def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: Tell) -> int:
     """The same of gold labels that were settled anew from a file of raw ones; their number."""
-    found = _Labels(tell)
-    sha256 = release_sha256(found.lines(labels))
-    _check(release, Counted(release.manifest["counts"]["rows"], found.labels), sha256)
-    return found.labels
+    counter = _Labels(tell)
+    sha256 = release_sha256(counter.lines(labels))
+    _check(release, Counted(release.manifest["counts"]["rows"], counter.labels), sha256)
+    return counter.labels
 
 
 class _Labels:

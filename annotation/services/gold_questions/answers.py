@@ -26,11 +26,11 @@ def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
         return [sql.add_to_tally_of(assignment, submitted=1)]
-    tells, overlap = Batch.objects.values_list("check_feedback", "overlap").get(pk=assignment.batch_id)
-    if not (tells or overlap == 1):
+    gives_feedback, overlap = Batch.objects.values_list("check_feedback", "overlap").get(pk=assignment.batch_id)
+    if not (gives_feedback or overlap == 1):
         return [sql.add_to_tally_of(assignment, submitted=1)]
     return [
-        *([sql.tell_answer(task.pk, now)] if tells else []),
+        *([sql.tell_answer(task.pk, now)] if gives_feedback else []),
         sql.end_task(task.pk, Task.State.AGREED, settled_at=now),
         sql.add_to_tally_of(assignment, submitted=1, open=-1, agreed=1),
     ]

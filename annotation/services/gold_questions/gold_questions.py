@@ -71,15 +71,15 @@ def add_items(
 def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | None = None) -> GoldQuestion:
     """Give the item to nobody any more, or again. While it is out its answers are not counted; they stay stored."""
     _locked(batch)
-    found = GoldQuestion.objects.filter(batch=batch, pk=item).first()
-    if found is None:
+    question = GoldQuestion.objects.filter(batch=batch, pk=item).first()
+    if question is None:
         raise NotFound(N_("There is no such known item in the batch {name}."), name=batch.name)
-    if found.active != active:
-        found.active = active
-        found.save(update_fields=["active"])
+    if question.active != active:
+        question.active = active
+        question.save(update_fields=["active"])
         verb = "put_back_known_item" if active else "take_out_known_item"
-        record(actor=actor, verb=verb, target=f"batch:{batch.name}", item=found.pk)
-    return found
+        record(actor=actor, verb=verb, target=f"batch:{batch.name}", item=question.pk)
+    return question
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, 
     twice = next((pk for pk in ids if ids.count(pk) > 1), None) if len(set(ids)) < len(ids) else None
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=ids)
     known = GoldQuestion.objects.filter(batch=batch, response__in=ids)
-    for found, words in (
+    for duplicate, words in (
         (twice, N_("The response to the prompt {prompt} is there twice.")),
         (
             work.values_list("response", flat=True).first(),
@@ -167,8 +167,8 @@ def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, 
             N_("The response to the prompt {prompt} is a known item of the batch {name} already."),
         ),
     ):
-        if found is not None:
-            raise Conflict(words, prompt=responses[found].prompt.key, name=batch.name)
+        if duplicate is not None:
+            raise Conflict(words, prompt=responses[duplicate].prompt.key, name=batch.name)
 
 
 def _make_strata(batch: Batch, kind: str, responses: Iterable[int]) -> None:

@@ -31,8 +31,8 @@ def refuse_without_a_round(batch: Batch) -> None:
     """A batch that asks for a qualification needs the items for it."""
     if not batch.qualifying:
         return
-    there = GoldQuestion.objects.filter(batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True).count()
-    if there < LEAST_ITEMS:
+    number = GoldQuestion.objects.filter(batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True).count()
+    if number < LEAST_ITEMS:
         raise AssayError(
             N_(
                 "The batch {name} asks for a qualification, which needs at least {least} known items; it has {there}."
@@ -40,46 +40,46 @@ def refuse_without_a_round(batch: Batch) -> None:
             ),
             name=batch.name,
             least=LEAST_ITEMS,
-            there=there,
+            there=number,
         )
 
 
 def running_round(member: Membership) -> Qualification:
     """The member's round, which begins now where there is none; their membership is locked."""
-    found = latest_round(member.batch_id, member.person_id)
-    return found or Qualification.objects.create(batch=member.batch, person_id=member.person_id)
+    qualification = latest_round(member.batch_id, member.person_id)
+    return qualification or Qualification.objects.create(batch=member.batch, person_id=member.person_id)
 
 
 @transaction.atomic
 def end_round_if_over(batch: Batch, person: Person) -> bool:
     """Score the person's round if they have submitted or skipped all of it; their membership is locked."""
     running = Qualification.objects.filter(batch=batch.pk, person=person.pk, state=State.RUNNING)
-    found = running.first()
+    qualification = running.first()
     member = (
         Membership.objects.select_related("person")
         .filter(batch=batch.pk, person=person.pk, role=Membership.Role.ANNOTATOR)
         .first()
     )
-    if found is None or member is None:
+    if qualification is None or member is None:
         return False
-    items = round_items(member, found.attempt, without=strata_ruled_out(member))
+    items = round_items(member, qualification.attempt, without=strata_ruled_out(member))
     if not items or not all(item.ended for item in items):
         return False
-    _end(found, member)
+    _end(qualification, member)
     return True
 
 
 def _end(found: Qualification, member: Membership) -> None:
-    given = GoldQuestionTask.objects.filter(
+    question_tasks = GoldQuestionTask.objects.filter(
         item__batch=found.batch_id,
         item__kind=GoldQuestion.Kind.QUALIFICATION,
         person=found.person_id,
         attempt=found.attempt,
     ).order_by("pk")
-    submitted = given.filter(task__assignments__state=Assignment.State.SUBMITTED)
+    submitted = question_tasks.filter(task__assignments__state=Assignment.State.SUBMITTED)
     tasks = list(submitted.values_list("pk", flat=True))
     close(tasks)  # locked before they are read: nothing is corrected any more
-    withdraw(member.pk, given.values_list("pk", flat=True))
+    withdraw(member.pk, question_tasks.values_list("pk", flat=True))
     batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
     answers = list(answers_of(tasks).values())
     result = score(answers, by=_by(batch), scales=scales_of(batch.guideline.document))

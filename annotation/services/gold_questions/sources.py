@@ -71,15 +71,15 @@ def add_from_batches(
     actor: Person | None = None,
 ) -> list[GoldQuestion]:
     """``number`` of the responses that were settled in closed batches of the batch's guideline version."""
-    for one in batches:
-        if one.state != Batch.State.CLOSED:
+    for source_batch in batches:
+        if source_batch.state != Batch.State.CLOSED:
             raise Conflict(
-                N_("The batch {name} is not closed yet: its gold may still change."), name=one.name
+                N_("The batch {name} is not closed yet: its gold may still change."), name=source_batch.name
             )
-        if one.guideline_id != batch.guideline_id:
+        if source_batch.guideline_id != batch.guideline_id:
             raise AssayError(
                 N_("The batch {name} was judged by another guideline version than {wanted}."),
-                name=one.name,
+                name=source_batch.name,
                 wanted=str(batch.guideline),
             )
     if actor is not None:
@@ -97,18 +97,18 @@ def _add_gold(
         raise AssayError(N_("Add from 1 to {most} items at once."), most=MOST_ITEMS)
     if not sources:
         raise AssayError(N_("Choose at least one source of gold."))
-    found = _fitting(batch, _sampled(_by_task(rows), frozenset(sources), seed=_turn(batch)))
-    chosen = balanced(((one, one.kind) for one in found), number, seed=_turn(batch))
-    if len(chosen) < number:
+    candidates = _fitting(batch, _sampled(_by_task(rows), frozenset(sources), seed=_turn(batch)))
+    drawn = balanced(((candidate, candidate.kind) for candidate in candidates), number, seed=_turn(batch))
+    if len(drawn) < number:
         raise AssayError(
             N_(
                 "There are {found} responses with such gold that are neither work nor known in the batch {name}, and of"
                 " a dimension and a language of it; ask for no more."
             ),
-            found=len(chosen),
+            found=len(drawn),
             name=batch.name,
         )
-    return add_items(batch=batch, kind=kind, items=_explained(chosen), actor=actor)
+    return add_items(batch=batch, kind=kind, items=_explained(drawn), actor=actor)
 
 
 def _turn(batch: Batch) -> int:
@@ -158,31 +158,31 @@ def _sampled(
 def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
     worked = Worked.on(batch)
-    taken = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
-    taken |= set(GoldQuestion.objects.filter(batch=batch).values_list("response", flat=True))
-    asked = {
+    used_responses = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
+    used_responses |= set(GoldQuestion.objects.filter(batch=batch).values_list("response", flat=True))
+    criteria = {
         dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
         for dimension in worked.dimensions
     }
-    found: list[_Settled] = []
+    candidates: list[_Settled] = []
     ids = sorted(labels)
     for start in range(0, len(ids), CHUNK):
         tasks = Task.objects.filter(pk__in=ids[start : start + CHUNK]).order_by("pk")
         rows = tasks.values_list("pk", "response", "stratum__dimension", "stratum__language")
         for task, response, dimension, language in rows:
-            if response in taken or asked.get(dimension) != set(labels[task]) or worked.is_foreign(language):
+            if response in used_responses or criteria.get(dimension) != set(labels[task]) or worked.is_foreign(language):
                 continue
-            taken.add(response)
+            used_responses.add(response)
             known = {name: plain(value) for name, value in labels[task].items()}
-            found.append(_Settled(task, response, dimension, known))
-    return found
+            candidates.append(_Settled(task, response, dimension, known))
+    return candidates
 
 
 def _explained(chosen: Sequence[_Settled]) -> list[Given]:
     """With what the adjudicator wrote, where one decided it."""
-    decisions = Adjudication.objects.filter(task__in=[one.task for one in chosen])
+    decisions = Adjudication.objects.filter(task__in=[task.task for task in chosen])
     words = dict(decisions.values_list("task", "rationale"))
-    return [Given(one.response, one.labels, words.get(one.task, "")[:LONGEST_EXPLANATION]) for one in chosen]
+    return [Given(task.response, task.labels, words.get(task.task, "")[:LONGEST_EXPLANATION]) for task in chosen]
 
 
 def add_from_file(
@@ -200,12 +200,12 @@ def add_from_file(
     for row in rows:
         if isinstance(row, InputError):
             raise row
-        one = reader.read(row)
-        if one.response in items:
+        answer = reader.read(row)
+        if answer.response in items:
             raise row.error(N_("this response is there twice."), field="prompt_id")
         if len(items) == MOST_ITEMS:
             raise row.error(N_("there are more than {most} items; add them in parts."), most=MOST_ITEMS)
-        items[one.response] = one
+        items[answer.response] = answer
     if not items:
         raise InputError(N_("there are no rows in this file."), path=source.name)
     return add_items(batch=batch, kind=kind, items=list(items.values()), actor=actor)
@@ -229,9 +229,9 @@ class _Reader:
             )
         response = response_of(row)
         explanation = row.whole("explanation") if row.has("explanation") else ""
-        one = Given(response.pk, _labels(row), explanation)
+        answer = Given(response.pk, _labels(row), explanation)
         try:
-            refuse_unfit(self.batch, response, one)
+            refuse_unfit(self.batch, response, answer)
         except InputError:
             raise
         except AssayError as error:
@@ -246,7 +246,7 @@ class _Reader:
                 field="prompt_id",
                 name=self.batch.name,
             )
-        return one
+        return answer
 
 
 def response_of(row: Row) -> Response:
@@ -254,18 +254,18 @@ def response_of(row: Row) -> Response:
     ref = generic.ref(row)
     model, collection, dataset = (row.optional_name(name) for name in ("model", "collection", "dataset"))
     named = {"prompt__key": ref.key} if ref.id else {"prompt__text": ref.text}
-    found = Response.objects.select_related("prompt").filter(**named)
+    matches = Response.objects.select_related("prompt").filter(**named)
     for path, value in (("model", model), ("collection", collection), ("prompt__dataset", dataset)):
-        found = found.filter(**{f"{path}__name": value}) if value is not None else found
-    some = list(found.order_by("pk")[:2])
-    if not some:
+        matches = matches.filter(**{f"{path}__name": value}) if value is not None else matches
+    responses = list(matches.order_by("pk")[:2])
+    if not responses:
         raise row.error(N_("there is no such response; import it first."), field="prompt_id")
-    if len(some) > 1:
+    if len(responses) > 1:
         raise row.error(
             N_("several responses fit; name the dataset, the model or the collection as well."),
             field="prompt_id",
         )
-    return some[0]
+    return responses[0]
 
 
 def _labels(row: Row) -> dict[str, float]:

@@ -114,10 +114,10 @@ def _complete(batch: Batch | None, target: Target, intake: Intake) -> Goal:
     responses = _responses(intake, goal.dataset)
     intake.report.add_made("responses", responses.taken)
     intake.report.include(responses)
-    wanted = responses_for(
+    responses_of_model = responses_for(
         dataset=goal.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
     )
-    missing = wanted.exclude(tasks__batch=goal.batch)
+    missing = responses_of_model.exclude(tasks__batch=goal.batch)
     made = add_tasks(batch=goal.batch, responses=missing)
     intake.report.add_made("tasks", made)
     return goal
@@ -196,10 +196,10 @@ def _replay(intake: Intake, places: Places, replay: Replay, *, without_final: bo
     left_out = 0
     wording = Wording(replay.document) if intake.form.is_worded else None
     for chunk in intake.chunks(intake.form.annotation_reader()):
-        wanted = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
-        left_out += len(chunk) - len(wanted)
-        places.load(wanted)
-        for record in wanted:
+        records = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
+        left_out += len(chunk) - len(records)
+        places.load(records)
+        for record in records:
             _replay_one(record, intake, places, replay, wording)
         replay.save()
     if wording is not None and wording.unused:
@@ -216,13 +216,13 @@ def _replay_one(
         if wording is not None:
             record = _in_numbers(record, wording, place.task.response.prompt.dimension, intake)
         if isinstance(record, AdjudicationRecord):
-            taken = replay.decide(place, record)
+            is_new = replay.decide(place, record)
         else:
-            taken = replay.annotate(place, record)
+            is_new = replay.annotate(place, record)
     except InputError as error:
         intake.problems.add(error)
     else:
-        intake.report.count(taken=taken)
+        intake.report.count(taken=is_new)
 
 
 def _in_numbers(record: Judgement, wording: Wording, dimension: str, intake: Intake) -> Judgement:

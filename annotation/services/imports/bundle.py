@@ -120,10 +120,10 @@ def check_coming(bundle: Bundle, called: As, actor: Person | None) -> None:
 
 
 def refuse_taken(names: Mapping[str, str], release: str) -> None:
-    taken = Batch.objects.filter(name__in=names.values()).first()
-    if taken is not None:
+    batch = Batch.objects.filter(name__in=names.values()).first()
+    if batch is not None:
         raise Conflict(
-            N_("There is already a batch named {name}; give the bundle's another name."), name=taken.name
+            N_("There is already a batch named {name}; give the bundle's another name."), name=batch.name
         )
     if release and GoldRelease.objects.filter(name=check_name(release)).exists():
         raise Conflict(N_("There is already a gold release named {name}."), name=release)
@@ -219,8 +219,8 @@ class _Coming:
 
     def _guideline(self, facts: Any) -> Guideline:
         """The version as it was published; one of this name that is here must be the same."""
-        here = Guideline.objects.filter(name=facts.name, version=facts.version).first()
-        if here is not None and here.sha256 != facts.sha256:
+        stored = Guideline.objects.filter(name=facts.name, version=facts.version).first()
+        if stored is not None and stored.sha256 != facts.sha256:
             raise self._bundle.error(
                 N_(
                     "the guideline {guideline} is here with another text; the bundle's cannot take its place."
@@ -228,7 +228,7 @@ class _Coming:
                 facts.file,
                 guideline=facts.reference,
             )
-        self._report.add_made("guidelines", int(here is None))
+        self._report.add_made("guidelines", int(stored is None))
         text, place = self._bundle.text(facts.file), self._bundle.place(facts.file)
         guideline = load_guideline(text=text, path=place, publish=True, actor=self._run.actor)
         if (guideline.name, guideline.version, guideline.sha256) != (facts.name, facts.version, facts.sha256):
@@ -274,9 +274,9 @@ class _Coming:
         self, intake: Intake, dataset: Dataset, records: Sequence[PromptRecord]
     ) -> None:
         """Of a prompt that is here all must be the same: its dimension decides what is asked."""
-        here = prompts_by_key(dataset, (record.ref.key for record in records))
+        stored = prompts_by_key(dataset, (record.ref.key for record in records))
         for record in records:
-            known = here.get(record.ref.key)
+            known = stored.get(record.ref.key)
             for name in ("dimension", "subcomponent", "language", "attack_method"):
                 if known is not None and (getattr(known, name) or "") != (getattr(record, name) or ""):
                     raise intake.error(
@@ -319,12 +319,12 @@ class _Coming:
         return STRANGER.format(sha256=self._sha256[:8], pseudonym=pseudonym)
 
     def _group(self, batch: str, dataset: str, intake: Intake) -> _Group:
-        found = self._groups.get((batch, dataset))
-        if found is None or found.intake.source.name != intake.source.name:
+        group = self._groups.get((batch, dataset))
+        if group is None or group.intake.source.name != intake.source.name:
             members = self._members[batch]
-            found = _Group(intake, self._batches[batch], self._datasets[dataset], members)
-            self._groups[batch, dataset] = found
-        return found
+            group = _Group(intake, self._batches[batch], self._datasets[dataset], members)
+            self._groups[batch, dataset] = group
+        return group
 
     def _by(
         self, table: str, parse: Callable[[Row], Iterable[R]], key: Callable[[Row], Any]
@@ -377,14 +377,14 @@ class _Group:
 
     def make_tasks(self, records: Sequence[Judgement]) -> int:
         """A task for each response that the records are about and that has none yet."""
-        wanted = {(record.ref.key, record.model, record.collection or "") for record in records}
-        there = Response.objects.filter(
+        keys = {(record.ref.key, record.model, record.collection or "") for record in records}
+        responses = Response.objects.filter(
             prompt__dataset=self._dataset,
-            prompt__key__in={key for key, _model, _collection in wanted},
-            model__name__in={model for _key, model, _collection in wanted},
+            prompt__key__in={key for key, _model, _collection in keys},
+            model__name__in={model for _key, model, _collection in keys},
         ).exclude(tasks__batch=self._batch)
-        rows = there.order_by("pk").values_list("pk", "prompt__key", "model__name", "collection__name")
-        new = [pk for pk, *place in rows if tuple(place) in wanted]
+        rows = responses.order_by("pk").values_list("pk", "prompt__key", "model__name", "collection__name")
+        new = [pk for pk, *place in rows if tuple(place) in keys]
         if not new:
             return 0
         return add_tasks(batch=self._batch, responses=Response.objects.filter(pk__in=new).order_by("pk"))
@@ -393,12 +393,12 @@ class _Group:
         self._places.load(records)
         for record in records:
             place = self._places.of(record)
-            taken = (
+            is_new = (
                 self._replay.decide(place, record)
                 if isinstance(record, AdjudicationRecord)
                 else self._replay.annotate(place, record)
             )
-            if not taken:
+            if not is_new:
                 raise self.intake.error(record.line, None, N_("this label is in the bundle twice."))
         self._replay.save()
         return len(records)

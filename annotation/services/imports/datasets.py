@@ -72,12 +72,12 @@ class PromptShelf:
     def find(self, refs: Sequence[PromptRef]) -> dict[PromptRef, Prompt]:
         """The stored prompts that are meant: by id; without one by text, also of a prompt that has an id."""
         stored = prompts_by_key(self.dataset, (ref.key for ref in refs))
-        found = {ref: stored[ref.key] for ref in refs if ref.key in stored}
-        loose = [ref for ref in refs if ref not in found and not ref.id]
-        if loose:
-            by_text = prompts_by_text(self.dataset, (ref.text for ref in loose))
-            found |= {ref: by_text[ref.text][0] for ref in loose if len(by_text.get(ref.text, ())) == 1}
-        return found
+        prompts = {ref: stored[ref.key] for ref in refs if ref.key in stored}
+        refs_without_id = [ref for ref in refs if ref not in prompts and not ref.id]
+        if refs_without_id:
+            by_text = prompts_by_text(self.dataset, (ref.text for ref in refs_without_id))
+            prompts |= {ref: by_text[ref.text][0] for ref in refs_without_id if len(by_text.get(ref.text, ())) == 1}
+        return prompts
 
     def check_wording(self, line: int, ref: PromptRef, prompt: Prompt) -> None:
         """A record that gives an id and a text must mean the stored text."""

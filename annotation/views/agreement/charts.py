@@ -25,13 +25,13 @@ from annotation.core.charts import (
 WIDTH = 620
 STEP = 28
 HEIGHT = 220
-LONGEST_LABEL = 360  # pixels; a longer one ends in an ellipsis
-LOWEST = 0.6  # scales go down at least to here
-LINES = {"strokeDash": [4, 4], "opacity": 0.7, "strokeWidth": 1}
+MAX_LABEL_PIXELS = 360  # pixels; a longer one ends in an ellipsis
+MAX_SCALE_START = 0.6  # scales go down at least to here
+RULE_STYLE = {"strokeDash": [4, 4], "opacity": 0.7, "strokeWidth": 1}
 
 
 @dataclass(frozen=True)
-class Dot:
+class AgreementDot:
     label: str
     value: float
     low: float
@@ -39,7 +39,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrendPoint:
     """``day`` is an ISO date; the value and its interval are those of its day or week, None where undefined."""
 
     day: str
@@ -50,27 +50,27 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Mark:
+class TrendEvent:
     """Something that happened on a day."""
 
     day: str
     words: str
 
 
-def dot_and_whisker(dots: Sequence[Dot], *, title: str, marks: Sequence[float]) -> Spec:
+def draw_dots(dots: Sequence[AgreementDot], *, title: str, marks: Sequence[float]) -> Spec:
     """The dots in their order from above, the scale up to 1; ``marks`` are lines to read the values by."""
-    y = make_rows("label", labelLimit=LONGEST_LABEL)
-    x = make_quantity("value", title, _domain([dot.low for dot in dots]), format=".2f", tickCount=6)
+    y = make_rows("label", labelLimit=MAX_LABEL_PIXELS)
+    x = make_quantity("value", title, scale_domain([dot.low for dot in dots]), format=".2f", tickCount=6)
     layer = [
-        *draw_rules(marks, mark=LINES, x=x),
+        *draw_rules(marks, mark=RULE_STYLE, x=x),
         draw_interval({"type": "quantitative"}, y, mark={"color": GOLD}),
         draw_points(x, y, mark={"size": 90, "color": GOLD}),
     ]
     return make_picture(layer, [asdict(dot) for dot in dots], width=WIDTH, height={"step": STEP})
 
 
-def band_over_time(
-    moments: Sequence[Moment], *, title: str, marks: Sequence[float], events: Sequence[Mark]
+def draw_trend(
+    moments: Sequence[TrendPoint], *, title: str, marks: Sequence[float], events: Sequence[TrendEvent]
 ) -> Spec:
     """The value of each day or week in its band, and (broken) what it was over everything until then; ``events`` stand
     where they happened.
@@ -78,23 +78,23 @@ def band_over_time(
     lows = [low for moment in moments for low in (moment.low, moment.so_far, moment.value) if low is not None]
     axis = {"format": "%m-%d", "labelAngle": 0, "tickCount": 8, "grid": False, "labelOverlap": True}
     x = {"field": "day", "type": "temporal", "title": None, "axis": axis}
-    y = make_quantity("value", title, _domain(lows), scale={"clamp": True}, format=".2f")
+    y = make_quantity("value", title, scale_domain(lows), scale={"clamp": True}, format=".2f")
     so_far = {"color": BLUE, "strokeDash": [6, 3], "strokeWidth": 1.5}
     layer = [
-        *draw_rules(marks, mark=LINES, y=y),
-        _where_valid("low", draw_band(x, y, opacity=0.22)),
-        _where_valid("so_far", draw_line(x, {**y, "field": "so_far"}, mark=so_far)),
-        _where_valid("value", draw_line(x, y, mark={"point": {"color": GOLD, "size": 40}})),
-        *_events(events),
+        *draw_rules(marks, mark=RULE_STYLE, y=y),
+        filter_valid("low", draw_band(x, y, opacity=0.22)),
+        filter_valid("so_far", draw_line(x, {**y, "field": "so_far"}, mark=so_far)),
+        filter_valid("value", draw_line(x, y, mark={"point": {"color": GOLD, "size": 40}})),
+        *draw_events(events),
     ]
     return make_picture(layer, [asdict(moment) for moment in moments], width=WIDTH, height=HEIGHT)
 
 
-def _where_valid(field: str, layer: Spec) -> Spec:
+def filter_valid(field: str, layer: Spec) -> Spec:
     return {"transform": [{"filter": f"isValid(datum.{field})"}], **layer}
 
 
-def _events(events: Sequence[Mark]) -> list[Spec]:
+def draw_events(events: Sequence[TrendEvent]) -> list[Spec]:
     if not events:
         return []
     data = {"values": [asdict(event) for event in events]}
@@ -118,6 +118,6 @@ def _events(events: Sequence[Mark]) -> list[Spec]:
     ]
 
 
-def _domain(lows: Sequence[float]) -> list[float]:
+def scale_domain(lows: Sequence[float]) -> list[float]:
     """From a tenth below the lowest, at least from 0.6, so that small differences do not look large."""
-    return [min(LOWEST, int(min(lows) * 10 - 1) / 10), 1]
+    return [min(MAX_SCALE_START, int(min(lows) * 10 - 1) / 10), 1]

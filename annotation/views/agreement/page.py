@@ -23,7 +23,7 @@ from annotation.selectors.batches import batches_for, readable_batches
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
-from annotation.views.agreement.wording import FACETS, STATISTICS, Words, alpha_of, chips, named
+from annotation.views.agreement.wording import FACETS, STATISTICS, GuidelineWords, alpha_name, list_chips, drop_parameter
 
 TabContext: TypeAlias = Callable[[TabQuery], dict[str, Any]]
 TAB_CONTEXTS: dict[str, TabContext] = {
@@ -49,7 +49,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
         choice=replace(choice, statistic=choice.statistic or find_usual_statistic(overall)),
         patterns=patterns,
         overall=overall,
-        words=Words(patterns.guidelines.values()),
+        words=GuidelineWords(patterns.guidelines.values()),
         page=request.GET.get("page"),
     )
     has_labels = any(overall_row.n for overall_row in overall)
@@ -67,7 +67,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
 def find_usual_statistic(overall: list[Counted]) -> str:
     """Alpha at the level of the scale where all scales have the same, else the one that every scale allows."""
     levels = {row.measurement for row in overall}
-    return alpha_of(levels.pop()) if len(levels) == 1 else "alpha_nominal"
+    return alpha_name(levels.pop()) if len(levels) == 1 else "alpha_nominal"
 
 
 def frame_context(tab_query: TabQuery, choice: AgreementChoice) -> dict[str, Any]:
@@ -82,14 +82,14 @@ def frame_context(tab_query: TabQuery, choice: AgreementChoice) -> dict[str, Any
         "tabs": list_tabs(choice),
         "manages": has_role(tab_query.person, MANAGER),
         "statistics": STATISTICS.items(),
-        "chips": chips(choice.narrowing, tab_query.words, lambda name: url_without(choice, name)),
+        "chips": list_chips(choice.narrowing, tab_query.words, lambda name: url_without(choice, name)),
         "several": tab_query.words.several,
         "facets": FACETS.items(),
     }
 
 
 def url_without(choice: AgreementChoice, name: str) -> str:
-    return choice.narrowed_url(parse_narrowing(named(choice.narrowing.parameters(), name)))
+    return choice.narrowed_url(parse_narrowing(drop_parameter(choice.narrowing.parameters(), name)))
 
 
 def list_tabs(choice: AgreementChoice) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from annotation.selectors.agreement import (
     Narrowing,
     parse_narrowing,
 )
-from annotation.views.agreement.wording import Words
+from annotation.views.agreement.wording import GuidelineWords
 
 VIEWS = ("groups", "levels", "prompts", "guideline", "time")
 
@@ -103,7 +103,7 @@ class TabQuery:
     choice: AgreementChoice
     patterns: LabelPatterns
     overall: Sequence[Counted]
-    words: Words
+    words: GuidelineWords
     page: str | None
 
     @property

@@ -23,11 +23,11 @@ from annotation.selectors.batches import batches_for, readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import parse_query_narrowing
-from annotation.views.agreement.wording import FACETS, Words, chips, named, reasons_by_key
+from annotation.views.agreement.wording import FACETS, GuidelineWords, list_chips, drop_parameter, reasons_by_key
 from annotation.views.annotations.outcomes import reason_words
 
 PAGE = 25
-CHOSEN_BY = (
+FILTER_FACETS = (
     "dimension",
     "subcomponent",
     "criterion",
@@ -38,7 +38,7 @@ CHOSEN_BY = (
     "week",
 )
 # A list of more names than this is none to choose from.
-MOST_NAMES = 200
+MAX_NAMES = 200
 
 
 @require_GET
@@ -49,9 +49,9 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
     narrowing = parse_query_narrowing(request.GET)
     batches = list(batches_for(person, name))
     labels = Labels(batches, narrowing)
-    found = TasksBehind(labels)
-    page = Paginator(cast("Sequence[TaskBehind]", found), PAGE).get_page(request.GET.get("page"))
-    words = Words(labels.guidelines.values())
+    tasks = TasksBehind(labels)
+    page = Paginator(cast("Sequence[TaskBehind]", tasks), PAGE).get_page(request.GET.get("page"))
+    words = GuidelineWords(labels.guidelines.values())
     batch = {"batch": name} if name else {}
     parameters = batch | narrowing.parameters()
     context = {
@@ -59,75 +59,75 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
         "narrowing": narrowing,
         "batches": readable_batches(person).order_by("name"),
         "sealed": sealed_batches(person).count(),
-        "lines": [_line(one) for one in page.object_list],
+        "lines": [task_row(task) for task in page.object_list],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(parameters),
-        "units": found.units,
-        "chips": chips(narrowing, words, lambda one: f"{request.path}?{urlencode(named(parameters, one))}"),
-        "filters": _filters(Labels(batches), narrowing, words),
-        "kept": _kept(narrowing),
+        "units": tasks.units,
+        "chips": list_chips(narrowing, words, lambda parameter: f"{request.path}?{urlencode(drop_parameter(parameters, parameter))}"),
+        "filters": list_filters(Labels(batches), narrowing, words),
+        "kept": hidden_parameters(narrowing),
         "reasons": reasons_by_key(),
-        "back": f"{reverse('agreement')}?{urlencode(batch | _of_the_page(narrowing))}",
+        "back": f"{reverse('agreement')}?{urlencode(batch | page_parameters(narrowing))}",
     }
     return render(request, "annotation/agreement/tasks.html", context)
 
 
-def _of_the_page(narrowing: Narrowing) -> dict[str, str]:
+def page_parameters(narrowing: Narrowing) -> dict[str, str]:
     """What the agreement page should be narrowed to: no more than facets, since disputes alone never agree."""
     return Narrowing(facets=narrowing.facets, prompt=narrowing.prompt).parameters()
 
 
-def _filters(labels: Labels, narrowing: Narrowing, words: Words) -> list[dict[str, Any]]:
+def list_filters(labels: Labels, narrowing: Narrowing, words: GuidelineWords) -> list[dict[str, Any]]:
     """What can be chosen where there is a choice, of all that the batches have."""
-    names = labels.kept("names", lambda: _names(labels))
-    chosen = narrowing.named
+    names = labels.kept("names", lambda: list_names(labels))
+    facets = narrowing.named
     return [
         {
             "name": facet,
             "label": FACETS[facet],
             "options": [
-                (one or UNNAMED, words.value(facet, one) or "-", facet in chosen and chosen[facet] == one)
-                for one in known
+                (name or UNNAMED, words.value(facet, name) or "-", facet in facets and facets[facet] == name)
+                for name in options
             ],
         }
-        for facet, known in names.items()
-        if 1 < len(known) <= MOST_NAMES
+        for facet, options in names.items()
+        if 1 < len(options) <= MAX_NAMES
     ]
 
 
-def _names(labels: Labels) -> dict[str, tuple[str | None, ...]]:
+def list_names(labels: Labels) -> dict[str, tuple[str | None, ...]]:
     pairs = labels.as_pairs()
-    return {facet: (pairs if facet == "pair" else labels).sorted_by(facet).names for facet in CHOSEN_BY}
+    return {facet: (pairs if facet == "pair" else labels).sorted_by(facet).names for facet in FILTER_FACETS}
 
 
-def _kept(narrowing: Narrowing) -> dict[str, str]:
+def hidden_parameters(narrowing: Narrowing) -> dict[str, str]:
     """What the form does not ask for and must not lose."""
-    asked = {*CHOSEN_BY, "reason", "disputed"}
-    return {name: value for name, value in narrowing.parameters().items() if name not in asked}
+    form_fields = {*FILTER_FACETS, "reason", "disputed"}
+    return {name: value for name, value in narrowing.parameters().items() if name not in form_fields}
 
 
-def _line(one: TaskBehind) -> dict[str, Any]:
-    task, response = one.task, one.task.response
+def task_row(labelled_task: TaskBehind) -> dict[str, Any]:
+    task, response = labelled_task.task, labelled_task.task.response
     text = response.text or " ".join(turn["text"] for turn in response.turns)
-    reason = one.decision.reason if one.decision else None
+    reason = labelled_task.decision.reason if labelled_task.decision else None
     return {
         "task": task,
         "prompt": response.prompt,
         "response": text,
         "model": response.model.name,
-        "said": [_said(one, said) for said in one.said],
+        "said": [labels_row(labelled_task, criterion_labels) for criterion_labels in labelled_task.said],
         "reason": reason_words(reason.words) if reason else "",
-        "decided_by": one.decision.assignment.person.username if one.decision else "",
+        "decided_by": labelled_task.decision.assignment.person.username if labelled_task.decision else "",
     }
 
 
-def _said(one: TaskBehind, said: Said) -> dict[str, Any]:
-    document = one.task.batch.guideline.document
+def labels_row(labelled_task: TaskBehind, criterion_labels: Said) -> dict[str, Any]:
+    document = labelled_task.task.batch.guideline.document
     return {
-        "criterion": criterion_label(document, said.criterion) if len(document.criteria) > 1 else "",
-        "labels": [(name, label_text(document, said.criterion, value)) for name, value in said.labels],
-        "differ": said.differ,
-        "gold": label_text(document, said.criterion, said.gold.value) if said.gold else "",
-        "source": said.gold.source if said.gold else "",
+        "criterion": criterion_label(document, criterion_labels.criterion) if len(document.criteria) > 1 else "",
+        "labels": [(name, label_text(document, criterion_labels.criterion, value)) for name, value in criterion_labels.labels],
+        "differ": criterion_labels.differ,
+        "gold": label_text(document, criterion_labels.criterion, criterion_labels.gold.value) if criterion_labels.gold else "",
+        "source": criterion_labels.gold.source if criterion_labels.gold else "",
     }

@@ -53,12 +53,12 @@ FACETS: dict[str, str | Promise] = {
 RELIABLE, TENTATIVE = 0.8, 0.667
 
 
-class Words:
+class GuidelineWords:
     """What guidelines call their parts in the reader's language: each by its latest version that has the part."""
 
     def __init__(self, guidelines: Iterable[Guideline]) -> None:
         self._documents: dict[str, list[GuidelineDocument]] = defaultdict(list)
-        for guideline in sorted(guidelines, key=lambda one: -one.pk):
+        for guideline in sorted(guidelines, key=lambda guideline: -guideline.pk):
             self._documents[guideline.name].append(guideline.document)
         self.several = len(self._documents) > 1
 
@@ -66,7 +66,7 @@ class Words:
         """Without a name several of them, pooled."""
         if name is None:
             return gettext("all criteria pooled")
-        return self._called(criterion_label, guideline, name)
+        return self.translate_name(criterion_label, guideline, name)
 
     def group(self, counted: Counted) -> tuple[str, ...]:
         """The values of the row's facets; empty where a prompt has none."""
@@ -81,41 +81,41 @@ class Words:
         }
         if not name or facet not in labels:
             return name or ""
-        said = (
-            self._called(labels[facet], one, name) for one in ([guideline] if guideline else self._documents)
+        names = (
+            self.translate_name(labels[facet], document_name, name) for document_name in ([guideline] if guideline else self._documents)
         )
-        return next((words for words in said if words != name), name)
+        return next((words for words in names if words != name), name)
 
-    def _called(self, label: Callable[[GuidelineDocument, str], str], guideline: str, name: str) -> str:
-        said = (label(document, name) for document in self._documents[guideline])
-        return next((words for words in said if words != name), name)
+    def translate_name(self, label: Callable[[GuidelineDocument, str], str], guideline: str, name: str) -> str:
+        names = (label(document, name) for document in self._documents[guideline])
+        return next((words for words in names if words != name), name)
 
     def level(self, guideline: str, criterion: str, value: float) -> str:
-        known = (criterion for document in self._documents[guideline] for criterion in document.criteria)
-        found = next((one for one in known if one.name == criterion), None)
-        return level_text(found, value) if found else format_compact(value)
+        criteria = (criterion for document in self._documents[guideline] for criterion in document.criteria)
+        named_criterion = next((known_criterion for known_criterion in criteria if known_criterion.name == criterion), None)
+        return level_text(named_criterion, value) if named_criterion else format_compact(value)
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureWords:
     value: str
     interval: str
 
 
-def figure(statistic: Statistic) -> Figure | None:
+def format_figure(statistic: Statistic) -> FigureWords | None:
     if statistic.value is None:
         return None
-    return Figure(format_decimal(statistic.value), format_interval(statistic.low, statistic.high))
+    return FigureWords(format_decimal(statistic.value), format_interval(statistic.low, statistic.high))
 
 
-def percent(share: Share) -> Figure | None:
+def format_share(share: Share) -> FigureWords | None:
     """As percent, with its interval."""
     if share.value is None or share.low is None or share.high is None:
         return None
-    return Figure(format_percent(share.value), format_interval_percent(share.low, share.high))
+    return FigureWords(format_percent(share.value), format_interval_percent(share.low, share.high))
 
 
-def reading(statistic: Statistic) -> tuple[str, str] | None:
+def find_reading(statistic: Statistic) -> tuple[str, str] | None:
     """A badge's state and word, by the lower end of alpha's interval, so that a few units cannot pass for reliable."""
     if statistic.low is None:
         return None
@@ -126,12 +126,12 @@ def reading(statistic: Statistic) -> tuple[str, str] | None:
     return "error", gettext("Not established")
 
 
-def alpha_of(measurement: Measurement) -> str:
+def alpha_name(measurement: Measurement) -> str:
     """The name of alpha at the level of a scale: what a row is read by."""
     return f"alpha_{measurement}"
 
 
-def level_pair(criterion: Criterion | None, low: float, high: float) -> str:
+def format_level_pair(criterion: Criterion | None, low: float, high: float) -> str:
     if criterion is None:
         return f"{format_compact(low)} – {format_compact(high)}"
     return f"{level_text(criterion, low)} – {level_text(criterion, high)}"
@@ -154,20 +154,20 @@ class Chip:
     url: str
 
 
-def chips(narrowing: Narrowing, words: Words, without: Callable[[str], str]) -> list[Chip]:
+def list_chips(narrowing: Narrowing, words: GuidelineWords, without: Callable[[str], str]) -> list[Chip]:
     """``without`` gives the page's address without one of the narrowing's parameters."""
-    said = {facet: _facet(facet, name, words) for facet, name in narrowing.facets}
-    said |= dict(_further(narrowing))
-    return [Chip(label, value, without(name)) for name, (label, value) in said.items()]
+    parameters = {facet: _facet(facet, name, words) for facet, name in narrowing.facets}
+    parameters |= dict(_further(narrowing))
+    return [Chip(label, value, without(name)) for name, (label, value) in parameters.items()]
 
 
-def _facet(facet: str, name: str | None, words: Words) -> tuple[str, str]:
+def _facet(facet: str, name: str | None, words: GuidelineWords) -> tuple[str, str]:
     return str(FACETS.get(facet, gettext("Guideline"))), words.value(facet, name) or "-"
 
 
 def _further(narrowing: Narrowing) -> Iterable[tuple[str, tuple[str, str]]]:
     if narrowing.levels is not None:
-        yield "levels", (gettext("Levels"), level_pair(None, *narrowing.levels))
+        yield "levels", (gettext("Levels"), format_level_pair(None, *narrowing.levels))
     if narrowing.level is not None:
         yield "level", (gettext("Level"), format_compact(narrowing.level))
     if narrowing.prompt is not None:
@@ -181,5 +181,5 @@ def _further(narrowing: Narrowing) -> Iterable[tuple[str, tuple[str, str]]]:
         yield "disputed", (gettext("Labels"), gettext("disputed only"))
 
 
-def named(parameters: Mapping[str, str], without: str) -> dict[str, str]:
+def drop_parameter(parameters: Mapping[str, str], without: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if name != without}

@@ -19,22 +19,22 @@ from benchmark.domain.leaderboards.metrics import (
     BoardSample,
     MetricEstimate,
     MetricPart,
-    estimate,
-    level_counts,
+    estimate_metric,
+    count_levels,
     find_metric,
     list_metrics,
-    overall_of,
-    parts,
-    pooled,
+    estimate_overall,
+    build_parts,
+    pool_parts,
     list_scopes,
-    scopes_of,
+    list_metric_scopes,
 )
 from benchmark.domain.leaderboards.pairs import (
     OVERALL,
     ModelDifferences,
-    compared,
-    pairs_json,
-    scopes_compared,
+    compute_differences,
+    pairs_to_json,
+    list_compared_scopes,
 )
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES, SUBCOMPONENT, CountedResponse, Labels
 
@@ -110,7 +110,7 @@ def _build_cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str,
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
         statistics = {
-            name: estimate(metric, parts_by_model[model]).to_json()
+            name: estimate_metric(metric, parts_by_model[model]).to_json()
             for name, (metric, parts_by_model) in numbers.items()
         }
         if n:
@@ -128,9 +128,9 @@ def _list_group_metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]
 
 def _pool_group_parts(sample: BoardSample, metric: Metric, group: PromptGroup) -> dict[str, MetricPart]:
     """By model; across columns all labels of the metric pooled."""
-    inside = scopes_of(sample.document, metric) if group.scope is None else (group.scope,)
-    scope_parts = [parts(sample, metric, scope, group.key) for scope in inside]
-    return {model: pooled([own[model] for own in scope_parts]) for model in sample.models}
+    inside = list_metric_scopes(sample.document, metric) if group.scope is None else (group.scope,)
+    scope_parts = [build_parts(sample, metric, scope, group.key) for scope in inside]
+    return {model: pool_parts([own[model] for own in scope_parts]) for model in sample.models}
 
 
 Parts = Mapping[tuple[str, str], Mapping[str, MetricPart]]
@@ -158,7 +158,7 @@ class _BoardRow:
     n: int
     dimensions: dict[str, dict[str, Any]]
     overall: dict[str, MetricEstimate]
-    standing: Fraction | None
+    rank_value: Fraction | None
     """The number that the board is ranked by."""
 
     def to_json(self, rank: Rank | None, ranks: Mapping[str, Rank | None]) -> dict[str, Any]:
@@ -168,14 +168,14 @@ class _BoardRow:
             "rank": rank and rank.to_json(),
             "n": self.n,
             "dimensions": {
-                scope: {**_plain(cell), "rank": (own := ranks.get(scope)) and own.to_json()}
+                scope: {**_to_plain(cell), "rank": (own := ranks.get(scope)) and own.to_json()}
                 for scope, cell in self.dimensions.items()
             },
-            "overall": _plain(self.overall),
+            "overall": _to_plain(self.overall),
         }
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _to_plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value.to_json() if isinstance(value, MetricEstimate) else value
         for name, value in values.items()
@@ -200,9 +200,9 @@ class BoardFigures:
     @cached_property
     def board(self) -> dict[str, Any]:
         """The leaderboard, best first. In each column a model has a rank of its own, by what the column shows."""
-        rows = self._standing
-        overall = ranks([row.standing for row in rows], self._differences(self._lead, self._scope))
-        by_scope = {scope: self._ranks_in(scope) for scope in list_scopes(self.document)}
+        rows = self._ranked_rows
+        overall = rank_models([row.rank_value for row in rows], self._find_differences(self._lead_metric, self._scope))
+        by_scope = {scope: self._rank_scope(scope) for scope in list_scopes(self.document)}
         return {
             "guideline": f"{self.document.name}@{self.document.version}",
             "rank_by": self.document.rank_by,
@@ -212,12 +212,12 @@ class BoardFigures:
             ],
         }
 
-    def _ranks_in(self, scope: str) -> list[Rank | None]:
-        metric = find_metric(self.document, scope, self._lead)
+    def _rank_scope(self, scope: str) -> list[Rank | None]:
+        metric = find_metric(self.document, scope, self._lead_metric)
         if metric is None:
             return []
-        values = [row.dimensions[scope][metric.name].value for row in self._standing]
-        return ranks(values, self._differences(metric, scope))
+        values = [row.dimensions[scope][metric.name].value for row in self._ranked_rows]
+        return rank_models(values, self._find_differences(metric, scope))
 
     @property
     def groups(self) -> dict[str, Any]:
@@ -226,105 +226,105 @@ class BoardFigures:
     @property
     def pairs(self) -> dict[str, Any]:
         by_scope = {
-            scope: self._differences(self._lead, scope) for scope in scopes_compared(self.sample, self._lead)
+            scope: self._find_differences(self._lead_metric, scope) for scope in list_compared_scopes(self.sample, self._lead_metric)
         }
-        return pairs_json(self._lead, self._models, by_scope)
+        return pairs_to_json(self._lead_metric, self._models, by_scope)
 
     @cached_property
-    def _standing(self) -> list[_BoardRow]:
+    def _ranked_rows(self) -> list[_BoardRow]:
         """Best first, what is undefined last."""
-        return sorted(_rows(self.sample), key=_place)
+        return sorted(_build_rows(self.sample), key=_sort_key)
 
     @property
-    def _lead(self) -> Metric:
+    def _lead_metric(self) -> Metric:
         """What the board is ranked by."""
         return self.document.metric(self.document.rank_by)
 
     @property
     def _scope(self) -> str:
-        return _first_scope(self.document) if self._lead.overall == "none" else OVERALL
+        return _get_first_scope(self.document) if self._lead_metric.overall == "none" else OVERALL
 
-    def _differences(self, metric: Metric, scope: str) -> ModelDifferences:
+    def _find_differences(self, metric: Metric, scope: str) -> ModelDifferences:
         """The models' differences in one number, worked out once."""
         key = (metric.name, scope)
         if key not in self._known:
-            self._known[key] = compared(self.sample, metric, scope, self._models)
+            self._known[key] = compute_differences(self.sample, metric, scope, self._models)
         return self._known[key]
 
     @property
     def _models(self) -> list[str]:
-        return [row.model for row in self._standing]
+        return [row.model for row in self._ranked_rows]
 
 
-def board(
+def build_board(
     document: GuidelineDocument, rows: Iterable[CountedResponse], *, models: Iterable[str] = (), seed: int = 0
 ) -> dict[str, Any]:
     return BoardFigures(document, rows, models=models, seed=seed).board
 
 
-def _rows(sample: BoardSample) -> list[_BoardRow]:
+def _build_rows(sample: BoardSample) -> list[_BoardRow]:
     document = sample.document
     metric_parts = {
-        (metric.name, scope): parts(sample, metric, scope)
+        (metric.name, scope): build_parts(sample, metric, scope)
         for metric in document.metrics
-        for scope in scopes_of(document, metric)
+        for scope in list_metric_scopes(document, metric)
     }
     counts = {scope: sample.count_labels(scope) for scope in list_scopes(document)}
-    return [_row(document, model, metric_parts, counts) for model in sample.models]
+    return [_build_row(document, model, metric_parts, counts) for model in sample.models]
 
 
-def _row(
+def _build_row(
     document: GuidelineDocument,
     model: str,
     metric_parts: Parts,
     counts: Mapping[str, Mapping[str, Counter[Labels]]],
 ) -> _BoardRow:
-    statistics = {key: estimate(document.metric(key[0]), own[model]) for key, own in metric_parts.items()}
+    statistics = {key: estimate_metric(document.metric(key[0]), own[model]) for key, own in metric_parts.items()}
     dimensions: dict[str, dict[str, Any]] = {
         scope: {
             "n": sum(own[model].values()),
-            "levels": level_counts(document, scope, own[model]),
+            "levels": count_levels(document, scope, own[model]),
             **{metric.name: statistics[metric.name, scope] for metric in list_metrics(document, scope)},
         }
         for scope, own in counts.items()
     }
     overall = {
-        metric.name: overall_of(
-            metric, [metric_parts[metric.name, scope][model] for scope in scopes_of(document, metric)]
+        metric.name: estimate_overall(
+            metric, [metric_parts[metric.name, scope][model] for scope in list_metric_scopes(document, metric)]
         )
         for metric in document.metrics
         if metric.overall != "none"
     }
-    standing = overall.get(document.rank_by) or statistics[document.rank_by, _first_scope(document)]
+    standing = overall.get(document.rank_by) or statistics[document.rank_by, _get_first_scope(document)]
     return _BoardRow(
         model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value
     )
 
 
-def _first_scope(document: GuidelineDocument) -> str:
+def _get_first_scope(document: GuidelineDocument) -> str:
     """The first column of the metric that the board is ranked by."""
-    return scopes_of(document, document.metric(document.rank_by))[0]
+    return list_metric_scopes(document, document.metric(document.rank_by))[0]
 
 
-def _place(row: _BoardRow) -> tuple[bool, Fraction, str]:
-    return row.standing is None, -(row.standing or Fraction(0)), row.model
+def _sort_key(row: _BoardRow) -> tuple[bool, Fraction, str]:
+    return row.rank_value is None, -(row.rank_value or Fraction(0)), row.model
 
 
-def ranks(values: Sequence[Fraction | None], differences: ModelDifferences) -> list[Rank | None]:
+def rank_models(values: Sequence[Fraction | None], differences: ModelDifferences) -> list[Rank | None]:
     """Of models in the order of the differences. Equals share a rank; what is undefined has none."""
     models = sum(value is not None for value in values)
-    together, each = differences.together(), differences.each()
+    together, each = differences.list_joint_signs(), differences.list_signs()
 
-    def rank_of(at: int, own: Fraction | None) -> Rank | None:
+    def build_rank(at: int, own: Fraction | None) -> Rank | None:
         if own is None:
             return None
         value = 1 + sum(other is not None and other > own for other in values)
-        return Rank(value, *_range(at, value, together, models), *_range(at, value, each, models))
+        return Rank(value, *_compute_range(at, value, together, models), *_compute_range(at, value, each, models))
 
-    return [rank_of(at, own) for at, own in enumerate(values)]
+    return [build_rank(at, own) for at, own in enumerate(values)]
 
 
-def _range(at: int, value: int, signs: Mapping[tuple[int, int], int], models: int) -> tuple[int, int]:
+def _compute_range(at: int, value: int, signs: Mapping[tuple[int, int], int], models: int) -> tuple[int, int]:
     """The best and worst rank that the signs leave possible, the rank itself always among them."""
     own = [sign if first == at else -sign for (first, later), sign in signs.items() if at in (first, later)]
     better, worse = own.count(-1), own.count(1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
-from benchmark.domain.leaderboards.metrics import printed as metrics_printed
+from benchmark.domain.leaderboards.metrics import format_metric_value as metrics_printed
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,22 @@ class MetricChange:
         }
 
 
-def compare(
+def compare_boards(
     document: GuidelineDocument, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> list[MetricChange]:
     """Every number of both boards, in the order of the new one; models that left come last."""
-    before, now = _by_model(old), _by_model(new)
+    before, now = _index_rows(old), _index_rows(new)
     models = [*now, *(model for model in before if model not in now)]
     return [
-        change for model in models for change in _of_model(document, model, before.get(model), now.get(model))
+        change for model in models for change in _list_model_changes(document, model, before.get(model), now.get(model))
     ]
 
 
-def _by_model(board: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _index_rows(board: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {row["model"]: row for row in board.get("rows", [])}
 
 
-def _of_model(
+def _list_model_changes(
     document: GuidelineDocument, model: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> Iterator[MetricChange]:
     for scope in (None, *list_scopes(document)):
@@ -78,11 +78,11 @@ def _of_model(
             else list_metrics(document, scope)
         )
         for metric in metrics:
-            (before, n_before), (now, n_now) = (_held(row, scope, metric) for row in (old, new))
+            (before, n_before), (now, n_now) = (_read_value(row, scope, metric) for row in (old, new))
             yield MetricChange(model, scope, metric, before, now, n_before, n_now)
 
 
-def _held(row: Mapping[str, Any] | None, scope: str | None, metric: Metric) -> tuple[float | None, int]:
+def _read_value(row: Mapping[str, Any] | None, scope: str | None, metric: Metric) -> tuple[float | None, int]:
     """Boards of an older version of the guideline may lack a dimension or a metric."""
     if row is None:
         return None, 0

@@ -24,7 +24,7 @@ class _FileLine:
     path: str
     line: int
 
-    def wrong(self, template: str, field: str | None = None, **params: Any) -> InputError:
+    def build_error(self, template: str, field: str | None = None, **params: Any) -> InputError:
         return InputError(template, path=self.path, line=self.line, field=field, **params)
 
 
@@ -40,7 +40,7 @@ class _LabelRow:
     groups: Mapping[str, str]
 
 
-def read_counted(path: str | Path, document: GuidelineDocument) -> list[CountedResponse]:
+def read_responses(path: str | Path, document: GuidelineDocument) -> list[CountedResponse]:
     """The file's responses. A row is one response, or one label of it where rows name the same model and prompt.
 
     ``criterion`` is needed only where several apply. Either every row has a ``prompt_id`` or none has, which says
@@ -75,7 +75,7 @@ def _prompt(place: _FileLine, row: Mapping[str, Any]) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"{value:d}" if abs(value) < LARGEST_ID else ""
     if not isinstance(value, str) or not value.strip():
-        raise place.wrong(N_("this must be a text that is not empty, or a whole number."), PROMPT)
+        raise place.build_error(N_("this must be a text that is not empty, or a whole number."), PROMPT)
     return value
 
 
@@ -86,7 +86,7 @@ def _check_prompts(rows: Sequence[_LabelRow]) -> None:
     first = rows[0]
     for row in rows:
         if (row.prompt is None) != (first.prompt is None):
-            raise row.place.wrong(
+            raise row.place.build_error(
                 N_("give every row a prompt_id or none; line {other} does otherwise."),
                 PROMPT,
                 other=first.place.line,
@@ -95,14 +95,14 @@ def _check_prompts(rows: Sequence[_LabelRow]) -> None:
             continue
         known = prompts.setdefault(row.prompt, row)
         if (known.dimension, known.groups) != (row.dimension, row.groups):
-            raise row.place.wrong(
+            raise row.place.build_error(
                 N_("this prompt has another dimension or group in line {other}; give it the same."),
                 PROMPT,
                 other=known.place.line,
             )
         twice = labels.setdefault((row.model, row.prompt, row.label[0]), row)
         if twice is not row:
-            raise row.place.wrong(
+            raise row.place.build_error(
                 N_("this model's response to this prompt is in line {other} already; remove one."),
                 PROMPT,
                 other=twice.place.line,
@@ -127,15 +127,15 @@ def _object(place: _FileLine, line: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        raise place.wrong(
+        raise place.build_error(
             N_("this is not JSON: {why} at column {column}."), why=error.msg, column=error.colno
         ) from None
     except (RecursionError, ValueError):
-        raise place.wrong(N_("this is not JSON that can be read.")) from None
+        raise place.build_error(N_("this is not JSON that can be read.")) from None
     if not isinstance(row, dict):
-        raise place.wrong(N_("a row must be a JSON object, such as {example}."), example=_EXAMPLE)
+        raise place.build_error(N_("a row must be a JSON object, such as {example}."), example=_EXAMPLE)
     if not _is_text(row):
-        raise place.wrong(N_("a text holds \\u0000 or half of a surrogate pair; remove it."))
+        raise place.build_error(N_("a text holds \\u0000 or half of a surrogate pair; remove it."))
     return row
 
 
@@ -153,10 +153,10 @@ _EXAMPLE = '{"model": "M", "dimension": "Fairness", "predicted": 3}'
 
 def _text(place: _FileLine, row: Mapping[str, Any], field: str) -> str:
     if field not in row:
-        raise place.wrong(N_("this field is missing; add it."), field)
+        raise place.build_error(N_("this field is missing; add it."), field)
     value = row[field]
     if not isinstance(value, str) or not value.strip():
-        raise place.wrong(N_("this must be a text that is not empty."), field)
+        raise place.build_error(N_("this must be a text that is not empty."), field)
     return value
 
 
@@ -165,7 +165,7 @@ def _dimension(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocu
         return None
     name = _text(place, row, "dimension")
     if not document.knows_dimension(name):
-        raise place.wrong(
+        raise place.build_error(
             N_("{guideline} has no dimension {name}; use one of {known}."),
             "dimension",
             guideline=document.name,
@@ -183,7 +183,7 @@ def _criterion(
         return next(iter(criteria.values()))
     name = _text(place, row, "criterion")
     if name not in criteria:
-        raise place.wrong(
+        raise place.build_error(
             N_("{name} is no criterion here; use one of {known}."),
             "criterion",
             name=json.dumps(name, ensure_ascii=False),
@@ -194,8 +194,8 @@ def _criterion(
 
 def _value(place: _FileLine, row: Mapping[str, Any], criterion: Criterion) -> int | float:
     if "predicted" not in row:
-        raise place.wrong(N_("this field is missing; add it."), "predicted")
+        raise place.build_error(N_("this field is missing; add it."), "predicted")
     try:
         return criterion.check(row["predicted"])
     except Unprocessable as error:
-        raise place.wrong(error.template, "predicted", **error.params) from None
+        raise place.build_error(error.template, "predicted", **error.params) from None

@@ -122,7 +122,7 @@ def list_scopes(document: GuidelineDocument) -> tuple[str, ...]:
 
 def list_metrics(document: GuidelineDocument, scope: str) -> list[Metric]:
     """The metrics that this column has."""
-    return [metric for metric in document.metrics if scope in scopes_of(document, metric)]
+    return [metric for metric in document.metrics if scope in list_metric_scopes(document, metric)]
 
 
 def find_metric(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
@@ -135,12 +135,12 @@ def find_metric(document: GuidelineDocument, scope: str, metric: Metric) -> Metr
     )
 
 
-def scopes_of(document: GuidelineDocument, metric: Metric) -> tuple[str, ...]:
+def list_metric_scopes(document: GuidelineDocument, metric: Metric) -> tuple[str, ...]:
     """The columns that the metric has a number in."""
     return document.dimensions_of(metric) or (ALL,)
 
 
-def level_counts(
+def count_levels(
     document: GuidelineDocument, scope: str, counted: Mapping[Labels, int]
 ) -> dict[str, dict[str, int]]:
     """By criterion and level, levels that nobody gave included."""
@@ -148,14 +148,14 @@ def level_counts(
     for labels, responses in counted.items():
         for label in labels:
             counts[label] += responses
-    criteria = document.criteria_for(_dimension(scope, document))
+    criteria = document.criteria_for(_find_dimension(scope, document))
     return {
         criterion.name: {f"{value:g}": counts[criterion.name, value] for value in criterion.values}
         for criterion in criteria
     }
 
 
-def _dimension(scope: str, document: GuidelineDocument) -> str | None:
+def _find_dimension(scope: str, document: GuidelineDocument) -> str | None:
     return scope if document.dimensions else None
 
 
@@ -172,46 +172,46 @@ class MetricTally:
     factor: Fraction
 
 
-def tally(document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock) -> MetricTally:
-    values = [_values(document, metric, scope, labels) for labels in block.patterns]
+def tally_metric(document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock) -> MetricTally:
+    values = [_list_values(document, metric, scope, labels) for labels in block.patterns]
     return MetricTally(
         totals=block.sum_by_model([float(sum(own, Fraction(0))) for own in values]),
         labels=block.sum_by_model([len(own) for own in values]),
-        factor=factor_of(metric),
+        factor=compute_factor(metric),
     )
 
 
-def factor_of(metric: Metric) -> Fraction:
-    return Fraction(1) if metric.kind == "rate" else _exact(metric.multiplier) / _exact(metric.divisor)
+def compute_factor(metric: Metric) -> Fraction:
+    return Fraction(1) if metric.kind == "rate" else _to_fraction(metric.multiplier) / _to_fraction(metric.divisor)
 
 
-def _values(document: GuidelineDocument, metric: Metric, scope: str, labels: Labels) -> list[Fraction]:
+def _list_values(document: GuidelineDocument, metric: Metric, scope: str, labels: Labels) -> list[Fraction]:
     """What each label that enters the metric adds: of a rate 1 for a counted level, else 0; of a mean its value."""
-    dimension = _dimension(scope, document)
+    dimension = _find_dimension(scope, document)
     criteria = {criterion.name for criterion in document.criteria_of(metric, dimension)}
     own = [value for criterion, value in labels if criterion in criteria]
     if metric.kind == "rate":
         counted = set(metric.levels_for(dimension))
         return [Fraction(value in counted) for value in own]
-    return [_exact(value) for value in own]
+    return [_to_fraction(value) for value in own]
 
 
-def _exact(number: Value) -> Fraction:
+def _to_fraction(number: Value) -> Fraction:
     """The number as it was written: 0.1 is a tenth."""
     return Fraction(repr(number))
 
 
-def parts(
+def build_parts(
     sample: BoardSample, metric: Metric, scope: str, group: tuple[str, str] | None = None
 ) -> dict[str, MetricPart]:
     """By model; of a ``group`` of prompts, (attribute, value), or of the whole column."""
     parts_by_model = {model: MetricPart.zero() for model in sample.models}
     for block in sample.blocks[scope]:
-        parts_by_model |= _parts_of(sample.document, metric, scope, block, group)
+        parts_by_model |= _build_block_parts(sample.document, metric, scope, block, group)
     return parts_by_model
 
 
-def _parts_of(
+def _build_block_parts(
     document: GuidelineDocument,
     metric: Metric,
     scope: str,
@@ -219,13 +219,13 @@ def _parts_of(
     group: tuple[str, str] | None,
 ) -> dict[str, MetricPart]:
     keep = np.ones(len(block.groups), dtype=bool) if group is None else block.select_units(*group)
-    made = tally(document, metric, scope, block)
+    made = tally_metric(document, metric, scope, block)
     weights = block.weights[1:] if keep.all() else block.weights[1:, keep]
     totals = weights @ made.totals[keep] * float(made.factor)
     labels = weights @ made.labels[keep]
     one_each = made.labels[keep].max(axis=0, initial=0) <= 1
     counts = block.count_labels(None if keep.all() else keep)
-    values = {labels_: _values(document, metric, scope, labels_) for labels_ in block.patterns}
+    values = {labels_: _list_values(document, metric, scope, labels_) for labels_ in block.patterns}
     return {
         model: MetricPart(
             total=made.factor * sum((sum(values[p]) * n for p, n in counts[model].items()), Fraction(0)),
@@ -238,32 +238,32 @@ def _parts_of(
     }
 
 
-def estimate(metric: Metric, part: MetricPart) -> MetricEstimate:
+def estimate_metric(metric: Metric, part: MetricPart) -> MetricEstimate:
     """A rate of single labels has Wilson's interval, everything else the bootstrap's."""
     if part.value is None:
         return MetricEstimate()
     if metric.kind == "rate" and part.one_each:
         return MetricEstimate(part.value, *wilson(int(part.total), part.labels))
-    return MetricEstimate(part.value, *percentiles(part.drawn_values))
+    return MetricEstimate(part.value, *compute_percentiles(part.drawn_values))
 
 
-def overall_of(metric: Metric, parts: Sequence[MetricPart]) -> MetricEstimate:
+def estimate_overall(metric: Metric, parts: Sequence[MetricPart]) -> MetricEstimate:
     """The unweighted mean of the unrounded dimension values, undefined if one of them is; or all labels pooled."""
     if metric.overall == "pooled":
-        return estimate(metric, pooled(parts))
+        return estimate_metric(metric, pool_parts(parts))
     values = [part.value for part in parts if part.value is not None]
     if len(values) < len(parts):
         return MetricEstimate()
     drawn = np.mean([part.drawn_values for part in parts], axis=0)
-    return MetricEstimate(sum(values, Fraction(0)) / len(values), *percentiles(drawn))
+    return MetricEstimate(sum(values, Fraction(0)) / len(values), *compute_percentiles(drawn))
 
 
-def pooled(parts: Sequence[MetricPart]) -> MetricPart:
+def pool_parts(parts: Sequence[MetricPart]) -> MetricPart:
     """All their labels together."""
     return sum(parts, MetricPart.zero())
 
 
-def percentiles(drawn: Floats) -> tuple[float | None, float | None]:
+def compute_percentiles(drawn: Floats) -> tuple[float | None, float | None]:
     """The middle 95% of the draws; undefined where they cannot differ, for that is not certainty."""
     defined = drawn[~np.isnan(drawn)]
     if not defined.size or np.ptp(defined) < 1e-12:
@@ -272,7 +272,7 @@ def percentiles(drawn: Floats) -> tuple[float | None, float | None]:
     return float(low), float(high)
 
 
-def printed(metric: Metric, value: float | None) -> str:
+def format_metric_value(metric: Metric, value: float | None) -> str:
     """As published tables print it: a rate ``45.38%``, a score ``79.8``, without trailing zeros; ``-`` if undefined.
 
     Rounded from the shortest decimal that is this float, so that a tie is one (half to even).
@@ -283,15 +283,15 @@ def printed(metric: Metric, value: float | None) -> str:
     return f"{float(round(exact * 100, 2))}%" if metric.kind == "rate" else f"{float(round(exact, 1))}"
 
 
-def printed_bound(metric: Metric, value: float) -> str:
+def format_metric_bound(metric: Metric, value: float) -> str:
     """An end of an interval, always with one decimal: ``57.5%``."""
     return f"{100 * value:.1f}%" if metric.kind == "rate" else f"{value:.1f}"
 
 
-def printed_interval(metric: Metric, low: float | None, high: float | None) -> str:
+def format_metric_interval(metric: Metric, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "-"
-    return f"{printed_bound(metric, low)} - {printed_bound(metric, high)}"
+    return f"{format_metric_bound(metric, low)} - {format_metric_bound(metric, high)}"
 
 
 UNRANKED = "-"

@@ -17,11 +17,11 @@ from scipy.sparse import csr_array
 
 from annotation.core.proportions import Z, wilson
 from annotation.domain.guidelines import Metric
-from benchmark.domain.leaderboards.metrics import BoardSample, factor_of, percentiles, scopes_of, tally
+from benchmark.domain.leaderboards.metrics import BoardSample, compute_factor, compute_percentiles, list_metric_scopes, tally_metric
 from benchmark.domain.leaderboards.resampling import Floats, Mask, Integers
 
 OVERALL = "overall"
-_STILL = 1e-12
+_NEGLIGIBLE = 1e-12
 """Draws that spread no wider than this do not differ."""
 SPARSE = 0.1
 """Below this share of numbers that are not 0 a sparse product is faster."""
@@ -38,7 +38,7 @@ class ModelDifference:
     paired: bool
 
     @property
-    def surely(self) -> int:
+    def sign(self) -> int:
         """1 or -1 if the interval lies wholly above or below 0, else 0."""
         if self.low is None or self.high is None:
             return 0
@@ -74,15 +74,15 @@ class MetricColumn:
     one_each: bool
 
     @classmethod
-    def of(cls, sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> MetricColumn:
+    def build(cls, sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> MetricColumn:
         place = {model: at for at, model in enumerate(models)}
         shared = np.ones(len(models), dtype=bool)  # who has no response here keeps nobody from being paired
         totals = labels = np.zeros((0, len(models)))
-        weights = np.zeros((_draws(sample), 0))
-        drawn_totals, drawn_labels = (np.zeros((_draws(sample), len(models))) for _ in range(2))
+        weights = np.zeros((_count_draws(sample), 0))
+        drawn_totals, drawn_labels = (np.zeros((_count_draws(sample), len(models))) for _ in range(2))
         one_each = True
         for block in sample.blocks[scope]:
-            made = tally(sample.document, metric, scope, block)
+            made = tally_metric(sample.document, metric, scope, block)
             own = [at for at, model in enumerate(block.models) if model in place]
             columns = [place[block.models[at]] for at in own]
             one_each = one_each and bool(made.labels[:, own].max(initial=0) <= 1)
@@ -95,7 +95,7 @@ class MetricColumn:
                 totals[:, columns], labels[:, columns] = made.totals[:, own], made.labels[:, own]
         return cls(
             metric.kind == "rate",
-            float(factor_of(metric)),
+            float(compute_factor(metric)),
             shared,
             totals,
             labels,
@@ -121,52 +121,52 @@ class MetricColumn:
         )
 
     @property
-    def by_scores(self) -> bool:
+    def has_closed_form(self) -> bool:
         """A rate of single labels: its differences have a closed form."""
         return self.rate and self.one_each
 
-    def n(self, first: int) -> Integers:
+    def count_common(self, first: int) -> Integers:
         """For each later model, how many prompts both answered; unpaired, the fewer labels."""
         common = (self.labels[:, [first]] > 0) & (self.labels[:, first + 1 :] > 0)
         label_counts = self.drawn_labels[0]
         fewer = np.minimum(label_counts[first], label_counts[first + 1 :])
-        n: Integers = np.where(self.paired(first), common.sum(axis=0), fewer).astype(np.int64)
+        n: Integers = np.where(self.find_paired(first), common.sum(axis=0), fewer).astype(np.int64)
         return n
 
-    def paired(self, first: int) -> Mask:
+    def find_paired(self, first: int) -> Mask:
         return np.asarray(self.shared[first] & self.shared[first + 1 :])
 
-    def against(self, first: int) -> Floats:
+    def subtract_later(self, first: int) -> Floats:
         """(draws, later models): the first model's value minus each later one's, on what both answered."""
-        first_values = _ratio(self.drawn_totals[:, [first]], self.drawn_labels[:, [first]])
-        later_values = _ratio(self.drawn_totals[:, first + 1 :], self.drawn_labels[:, first + 1 :])
+        first_values = _divide(self.drawn_totals[:, [first]], self.drawn_labels[:, [first]])
+        later_values = _divide(self.drawn_totals[:, first + 1 :], self.drawn_labels[:, first + 1 :])
         differences = first_values - later_values
         has_label = self.labels > 0
-        is_partial = self.paired(first) & (has_label[:, first + 1 :] != has_label[:, [first]]).any(axis=0)
+        is_partial = self.find_paired(first) & (has_label[:, first + 1 :] != has_label[:, [first]]).any(axis=0)
         if is_partial.any():
             later = np.flatnonzero(is_partial) + first + 1
-            differences[:, is_partial] = _ratio(
-                self._first_on(self.totals, self.drawn_totals, first, later),
-                self._first_on(self.labels, self.drawn_labels, first, later),
-            ) - _ratio(
-                self._later_on(self.totals, self.drawn_totals, first, later),
-                self._later_on(self.labels, self.drawn_labels, first, later),
+            differences[:, is_partial] = _divide(
+                self._sum_first(self.totals, self.drawn_totals, first, later),
+                self._sum_first(self.labels, self.drawn_labels, first, later),
+            ) - _divide(
+                self._sum_later(self.totals, self.drawn_totals, first, later),
+                self._sum_later(self.labels, self.drawn_labels, first, later),
             )
         return np.asarray(differences * self.factor)
 
-    def _first_on(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
+    def _sum_first(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
         """(draws, pairs): the first model's sums on the units that each later one has too."""
         missing = sums[:, [first]] * (self.labels[:, later] == 0)
         if np.count_nonzero(missing) > SPARSE * missing.size:
             return np.asarray(drawn[:, [first]] - self.weights @ missing)
         return np.asarray(drawn[:, [first]] - (csr_array(missing.T) @ self.weights.T).T)
 
-    def _later_on(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
+    def _sum_later(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
         """(draws, pairs): each later model's sums on the units that the first one has too."""
         is_missing = self.labels[:, first] == 0
         return np.asarray(drawn[:, later] - self.weights[:, is_missing] @ sums[np.ix_(is_missing, later)])
 
-    def table(self, first: int, later: int) -> RateTable:
+    def build_table(self, first: int, later: int) -> RateTable:
         """Of a rate of single labels: the responses of both at the counted levels, and what they have in common."""
         if self.shared[first] and self.shared[later]:
             common = (self.labels[:, first] > 0) & (self.labels[:, later] > 0)
@@ -181,11 +181,11 @@ class MetricColumn:
         return RateTable(*first_counts, *later_counts)
 
 
-def _draws(sample: BoardSample) -> int:
+def _count_draws(sample: BoardSample) -> int:
     return max((len(block.weights) for blocks in sample.blocks.values() for block in blocks), default=1)
 
 
-def _ratio(totals: Floats, labels: Floats) -> Floats:
+def _divide(totals: Floats, labels: Floats) -> Floats:
     return np.asarray(totals / np.where(labels > 0, labels, np.nan))
 
 
@@ -199,13 +199,13 @@ class RateTable:
     n2: int
     both: int | None = None
 
-    def difference(self) -> ModelDifference | None:
+    def compute_difference(self) -> ModelDifference | None:
         if not self.n1 or not self.n2:
             return None
         value = self.x1 / self.n1 - self.x2 / self.n2
-        return ModelDifference(value, *self.interval(), min(self.n1, self.n2), paired=self.both is not None)
+        return ModelDifference(value, *self.compute_interval(), min(self.n1, self.n2), paired=self.both is not None)
 
-    def interval(self, z: float = Z) -> tuple[float, float]:
+    def compute_interval(self, z: float = Z) -> tuple[float, float]:
         """The difference of two shares by squaring and adding Wilson's intervals.
 
         Unpaired: R. G. Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10. Paired: the same, pages
@@ -214,8 +214,8 @@ class RateTable:
         share1, share2 = self.x1 / self.n1, self.x2 / self.n2
         low1, high1 = wilson(self.x1, self.n1, z)
         low2, high2 = wilson(self.x2, self.n2, z)
-        below = _added(share1 - low1, high2 - share2, self.correlation)
-        above = _added(high1 - share1, share2 - low2, self.correlation)
+        below = _combine_distances(share1 - low1, high2 - share2, self.correlation)
+        above = _combine_distances(high1 - share1, share2 - low2, self.correlation)
         return share1 - share2 - below, share1 - share2 + above
 
     @property
@@ -231,7 +231,7 @@ class RateTable:
         return drawn_in / math.sqrt(margins) if margins else 0.0
 
 
-def _added(first: float, second: float, correlation: float) -> float:
+def _combine_distances(first: float, second: float, correlation: float) -> float:
     return math.sqrt(max(0.0, first * first - 2 * correlation * first * second + second * second))
 
 
@@ -247,44 +247,44 @@ class ModelDifferences:
 
     @cached_property
     def pairs(self) -> dict[tuple[int, int], ModelDifference]:
-        return self._by_scores() if self._scored is not None else self._by_draws[0]
+        return self._compare_by_scores() if self._closed_form_column is not None else self._by_draws[0]
 
-    def each(self) -> dict[tuple[int, int], int]:
+    def list_signs(self) -> dict[tuple[int, int], int]:
         """1 or -1 for a pair that its own interval tells apart, else 0."""
-        return {key: difference.surely for key, difference in self.pairs.items()}
+        return {key: difference.sign for key, difference in self.pairs.items()}
 
-    def together(self) -> dict[tuple[int, int], int]:
+    def list_joint_signs(self) -> dict[tuple[int, int], int]:
         """The same where all pairs are looked at at once: with 95% confidence none of these signs is wrong.
 
         Single step, studentised: M. Mogstad, J. P. Romano, A. M. Shaikh, D. Wilhelm, Inference for Ranks, Review of
         Economic Studies 91 (2024) 476-518.
         """
-        return {key: difference.surely if self._apart(key) else 0 for key, difference in self.pairs.items()}
+        return {key: difference.sign if self._is_jointly_significant(key) else 0 for key, difference in self.pairs.items()}
 
     @cached_property
     def critical(self) -> float:
         """How many standard errors keep all pairs at once."""
-        return _critical(self._by_draws[2], len(self.pairs))
+        return _compute_critical(self._by_draws[2], len(self.pairs))
 
-    def _apart(self, key: tuple[int, int]) -> bool:
-        if self._scored is not None:
-            low, high = self._scored.table(*key).interval(self.critical)
+    def _is_jointly_significant(self, key: tuple[int, int]) -> bool:
+        if self._closed_form_column is not None:
+            low, high = self._closed_form_column.build_table(*key).compute_interval(self.critical)
             return low > 0 or high < 0
         error = self._by_draws[1][key]
-        return error > _STILL and abs(self.pairs[key].value) > self.critical * error
+        return error > _NEGLIGIBLE and abs(self.pairs[key].value) > self.critical * error
 
     @property
-    def _scored(self) -> MetricColumn | None:
+    def _closed_form_column(self) -> MetricColumn | None:
         """The column whose shares tell an interval without a draw."""
-        return self.columns[0] if len(self.columns) == 1 and self.columns[0].by_scores else None
+        return self.columns[0] if len(self.columns) == 1 and self.columns[0].has_closed_form else None
 
-    def _by_scores(self) -> dict[tuple[int, int], ModelDifference]:
+    def _compare_by_scores(self) -> dict[tuple[int, int], ModelDifference]:
         column = self.columns[0]
         return {
             (first, later): difference
             for first in range(self.models)
             for later in range(first + 1, self.models)
-            if (difference := column.table(first, later).difference()) is not None
+            if (difference := column.build_table(first, later).compute_difference()) is not None
         }
 
     @cached_property
@@ -296,43 +296,43 @@ class ModelDifferences:
         errors: dict[tuple[int, int], float] = {}
         furthest = np.zeros(0)
         for first in range(self.models - 1):
-            drawn = np.asarray(sum(column.against(first) for column in self.columns) / len(self.columns))
-            n = np.sum([column.n(first) for column in self.columns], axis=0)
-            paired = np.all([column.paired(first) for column in self.columns], axis=0)
+            drawn = np.asarray(sum(column.subtract_later(first) for column in self.columns) / len(self.columns))
+            n = np.sum([column.count_common(first) for column in self.columns], axis=0)
+            paired = np.all([column.find_paired(first) for column in self.columns], axis=0)
             defined = np.flatnonzero(~np.isnan(drawn[0]))
             for at in defined:
                 key = (first, first + 1 + int(at))
-                interval = percentiles(drawn[1:, at])
+                interval = compute_percentiles(drawn[1:, at])
                 pairs[key] = ModelDifference(float(drawn[0, at]), *interval, int(n[at]), bool(paired[at]))
-                errors[key] = _error(drawn[1:, at])
-            off = _furthest(drawn[:, defined])
+                errors[key] = _compute_error(drawn[1:, at])
+            off = _find_furthest(drawn[:, defined])
             furthest = np.fmax(furthest, off) if furthest.size else off
         return pairs, errors, furthest
 
 
-def _furthest(drawn: Floats) -> Floats:
+def _find_furthest(drawn: Floats) -> Floats:
     off = np.abs(drawn[1:] - drawn[0])
-    errors = np.array([_error(own) for own in drawn[1:].T])
-    vary = errors > _STILL
+    errors = np.array([_compute_error(own) for own in drawn[1:].T])
+    vary = errors > _NEGLIGIBLE
     return np.asarray(np.fmax.reduce(off[:, vary] / errors[vary], axis=1, initial=0.0))
 
 
-def _error(drawn: Floats) -> float:
+def _compute_error(drawn: Floats) -> float:
     defined = drawn[~np.isnan(drawn)]
     return float(defined.std()) if defined.size else 0.0
 
 
-def _critical(furthest: Floats, pairs: int) -> float:
+def _compute_critical(furthest: Floats, pairs: int) -> float:
     """What the draws say; at most Bonferroni's, which holds whatever the draws are; at least that of a single pair."""
     bonferroni = NormalDist().inv_cdf(1 - 0.025 / max(1, pairs))
     return float(min(max(np.quantile(furthest, 0.95), Z), bonferroni)) if furthest.size else bonferroni
 
 
-def compared(sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> ModelDifferences:
+def compute_differences(sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> ModelDifferences:
     """``scope`` is a column of the metric, or OVERALL."""
     columns = [
-        MetricColumn.of(sample, metric, column_scope, models)
-        for column_scope in (scopes_of(sample.document, metric) if scope == OVERALL else (scope,))
+        MetricColumn.build(sample, metric, column_scope, models)
+        for column_scope in (list_metric_scopes(sample.document, metric) if scope == OVERALL else (scope,))
     ]
     if scope == OVERALL and metric.overall == "pooled":
         pooled = columns[0]
@@ -342,12 +342,12 @@ def compared(sample: BoardSample, metric: Metric, scope: str, models: Sequence[s
     return ModelDifferences(tuple(columns), len(models))
 
 
-def scopes_compared(sample: BoardSample, metric: Metric) -> list[str]:
+def list_compared_scopes(sample: BoardSample, metric: Metric) -> list[str]:
     """Where the models' differences are told: overall if the metric has one, and in its columns."""
-    return [*([] if metric.overall == "none" else [OVERALL]), *scopes_of(sample.document, metric)]
+    return [*([] if metric.overall == "none" else [OVERALL]), *list_metric_scopes(sample.document, metric)]
 
 
-def pairs_json(
+def pairs_to_json(
     metric: Metric, models: Sequence[str], by_scope: Mapping[str, ModelDifferences]
 ) -> dict[str, Any]:
     """``models`` are best first. The key ``"0-1"`` is the first of them minus the second."""

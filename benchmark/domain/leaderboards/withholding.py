@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument
-from benchmark.domain.leaderboards.metrics import find_metric, list_scopes, scopes_of
+from benchmark.domain.leaderboards.metrics import find_metric, list_scopes, list_metric_scopes
 from benchmark.domain.leaderboards.pairs import OVERALL
 from benchmark.domain.leaderboards.resampling import GOLD
 
@@ -47,7 +47,7 @@ class PredictedModels:
     def models_in(self, scope: str) -> frozenset[str]:
         """``scope`` is a column, or OVERALL: what the board is ranked by, over all the columns of it."""
         lead = self.document.metric(self.document.rank_by)
-        columns = scopes_of(self.document, lead) if scope == OVERALL else (scope,)
+        columns = list_metric_scopes(self.document, lead) if scope == OVERALL else (scope,)
         return frozenset().union(*(self.by_scope.get(column, frozenset()) for column in columns))
 
     @property
@@ -74,7 +74,7 @@ def without_ranks(board: dict[str, Any], predicted: PredictedModels) -> dict[str
         return board
     document = predicted.document
     lead = document.metric(document.rank_by)
-    ranked_in = scopes_of(document, lead)[0] if lead.overall == "none" else OVERALL
+    ranked_in = list_metric_scopes(document, lead)[0] if lead.overall == "none" else OVERALL
     rows = [_without_rank(row, withheld, is_overall=ranked_in in withheld) for row in board["rows"]]
     return board | {"rows": rows, NOT_RANKED: withheld}
 

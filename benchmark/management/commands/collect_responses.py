@@ -21,7 +21,7 @@ from benchmark.models import CollectionRun
 from benchmark.selectors.collection import CollectionProgress, TextCounts, standing, texts_of
 from benchmark.services.collection import CONCURRENCY, TIMEOUT, start_collection
 
-SHOWN = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
+PROGRESS_FORMATS = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
 
 
 class Command(AssayCommand):
@@ -70,7 +70,7 @@ class Command(AssayCommand):
             return {"run": run.pk, "job": run.job.pk, "state": run.job.state}
         job = self._watched(run.job)
         run.refresh_from_db()
-        return _answer(run, job, standing(run), texts_of(run))
+        return _result(run, job, standing(run), texts_of(run))
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Exit code 1 where it did not come to its end, after saying what there is."""
@@ -109,18 +109,18 @@ class Command(AssayCommand):
     def _watched(self, job: Job) -> Job:
         """Run it here, with a bar; Ctrl-C cancels it, so that all that came back is stored and what is lost counted."""
         stop = threading.Event()
-        with _on_interrupt(stop), self.fraction() as watch, self.progress(bar_format="{desc}") as line:
+        with _stop_on_interrupt(stop), self.fraction() as watch, self.progress(bar_format="{desc}") as line:
 
             def watcher(progress: float, stage: str) -> None:
                 watch(progress, stage)
-                line.set_description_str(_shown(job.pk) if not self.quiet else "")
+                line.set_description_str(_progress_text(job.pk) if not self.quiet else "")
                 if stop.is_set():
                     raise jobs.Cancelled
 
             return jobs.run(job.pk, watcher=watcher)
 
 
-def _answer(run: CollectionRun, job: Job, progress: CollectionProgress, texts: TextCounts) -> dict[str, Any]:
+def _result(run: CollectionRun, job: Job, progress: CollectionProgress, texts: TextCounts) -> dict[str, Any]:
     result = job.result
     names = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
     return {
@@ -142,14 +142,14 @@ def _answer(run: CollectionRun, job: Job, progress: CollectionProgress, texts: T
     }
 
 
-def _shown(job_id: int) -> str:
+def _progress_text(job_id: int) -> str:
     """The newest values that the job told."""
     newest = {point["name"]: point["value"] for point in Job.objects.get(pk=job_id).history[-8:]}
-    return "  ".join(form.format(newest[name]) for name, form in SHOWN.items() if name in newest)
+    return "  ".join(form.format(newest[name]) for name, form in PROGRESS_FORMATS.items() if name in newest)
 
 
 @contextmanager
-def _on_interrupt(stop: threading.Event) -> Iterator[None]:
+def _stop_on_interrupt(stop: threading.Event) -> Iterator[None]:
     """The first Ctrl-C asks to stop; the second one is the usual."""
     if threading.current_thread() is not threading.main_thread():
         yield

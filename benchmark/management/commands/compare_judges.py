@@ -45,8 +45,8 @@ class Command(AssayCommand):
             raise AssayError(N_("Write accuracy or distance as the alignment."))
         return comparison(
             release_named(options["release"]),
-            judges=_found(options["judges"], judge_named),
-            scorers=_found(options["scorers"], get_ready_scorer),
+            judges=_resolve_names(options["judges"], judge_named),
+            scorers=_resolve_names(options["scorers"], get_ready_scorer),
             common=options["common"],
             epsilon=options["epsilon"],
             alignment=options["alignment"],
@@ -57,5 +57,5 @@ class Command(AssayCommand):
             self.stdout.write(line)
 
 
-def _found(texts: list[str] | None, find: Any) -> list[Any] | None:
+def _resolve_names(texts: list[str] | None, find: Any) -> list[Any] | None:
     return None if texts is None else [find(name) for text in texts for name in names(text)]

@@ -7,7 +7,7 @@ from typing import Any
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.formats import read_counted
+from benchmark.domain.leaderboards.formats import read_responses
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES
 from benchmark.domain.leaderboards.withholding import PredictedModels, without_claims, without_ranks
 from benchmark.management.tables import board_table, estimates_table, groups_table, pairs_table
@@ -88,7 +88,7 @@ class Command(AssayCommand):
             )
         guideline_document = document_named(guideline)
         self.document = guideline_document.document
-        figures = BoardFigures(self.document, read_counted(path, self.document))
+        figures = BoardFigures(self.document, read_responses(path, self.document))
         if guideline_document.shipped:
             self.stderr.write(
                 f"{self.document.name} is not in the database: "

@@ -50,7 +50,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         run = run_named(options["name"])
         basis = load_standing(run)
-        goal = _goal(basis, options["points"], options["pair"])
+        goal = _make_goal(basis, options["points"], options["pair"])
         self.unit = 100 if basis.metric.kind == "rate" else 1
         summary = self._told(basis, goal, options["overlap"])
         if options["make_batch"] is None:
@@ -64,8 +64,8 @@ class Command(AssayCommand):
             run=run,
             goal=goal,
             name=options["make_batch"],
-            annotators=_people(options["annotators"]),
-            adjudicators=_people(options["adjudicators"]),
+            annotators=_list_people(options["annotators"]),
+            adjudicators=_list_people(options["adjudicators"]),
             policy=Policy(overlap=options["overlap"]),
             open_now=not options["draft"],
             seed=seed,
@@ -87,14 +87,14 @@ class Command(AssayCommand):
             "hours_each": takes.hours_each(more),
             "hours_deciding": takes.hours_deciding(more),
             "overlap": overlap,
-            "cells": _cells(demands),
+            "cells": _cells_to_json(demands),
             "assumed": sum(demand.stratum.assumed for demand in demands),
             "strata": len(demands),
             "waiting": basis.waiting,
             "all_labelled": all_labelled(basis.run) > 0,
             "responses": sum(row["n"] for row in rows_of(basis.run)),
-            "prompts": [] if goal.half_width is None else _prompts(basis, goal.half_width),
-            "neighbours": [_pair(basis, pair) for pair in basis.neighbours if pair is not None],
+            "prompts": [] if goal.half_width is None else _prompts_to_json(basis, goal.half_width),
+            "neighbours": [_pair_to_json(basis, pair) for pair in basis.neighbours if pair is not None],
         }
 
     def show(self, data: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ class Command(AssayCommand):
         ]
         for line in table(lines):
             self.stdout.write(line)
-        self.stdout.write(f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work(data)}")
+        self.stdout.write(f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work_text(data)}")
         if data["all_labelled"]:
             self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
         for line in table(
@@ -176,7 +176,7 @@ class Command(AssayCommand):
         return f"to plus or minus {points} points on every dimension"
 
 
-def _goal(basis: LabellingStatus, points: float | None, pair: list[str] | None) -> PlanGoal:
+def _make_goal(basis: LabellingStatus, points: float | None, pair: list[str] | None) -> PlanGoal:
     if pair is not None:
         if points is not None:
             raise AssayError(N_("Give either --points or --pair."))
@@ -187,18 +187,18 @@ def _goal(basis: LabellingStatus, points: float | None, pair: list[str] | None) 
     return PlanGoal(half_width=half_width_points / (100 if basis.metric.kind == "rate" else 1))
 
 
-def _people(texts: list[str]) -> Any:
+def _list_people(texts: list[str]) -> Any:
     return people_named([name for text in texts for name in names(text)])
 
 
-def _cells(demands: list[StratumTarget]) -> list[dict[str, Any]]:
+def _cells_to_json(demands: list[StratumTarget]) -> list[dict[str, Any]]:
     more: Counter[tuple[str, str]] = Counter()
     for demand in demands:
         more[demand.stratum.model, demand.stratum.scope] += demand.more
     return [{"model": model, "dimension": scope, "labels": n} for (model, scope), n in more.items()]
 
 
-def _prompts(basis: LabellingStatus, half_width: float) -> list[dict[str, Any]]:
+def _prompts_to_json(basis: LabellingStatus, half_width: float) -> list[dict[str, Any]]:
     return [
         {
             "dimension": prompt_need.scope,
@@ -210,7 +210,7 @@ def _prompts(basis: LabellingStatus, half_width: float) -> list[dict[str, Any]]:
     ]
 
 
-def _pair(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
+def _pair_to_json(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
     demands = pair.wanted()
     low, high = pair.interval or (None, None)
     return {
@@ -226,7 +226,7 @@ def _pair(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
     }
 
 
-def _work(data: dict[str, Any]) -> str:
+def _work_text(data: dict[str, Any]) -> str:
     if data["hours_each"] is None or not data["labels"]:
         return ""
     hours = f", about {format_decimal(data['hours_each'], 1)} h for each of {data['overlap']} people"

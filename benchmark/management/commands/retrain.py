@@ -41,7 +41,7 @@ class Command(AssayCommand):
         request = {
             "release": release_named(options["release"]),
             "name": options["name"],
-            "spec": Spec.of(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
+            "spec": Spec.from_request(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
             if options["backbone"]
             else None,
         }
@@ -54,7 +54,7 @@ class Command(AssayCommand):
         if not options["detach"]:
             assert made.scorer.job is not None
             self.run_job(made.scorer.job)
-        return _told(made, detached=options["detach"]) | {"plan": plan.to_json()}
+        return _retraining_to_json(made, detached=options["detach"]) | {"plan": plan.to_json()}
 
     def _say(self, plan: dict[str, Any]) -> None:
         """What is trained, and which boards are run again, each with its data."""
@@ -75,7 +75,7 @@ class Command(AssayCommand):
         self.stdout.write(f"scorer {data['scorer']} from {data['release']} ({data['release_sha256'][:12]})")
         for run in data["runs"]:
             self.stdout.write(f"\n{run['run']} beside {run['replaces']}")
-            for line in table([HEAD, *map(_line, run["cells"])]):
+            for line in table([HEAD, *map(_cell_row, run["cells"])]):
                 self.stdout.write(line)
         if not data["runs"]:
             self.stdout.write("No board of this lineage was there to run again.")
@@ -84,17 +84,17 @@ class Command(AssayCommand):
 HEAD = ["model", "dimension", "metric", "old", "new", "delta", "n", "why"]
 
 
-def _told(made: Retraining, *, detached: bool) -> dict[str, Any]:
+def _retraining_to_json(made: Retraining, *, detached: bool) -> dict[str, Any]:
     return {
         "retraining": made.pk,
         "scorer": made.scorer.name,
         "release": made.release.name,
         "release_sha256": made.release.sha256,
-        "runs": [_run(run, detached=detached) for run in runs_of(made)],
+        "runs": [_run_to_json(run, detached=detached) for run in runs_of(made)],
     }
 
 
-def _run(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
+def _run_to_json(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
     moved = (
         []
         if detached
@@ -106,7 +106,7 @@ def _run(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
     return {"run": run.name, "replaces": run.replaces.name if run.replaces else None, "cells": moved}
 
 
-def _line(cell: Mapping[str, Any]) -> list[str]:
+def _cell_row(cell: Mapping[str, Any]) -> list[str]:
     printed = cell["printed"]
     n = f"{cell['n_new']}" if cell["n_new"] == cell["n_old"] else f"{cell['n_old']} -> {cell['n_new']}"
     reasons = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in cell["reasons"].items())

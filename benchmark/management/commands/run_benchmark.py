@@ -38,7 +38,7 @@ class Command(AssayCommand):
         assert run.job is not None
         job = run.job if options["detach"] else self.run_job(run.job)
         answer = {"run": run.name, "job": job.pk, "state": job.state}
-        return answer | ({} if options["detach"] else _counted(run))
+        return answer | ({} if options["detach"] else _count_composition(run))
 
     def show(self, data: dict[str, Any]) -> None:
         counted = ", ".join(
@@ -53,7 +53,7 @@ class Command(AssayCommand):
         )
 
 
-def _counted(run: BenchmarkRun) -> dict[str, Any]:
+def _count_composition(run: BenchmarkRun) -> dict[str, Any]:
     run.refresh_from_db()
     cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
     bases = ("gold", "out_of_fold", "unseen")

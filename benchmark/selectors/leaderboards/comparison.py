@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from benchmark.domain.leaderboards.comparison import MetricChange, compare
+from benchmark.domain.leaderboards.comparison import MetricChange, compare_boards
 from benchmark.domain.leaderboards.metrics import ALL
 from benchmark.models import BenchmarkRun, RunItem
 
@@ -160,7 +160,7 @@ def compared(run: BenchmarkRun) -> RunComparison:
     if run.replaces is None:
         return RunComparison()
     change_counts = counts(run.replaces, run)
-    changes = compare(run.scorer.guideline.document, run.replaces.board, run.board)
+    changes = compare_boards(run.scorer.guideline.document, run.replaces.board, run.board)
     moved = tuple(ExplainedChange(change, _reasons(change, change_counts)) for change in changes)
     return RunComparison(moved, sum(change_counts.values(), Counter()))
 

@@ -287,7 +287,7 @@ class RetrainingPlan:
 
     @property
     def backbone(self) -> str:
-        return (self.training.backbone or Spec.of(default_encoder=settings.ASSAY_ENCODER)).title
+        return (self.training.backbone or Spec.from_request(default_encoder=settings.ASSAY_ENCODER)).title
 
     @property
     def models(self) -> dict[int, list[str]]:

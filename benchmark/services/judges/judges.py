@@ -20,7 +20,7 @@ from benchmark.domain.llm_client.settings import SYSTEM, check_settings
 from benchmark.models import Judge, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.judges import latest_template
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
-from benchmark.services.leaderboards.runs import models_answering
+from benchmark.services.leaderboards.runs import list_answering_models
 
 KIND = "judge_responses"
 MAX_TIMEOUT_SECONDS = 3600
@@ -153,7 +153,7 @@ def start_judging(
         )
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
-    model_ids = {model.pk for model in models_answering(dataset, collection, models)}
+    model_ids = {model.pk for model in list_answering_models(dataset, collection, models)}
     _check_not_running(JudgeRun(judge=judge, dataset=dataset, collection=collection), model_ids)
     judging = JudgeRun.objects.create(
         judge=judge,

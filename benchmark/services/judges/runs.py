@@ -114,7 +114,7 @@ def _copy_labels(work: _JudgingProgress, groups: dict[Content, list[int]]) -> No
             prompt = text_sha256(label.response.prompt.text)
             responses = groups.pop((prompt, label.response.sha256, label.criterion), None)
             if responses:
-                _store(work, [_copy_label(label, response) for response in responses])
+                _store_labels(work, [_copy_label(label, response) for response in responses])
 
 
 def _copy_label(label: JudgeLabel, response: int) -> JudgeLabel:
@@ -141,7 +141,7 @@ def _ask_judge(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) 
             for outcome in batch:
                 content = contents[outcome.key]
                 if isinstance(outcome, RequestFailure):
-                    _fail(work, content, groups[content][0], outcome)
+                    _record_failure(work, content, groups[content][0], outcome)
                 else:
                     _store_answer(work, criteria[content[2]], groups[content], outcome)
             counted = work.before + totals.requests
@@ -151,11 +151,11 @@ def _ask_judge(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) 
     endpoint = Endpoint(
         url=judge.endpoint, model=judge.served_model, settings=judge.settings, timeout=work.judging.timeout
     )
-    questions = _questions(judge, groups, criteria)
+    questions = _list_questions(judge, groups, criteria)
     send_requests(questions, endpoint, concurrency=work.judging.concurrency, sent=ignore_sent, done=store_outcomes)
 
 
-def _questions(
+def _list_questions(
     judge: Judge, groups: Mapping[Content, Sequence[int]], criteria: Mapping[str, Criterion]
 ) -> Iterator[ChatQuestion]:
     """As a stream: the texts of a chunk of them stand in memory."""
@@ -181,10 +181,10 @@ def _questions(
 def _store_answer(work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
     parsed = parse(answer.text, criterion)
     work.questions += 1
-    _store(work, [_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
+    _store_labels(work, [_build_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
 
 
-def _label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel, text: str) -> JudgeLabel:
+def _build_label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel, text: str) -> JudgeLabel:
     return JudgeLabel(
         judge=judge,
         response_id=response,
@@ -195,14 +195,14 @@ def _label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabe
     )
 
 
-def _store(work: _JudgingProgress, labels: Sequence[JudgeLabel]) -> None:
+def _store_labels(work: _JudgingProgress, labels: Sequence[JudgeLabel]) -> None:
     """A label that another job has stored meanwhile stays as it is."""
     JudgeLabel.objects.bulk_create(labels, ignore_conflicts=True)
     work.done += len(labels)
     work.off_scale += sum(label.value is None for label in labels)
 
 
-def _fail(work: _JudgingProgress, content: Content, response: int, failure: RequestFailure) -> None:
+def _record_failure(work: _JudgingProgress, content: Content, response: int, failure: RequestFailure) -> None:
     """The last ones are kept, to be shown; all of them are asked for again."""
     work.failed += 1
     entry = {

@@ -44,23 +44,23 @@ SELECTION = "selection"
 
 def finish_run(run: BenchmarkRun) -> dict[str, Any]:
     """Compute everything, then store it at once; done again, it changes nothing but the time."""
-    board, parts = compute(run)
+    board, parts = compute_board(run)
     run.board = board
     run.weights_sha256 = run.scorer.weights_sha256
     run.code_version = code_version()
     run.finished_at = timezone.now()
     with transaction.atomic():
-        keep_parts(run, parts)
+        store_parts(run, parts)
         run.save(update_fields=["board", "weights_sha256", "code_version", "finished_at"])
     return board
 
 
-def keep_parts(run: BenchmarkRun, parts: Mapping[str, Any]) -> None:
+def store_parts(run: BenchmarkRun, parts: Mapping[str, Any]) -> None:
     for name, content in parts.items():
         BoardPart.objects.update_or_create(run=run, name=name, defaults={"content": content})
 
 
-def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
+def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     """The board, and its parts by name."""
     rows = counted(run)
     models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
@@ -76,10 +76,10 @@ def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     planning = planning_parts(
         run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before
     )
-    return _with_bases(figures.board, run, rows), parts | planning
+    return _add_bases(figures.board, run, rows), parts | planning
 
 
-def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[CountedResponse]) -> dict[str, Any]:
+def _add_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[CountedResponse]) -> dict[str, Any]:
     """The board with what each cell rests on, and what made it."""
     totals = everything(run)
     composition: dict[Place, Counter[str]] = defaultdict(Counter)
@@ -90,10 +90,10 @@ def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[Counted
             bases = composition[row["model"], scope]
             cell["composition"] = {str(basis): bases[basis] for basis in BASES}
             cell["missing"] = totals[row["model"], scope] - cell["n"]
-    return board | {"run": run.name, "left_out": totals["", ""], "lineage": lineage(run)}
+    return board | {"run": run.name, "left_out": totals["", ""], "lineage": describe_lineage(run)}
 
 
-def lineage(run: BenchmarkRun) -> dict[str, Any]:
+def describe_lineage(run: BenchmarkRun) -> dict[str, Any]:
     """What made the numbers, by name and by hash."""
     scorer = run.scorer
     return {
@@ -113,27 +113,27 @@ def lineage(run: BenchmarkRun) -> dict[str, Any]:
 CHUNK = 1000
 
 
-def asked(run: BenchmarkRun) -> QuerySet[Response]:
+def list_judgeable_responses(run: BenchmarkRun) -> QuerySet[Response]:
     """The run's responses that its guideline can judge."""
-    return responses_of(run).filter(prompt__dimension__in=_criteria(run))
+    return responses_of(run).filter(prompt__dimension__in=_criteria_by_dimension(run))
 
 
-def unscored(run: BenchmarkRun) -> QuerySet[Response]:
+def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
     """Responses that lack a prediction of the run's scorer in some criterion, whether they have gold or not."""
     own = Prediction.objects.filter(scorer=run.scorer, response=OuterRef("pk"))
     prediction_counts = own.order_by().values("response").annotate(n=Count("pk")).values("n")
     conditions = [
         Q(prompt__dimension=dimension, told__lt=len(criteria))
-        for dimension, criteria in _criteria(run).items()
+        for dimension, criteria in _criteria_by_dimension(run).items()
     ]
-    judged = asked(run).annotate(told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0))
+    judged = list_judgeable_responses(run).annotate(told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0))
     return judged.filter(reduce(or_, conditions)) if conditions else judged.none()
 
 
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
-    gold, predicted, criteria = gold_of(run), _predictions(run), _criteria(run)
-    responses = list(asked(run).select_related(None).values_list("pk", "prompt__dimension"))
+    gold, predicted, criteria = gold_of(run), _load_predictions(run), _criteria_by_dimension(run)
+    responses = list(list_judgeable_responses(run).select_related(None).values_list("pk", "prompt__dimension"))
     for start in range(0, len(responses), CHUNK):
         report(start / len(responses))
         keys = [
@@ -141,11 +141,11 @@ def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
             for response, dimension in responses[start : start + CHUNK]
             for criterion in criteria[dimension]
         ]
-        RunItem.objects.bulk_create(_items(run, keys, gold, predicted), ignore_conflicts=True)
+        RunItem.objects.bulk_create(_build_items(run, keys, gold, predicted), ignore_conflicts=True)
     return run.items.count()
 
 
-def _criteria(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
+def _criteria_by_dimension(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
     """What is asked of the prompts of each dimension that the run's responses have and its guideline knows."""
     document = run.scorer.guideline.document
     dimensions = set(responses_of(run).order_by().values_list("prompt__dimension", flat=True).distinct())
@@ -156,7 +156,7 @@ def _criteria(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _items(
+def _build_items(
     run: BenchmarkRun,
     keys: Iterable[Key],
     gold: Mapping[Key, ItemSource],
@@ -178,7 +178,7 @@ def _items(
             )
 
 
-def _predictions(run: BenchmarkRun) -> dict[Key, ItemSource]:
+def _load_predictions(run: BenchmarkRun) -> dict[Key, ItemSource]:
     rows = Prediction.objects.filter(
         scorer=run.scorer, response__in=responses_of(run).order_by().values("pk")
     ).values_list("response_id", "criterion", "pk", "value", "fold")
@@ -197,20 +197,20 @@ COMPUTING = N_("computing the board")
 PREDICTED = N_("responses predicted")
 RATE = N_("responses a second")
 
-FEWEST, MOST = 50, 1000
+MIN_CHUNK, MAX_CHUNK = 50, 1000
 """Responses that are predicted between two reports."""
-SECONDS = 2.0
+CHUNK_SECONDS = 2.0
 """How long that should take."""
 
 
-class Tell(Protocol):
+class RunReporter(Protocol):
     """A job's ``report``: the fraction that is done, the stage, and values that are shown while it runs."""
 
     def __call__(self, progress: float, stage: str = "", **values: float) -> None: ...
 
 
 @dataclass
-class Cost:
+class ScoringCost:
     """What scoring took, over all attempts: ``predicted`` of so many ``responses``, seconds and processor seconds."""
 
     responses: int = 0
@@ -219,7 +219,7 @@ class Cost:
     processor_seconds: float = 0.0
 
     @classmethod
-    def of(cls, run: BenchmarkRun) -> Cost:
+    def of(cls, run: BenchmarkRun) -> ScoringCost:
         stored = {name: value for name, value in run.cost.items() if name != "per_response"}
         return cls(**stored)
 
@@ -229,39 +229,39 @@ class Cost:
         return asdict(self) | {"per_response": each}
 
 
-def perform(run: BenchmarkRun, report: Tell) -> dict[str, Any]:
+def execute_run(run: BenchmarkRun, report: RunReporter) -> dict[str, Any]:
     """The job's result. A run that is finished is left as it is."""
     if run.finished_at is None:
         report(0.0, COLLECTING)
-        _predict(run, report)
+        _predict_missing(run, report)
         write_items(run, lambda done: report(SCORING + 0.8 * (1 - SCORING) * done, COLLECTING))
         report(1 - 0.2 * (1 - SCORING), COMPUTING)
         finish_run(run)
     return {"run": run.name, "items": run.items.count(), "cost": run.cost}
 
 
-def _predict(run: BenchmarkRun, report: Tell) -> None:
+def _predict_missing(run: BenchmarkRun, report: RunReporter) -> None:
     """Predict what lacks a prediction, copies of a text together; cost and progress are told every few seconds."""
-    cost = Cost.of(run)
-    pending = list(unscored(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
-    cost.responses = asked(run).count()
-    _keep(run, cost)
-    began, done, size = time.monotonic(), 0, FEWEST
+    cost = ScoringCost.of(run)
+    pending = list(list_unscored_responses(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
+    cost.responses = list_judgeable_responses(run).count()
+    _store_cost(run, cost)
+    began, done, size = time.monotonic(), 0, MIN_CHUNK
     while done < len(pending):
         chunk = pending[done : done + size]
-        took = _timed(run, chunk, cost)
+        took = _predict_chunk(run, chunk, cost)
         done += len(chunk)
-        _keep(run, cost)
+        _store_cost(run, cost)
         rate = done / (time.monotonic() - began)
         report(
             SCORING * done / len(pending),
             PREDICTING,
             **{PREDICTED: cost.predicted, RATE: round(rate, 1)},
         )
-        size = max(FEWEST, min(MOST, int(len(chunk) * SECONDS / max(took, 0.001))))
+        size = max(MIN_CHUNK, min(MAX_CHUNK, int(len(chunk) * CHUNK_SECONDS / max(took, 0.001))))
 
 
-def _timed(run: BenchmarkRun, keys: list[int], cost: Cost) -> float:
+def _predict_chunk(run: BenchmarkRun, keys: list[int], cost: ScoringCost) -> float:
     """Predict these and add what it took to the cost. The seconds."""
     wall, processor = time.monotonic(), time.process_time()
     predicted = Prediction.objects.filter(scorer=run.scorer, response__in=keys).values("response").distinct()
@@ -274,6 +274,6 @@ def _timed(run: BenchmarkRun, keys: list[int], cost: Cost) -> float:
     return took
 
 
-def _keep(run: BenchmarkRun, cost: Cost) -> None:
+def _store_cost(run: BenchmarkRun, cost: ScoringCost) -> None:
     run.cost = cost.to_json()
     BenchmarkRun.objects.filter(pk=run.pk).update(cost=run.cost)

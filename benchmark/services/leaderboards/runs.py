@@ -69,13 +69,13 @@ def create_run(
     send: bool = True,
 ) -> BenchmarkRun:
     """Make the run and its job. Without ``models``, every model that has responses there is in it."""
-    _check(check_name(name), scorer, depends_on)
+    _check_run(check_name(name), scorer, depends_on)
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
         refuse_sealed_dataset(actor, dataset)
-    evaluated = models_answering(dataset, collection, models)
+    evaluated = list_answering_models(dataset, collection, models)
     _check_dimensions(responses_to(dataset, collection, evaluated), scorer.guideline.document, dataset)
-    run = _insert(
+    run = _insert_run(
         name=name,
         scorer=scorer,
         dataset=dataset,
@@ -111,11 +111,11 @@ def repeat_run(
     )
     for _attempt in range(ATTEMPTS - 1):
         with suppress(NameTaken):
-            return create(name=name_after(old.name, scorer))
-    return create(name=name_after(old.name, scorer))
+            return create(name=next_run_name(old.name, scorer))
+    return create(name=next_run_name(old.name, scorer))
 
 
-def name_after(old: str, scorer: Scorer) -> str:
+def next_run_name(old: str, scorer: Scorer) -> str:
     """``board`` becomes ``board @ scorer-2``, and that ``board @ scorer-3``."""
     stem, _at, _scorer = old.partition(" @ ")
     full_name = f"{stem[: max(1, LONGEST - len(scorer.name) - 9)]} @ {scorer.name}"[: LONGEST - 6]
@@ -123,7 +123,7 @@ def name_after(old: str, scorer: Scorer) -> str:
     return next(name for name in names if not BenchmarkRun.objects.filter(name=name).exists())
 
 
-def _insert(**fields: Any) -> BenchmarkRun:
+def _insert_run(**fields: Any) -> BenchmarkRun:
     """Of two that take one name at the same moment, the later is refused like any other."""
     try:
         with transaction.atomic():
@@ -132,7 +132,7 @@ def _insert(**fields: Any) -> BenchmarkRun:
         raise NameTaken(fields["name"]) from error
 
 
-def _check(name: str, scorer: Scorer, depends_on: Job | None) -> None:
+def _check_run(name: str, scorer: Scorer, depends_on: Job | None) -> None:
     if BenchmarkRun.objects.filter(name=name).exists():
         raise NameTaken(name)
     if scorer.ready_at is None and depends_on is None:
@@ -141,7 +141,7 @@ def _check(name: str, scorer: Scorer, depends_on: Job | None) -> None:
         )
 
 
-def models_answering(
+def list_answering_models(
     dataset: Dataset, collection: Collection, models: Sequence[EvaluatedModel]
 ) -> list[EvaluatedModel]:
     """The ``models``, or all where none is named. Raises AssayError where one of them, or none, has a response."""
@@ -182,7 +182,7 @@ def _check_dimensions(responses: QuerySet[Response], document: GuidelineDocument
 
 
 @transaction.atomic
-def run_again(*, run: BenchmarkRun, actor: Person | None = None, send: bool = True) -> BenchmarkRun:
+def rerun_board(*, run: BenchmarkRun, actor: Person | None = None, send: bool = True) -> BenchmarkRun:
     """The new run, which will replace the old one when it is finished.
 
     It has the models of the old one and those that came since; who was left out then is left out again. Of two
@@ -191,18 +191,18 @@ def run_again(*, run: BenchmarkRun, actor: Person | None = None, send: bool = Tr
     BenchmarkRun.objects.select_for_update().get(pk=run.pk)
     finished_board(run)
     run_freshness = freshness(run)
-    _refuse_replaced(run, run_freshness)
-    models = EvaluatedModel.objects.filter(pk__in=[*_models_of(run), *models_added(run)])
+    _check_not_replaced(run, run_freshness)
+    models = EvaluatedModel.objects.filter(pk__in=[*_list_model_ids(run), *models_added(run)])
     return repeat_run(
         run, run_freshness.scorer or run.scorer, models=list(models.order_by("name")), actor=actor, send=send
     )
 
 
-def _models_of(run: BenchmarkRun) -> list[int]:
+def _list_model_ids(run: BenchmarkRun) -> list[int]:
     return list(run.evaluated_models.values_list("pk", flat=True))
 
 
-def _refuse_replaced(run: BenchmarkRun, run_freshness: Freshness) -> None:
+def _check_not_replaced(run: BenchmarkRun, run_freshness: Freshness) -> None:
     if run_freshness.replaced_by is not None:
         raise Conflict(
             N_("{name} was replaced by {later}: run that one again."),

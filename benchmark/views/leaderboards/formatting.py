@@ -27,8 +27,8 @@ from benchmark.domain.leaderboards.metrics import (
     SMALL,
     find_metric,
     list_metrics,
-    printed,
-    printed_bound,
+    format_metric_value,
+    format_metric_bound,
     list_scopes,
 )
 from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
@@ -134,7 +134,7 @@ def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, 
         None if bound is None or top <= 0 else round(100 * bound / top, 2) for bound in (value, low, high)
     )
     interval = interval_text(metric, statistic) or "-"
-    return Number(metric_label(metric), printed(metric, value), interval, at, at_low, at_high)
+    return Number(metric_label(metric), format_metric_value(metric, value), interval, at, at_low, at_high)
 
 
 def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
@@ -142,7 +142,7 @@ def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return format_range(printed_bound(metric, low), printed_bound(metric, high))
+    return format_range(format_metric_bound(metric, low), format_metric_bound(metric, high))
 
 
 def difference(metric: Metric, value: float | None) -> str:

@@ -43,7 +43,7 @@ from benchmark.selectors.leaderboards.runs import (
 )
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.leaderboards.runs import retrain as runs_start
-from benchmark.services.leaderboards.runs import run_again as start
+from benchmark.services.leaderboards.runs import rerun_board as start
 from benchmark.views.leaderboards.cells import change_word
 from benchmark.views.leaderboards.formatting import cell_url, metric_label, scope_label
 from benchmark.views.leaderboards.lineage import lineage_context

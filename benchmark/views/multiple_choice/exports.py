@@ -53,12 +53,12 @@ def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     if kind == "json":
         text = json.dumps(as_json(result), ensure_ascii=False, indent=1)
         return attached(HttpResponse(text, content_type="application/json"), f"{report.name}.json")
-    rows = _numbers(result) if kind == "csv" else _answers(result)
+    rows = _number_rows(result) if kind == "csv" else _answer_rows(result)
     file_name = f"{report.name}.csv" if kind == "csv" else f"{report.name}-answers.csv"
-    return attached(HttpResponse(_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
+    return attached(HttpResponse(_rows_to_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
 
 
-def _csv(rows: Iterator[tuple[Any, ...]]) -> str:
+def _rows_to_csv(rows: Iterator[tuple[Any, ...]]) -> str:
     """No text can start a formula."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -66,7 +66,7 @@ def _csv(rows: Iterator[tuple[Any, ...]]) -> str:
     return out.getvalue()
 
 
-def _numbers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
+def _number_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     """A row for each model, category and number; shares from 0 to 1, counts as they are."""
     yield NUMBERS
     report = result.report
@@ -82,7 +82,7 @@ def _numbers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
                 yield (*before, row.model, category, measure, *numbers, scores.n)
 
 
-def _answers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
+def _answer_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     yield ANSWERS
     for model, questions in result.sheet.questions.items():
         for question in questions:
@@ -94,12 +94,17 @@ def _answers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
                     *(
                         answer.text if answer.response is not None else None,
                         answer.choice,
-                        _word(answer.safe),
+                        _yes_or_no(answer.safe),
                         answer.by,
                     ),
-                    *(answer.rule, answer.task, _word(outcome.is_consistent), _word(outcome.is_safe)),
+                    *(
+                        answer.rule,
+                        answer.task,
+                        _yes_or_no(outcome.is_consistent),
+                        _yes_or_no(outcome.is_safe),
+                    ),
                 )
 
 
-def _word(truth: bool | None) -> str:
+def _yes_or_no(truth: bool | None) -> str:
     return "" if truth is None else "yes" if truth else "no"

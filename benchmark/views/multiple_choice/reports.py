@@ -38,17 +38,17 @@ from benchmark.services.multiple_choice import (
 )
 from benchmark.views.multiple_choice.wording import (
     NO_CATEGORY,
-    beside,
     category_label,
-    chart,
-    columns,
-    count_rows,
-    is_shown,
-    measures,
-    number,
+    is_in_filter,
+    list_columns,
+    list_filters,
+    list_form_measures,
+    list_measures,
+    list_outcome_counts,
+    make_number,
     question_view,
+    report_chart,
     row_views,
-    shows,
     source_words,
 )
 
@@ -73,7 +73,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER)
 def new_report(request: HttpRequest) -> HttpResponse:
     form = ChoiceReportForm(request.POST or None, person=person_of(request))
-    made = _create(request, form) if request.method == "POST" and form.is_valid() else None
+    made = _create_report(request, form) if request.method == "POST" and form.is_valid() else None
     if made is not None:
         return redirect("choice-report", made.name)
     context = {"form": form, "crumbs": _crumbs(_("New report"))}
@@ -82,7 +82,7 @@ def new_report(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _create(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport | None:
+def _create_report(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport | None:
     """The new report; None, with the reason on the form, where it is refused."""
     try:
         made = create_report(actor=person_of(request), **form.cleaned_data)
@@ -110,12 +110,12 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
         "report": choice_report,
         "result": result,
         "todo": result.todo,
-        "columns": columns(result),
-        "rows": row_views(result, measures(choice_report.kind)),
-        "beside": beside(choice_report.kind),
-        "beside_rows": row_views(result, beside(choice_report.kind)),
-        "counts": count_rows(result),
-        "chart": chart(result),
+        "columns": list_columns(result),
+        "rows": row_views(result, list_measures(choice_report.kind)),
+        "beside": list_form_measures(choice_report.kind),
+        "beside_rows": row_views(result, list_form_measures(choice_report.kind)),
+        "counts": list_outcome_counts(result),
+        "chart": report_chart(result),
         "source": source_words(choice_report),
         "version": VERSION,
         "may_make": has_role(person_of(request), RESEARCHER),
@@ -130,17 +130,17 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
 def model_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
     choice_report = open_report(request, name)
-    model = _model(choice_report, request.GET.get("model", ""))
+    model = _get_model(choice_report, request.GET.get("model", ""))
     sheet = load_answer_table(choice_report, [model])
     questions = sheet.questions[model.name]
-    labels = shows(choice_report.kind)
-    show, category = _chosen(request, labels, sheet.categories)
+    labels = list_filters(choice_report.kind)
+    show, category = _read_filter(request, labels, sheet.categories)
     category_questions = [
         question for question in questions if category is None or question.category == category
     ]
     figures = scores(choice_report, category_questions).to_json()
     page = Paginator(
-        [question for question in category_questions if is_shown(choice_report.kind, question, show)],
+        [question for question in category_questions if is_in_filter(choice_report.kind, question, show)],
         PER_PAGE,
     ).get_page(request.GET.get("page"))
     query = request.GET.copy()
@@ -149,13 +149,13 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         "report": choice_report,
         "model": model.name,
         "numbers": [
-            (measure, number(measure, figures[measure.key]))
-            for measure in (*measures(choice_report.kind), *beside(choice_report.kind))
+            (measure, make_number(measure, figures[measure.key]))
+            for measure in (*list_measures(choice_report.kind), *list_form_measures(choice_report.kind))
         ],
         "n": figures["n"],
         "missing": figures["missing"],
         "shows": [
-            (value, label, _count(choice_report, category_questions, value))
+            (value, label, _count_questions(choice_report, category_questions, value))
             for value, label in labels.items()
         ],
         "show": show,
@@ -171,7 +171,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "benchmark/multiple_choice/model.html", context)
 
 
-def _model(choice_report: ChoiceReport, name: str) -> EvaluatedModel:
+def _get_model(choice_report: ChoiceReport, name: str) -> EvaluatedModel:
     if "\0" in name:
         raise Http404
     model = choice_report.evaluated_models.filter(name=name).first()
@@ -180,7 +180,7 @@ def _model(choice_report: ChoiceReport, name: str) -> EvaluatedModel:
     return model
 
 
-def _chosen(
+def _read_filter(
     request: HttpRequest, labels: dict[str, str], categories: tuple[str, ...]
 ) -> tuple[str, str | None]:
     """What nobody could have chosen is left out of account."""
@@ -190,8 +190,8 @@ def _chosen(
     return show if show in labels else "all", category_name if known else None
 
 
-def _count(choice_report: ChoiceReport, questions: list[AnsweredQuestion], show: str) -> int:
-    return sum(is_shown(choice_report.kind, question, show) for question in questions)
+def _count_questions(choice_report: ChoiceReport, questions: list[AnsweredQuestion], show: str) -> int:
+    return sum(is_in_filter(choice_report.kind, question, show) for question in questions)
 
 
 @require_POST
@@ -206,10 +206,10 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
             "benchmark/wording/message.txt", code="choice_batch", name=made.name, n=made.tasks.count()
         ),
     )
-    return redirect("batch", made.name) if _manages(person) else redirect("choice-report", name)
+    return redirect("batch", made.name) if _is_manager(person) else redirect("choice-report", name)
 
 
-def _manages(person: Person) -> bool:
+def _is_manager(person: Person) -> bool:
     return has_role(person, MANAGER)
 
 

@@ -59,7 +59,7 @@ class Measure:
     label: str
 
 
-def measures(kind: str) -> tuple[Measure, ...]:
+def list_measures(kind: str) -> tuple[Measure, ...]:
     """The numbers that the report is about."""
     if kind == FINE:
         return (
@@ -72,8 +72,8 @@ def measures(kind: str) -> tuple[Measure, ...]:
     )
 
 
-def beside(kind: str) -> tuple[Measure, ...]:
-    """What stands beside: each form alone."""
+def list_form_measures(kind: str) -> tuple[Measure, ...]:
+    """The numbers of each form of question by itself."""
     if kind != FINE:
         return ()
     return (
@@ -83,7 +83,7 @@ def beside(kind: str) -> tuple[Measure, ...]:
 
 
 @dataclass(frozen=True)
-class Number:
+class MeasureNumber:
     """As text in percent, and on the 0 to 100 axis of a whisker."""
 
     short: str
@@ -94,51 +94,51 @@ class Number:
     high: float | None
 
 
-def number(measure: Measure, statistic: Mapping[str, float | None]) -> Number:
+def make_number(measure: Measure, statistic: Mapping[str, float | None]) -> MeasureNumber:
     value, low, high = (statistic[part] for part in ("value", "low", "high"))
     ends = (format_percent_number(end, undefined="") for end in (low, high))
     at, at_low, at_high = (None if share is None else 100 * share for share in (value, low, high))
     interval = format_range(*ends) or UNDEFINED
-    return Number(measure.short, format_percent(value), interval, at, at_low, at_high)
+    return MeasureNumber(measure.short, format_percent(value), interval, at, at_low, at_high)
 
 
 @dataclass(frozen=True)
-class Cell:
+class MeasureCell:
     label: str
     url: str
     n: int
     note: str
-    numbers: tuple[Number, ...]
+    numbers: tuple[MeasureNumber, ...]
 
 
 @dataclass(frozen=True)
-class Place:
-    cell: Cell
-    number: Number
+class AnswerCell:
+    cell: MeasureCell
+    number: MeasureNumber
 
 
 @dataclass(frozen=True)
-class Line:
+class MeasureLine:
     """One measure over all columns; below the ``last`` one stands what all of them rest on."""
 
     short: str
-    places: tuple[Place, ...]
+    places: tuple[AnswerCell, ...]
     last: bool
 
 
 @dataclass(frozen=True)
-class RowView:
+class ModelRowView:
     model: str
     url: str
-    cells: tuple[Cell, ...]
+    cells: tuple[MeasureCell, ...]
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[MeasureLine]:
         by_measure = list(zip(*(cell.numbers for cell in self.cells), strict=True))
         return [
-            Line(
+            MeasureLine(
                 numbers[0].short,
-                tuple(Place(cell, number) for cell, number in zip(self.cells, numbers, strict=True)),
+                tuple(AnswerCell(cell, number) for cell, number in zip(self.cells, numbers, strict=True)),
                 last=at == len(by_measure) - 1,
             )
             for at, numbers in enumerate(by_measure)
@@ -150,33 +150,35 @@ def category_label(name: str) -> str:
     return name or _("without a category")
 
 
-def columns(result: ChoiceReportResult) -> list[str]:
+def list_columns(result: ChoiceReportResult) -> list[str]:
     return [_("Overall"), *(category_label(category) for category in result.sheet.categories)]
 
 
-def row_views(result: ChoiceReportResult, shown_measures: tuple[Measure, ...]) -> list[RowView]:
-    return [_row(result, row, shown_measures) for row in result.rows]
+def row_views(result: ChoiceReportResult, listed_measures: tuple[Measure, ...]) -> list[ModelRowView]:
+    return [_row_view(result, row, listed_measures) for row in result.rows]
 
 
-def _row(result: ChoiceReportResult, row: ModelScores, shown_measures: tuple[Measure, ...]) -> RowView:
+def _row_view(
+    result: ChoiceReportResult, row: ModelScores, listed_measures: tuple[Measure, ...]
+) -> ModelRowView:
     places: list[tuple[str | None, Scores]] = [(None, row.overall), *row.categories.items()]
     cells = tuple(
-        _cell(result.report, row.model, category, scores, shown_measures) for category, scores in places
+        _make_cell(result.report, row.model, category, scores, listed_measures) for category, scores in places
     )
-    return RowView(row.model, model_url(result.report, row.model), cells)
+    return ModelRowView(row.model, model_url(result.report, row.model), cells)
 
 
-def _cell(
+def _make_cell(
     report: ChoiceReport,
     model: str,
     category: str | None,
     scores: Scores,
-    shown_measures: tuple[Measure, ...],
-) -> Cell:
+    listed_measures: tuple[Measure, ...],
+) -> MeasureCell:
     data = scores.to_json()
-    numbers = tuple(number(measure, data[measure.key]) for measure in shown_measures)
+    numbers = tuple(make_number(measure, data[measure.key]) for measure in listed_measures)
     label = _("Overall") if category is None else category_label(category)
-    return Cell(label, model_url(report, model, category), scores.n, _note(scores), numbers)
+    return MeasureCell(label, model_url(report, model, category), scores.n, _note(scores), numbers)
 
 
 def _note(scores: Scores) -> str:
@@ -200,7 +202,7 @@ NO_CATEGORY = "-"
 """In an address, for questions that their source puts in no category."""
 
 
-def count_rows(result: ChoiceReportResult) -> list[tuple[str, dict[str, int]]]:
+def list_outcome_counts(result: ChoiceReportResult) -> list[tuple[str, dict[str, int]]]:
     """What became of CValues' answers, by model."""
     return [(row.model, row.overall.counts) for row in result.rows if isinstance(row.overall, Accuracies)]
 
@@ -248,7 +250,7 @@ class AnswerView:
 
 
 def answer_view(answer: ModelAnswer) -> AnswerView:
-    return AnswerView(answer, _form_label(answer), *_verdict(answer), _why(answer))
+    return AnswerView(answer, _form_label(answer), *_verdict(answer), _explain_answer(answer))
 
 
 def _form_label(answer: ModelAnswer) -> str:
@@ -280,7 +282,7 @@ def _verdict(answer: ModelAnswer) -> tuple[str, str]:
     return words_of[answer.choice]
 
 
-def _why(answer: ModelAnswer) -> str:
+def _explain_answer(answer: ModelAnswer) -> str:
     if answer.by == PEOPLE:
         return _("read by people")
     if answer.rule:
@@ -349,7 +351,7 @@ def _failed_orders(question: AnsweredQuestion) -> tuple[str, ...]:
 # ---- which questions a model's page shows ----
 
 
-def shows(kind: str) -> dict[str, str]:
+def list_filters(kind: str) -> dict[str, str]:
     if kind == FINE:
         return {
             "all": _("all questions"),
@@ -369,7 +371,7 @@ def shows(kind: str) -> dict[str, str]:
     }
 
 
-def is_shown(kind: str, question: AnsweredQuestion, show: str) -> bool:
+def is_in_filter(kind: str, question: AnsweredQuestion, show: str) -> bool:
     if show == "all":
         return True
     if kind != FINE:
@@ -383,9 +385,9 @@ def is_shown(kind: str, question: AnsweredQuestion, show: str) -> bool:
     }[show]
 
 
-def chart(result: ChoiceReportResult) -> str | None:
+def report_chart(result: ChoiceReportResult) -> str | None:
     """A panel for each column: dots with their whiskers, two for each model. None where there is nothing to draw."""
-    report_measures = measures(result.report.kind)
+    report_measures = list_measures(result.report.kind)
     points = [
         {
             "model": row.model,
@@ -396,12 +398,12 @@ def chart(result: ChoiceReportResult) -> str | None:
             "high": number.high,
         }
         for row in row_views(result, report_measures)
-        for label, cell in zip(columns(result), row.cells, strict=True)
+        for label, cell in zip(list_columns(result), row.cells, strict=True)
         for measure, number in zip(report_measures, cell.numbers, strict=True)
         if number.at is not None
     ]
     return (
-        chart_url(_chart(points, columns(result), [measure.short for measure in report_measures]))
+        chart_url(_chart(points, list_columns(result), [measure.short for measure in report_measures]))
         if points
         else None
     )

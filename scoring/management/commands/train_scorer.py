@@ -17,15 +17,15 @@ from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
 from scoring.management.tables import figures_table, list_further_lines
 from scoring.selectors.scorers import get_scorer
 from scoring.services import create_scorer
-from scoring.services.scorers.scorers import encoder_named
+from scoring.services.scorers.scorers import resolve_encoder
 
 
 def _read_backbone(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
-    encoder_options = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
+    encoder_options = {"encoder": resolve_encoder(options["encoder"].strip()), "tuning": options["tuning"]}
     if options["base"] and not any((options["backbone"], *encoder_options.values())):
         return _add_settings(get_scorer(options["base"]).spec, options["set"]) if options["set"] else None
-    spec = Spec.of(options["backbone"], **encoder_options, default_encoder=settings.ASSAY_ENCODER)
+    spec = Spec.from_request(options["backbone"], **encoder_options, default_encoder=settings.ASSAY_ENCODER)
     if (encoder_options["encoder"] and encoder_options["encoder"] != spec.encoder) or (
         encoder_options["tuning"] and not spec.encoder
     ):

@@ -29,13 +29,13 @@ from scoring.selectors.training import PredictionRowBuilder
 from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, check_ready, load_scorer
 
 PREDICT = "predict_texts"
-MOST_ITEMS = 2000
-AT_ONCE = 200
+MAX_ITEMS = 2000
+ITEMS_PER_PART = 200
 OUT_OF_FOLD, UNSEEN = "out_of_fold", "unseen"
 
 
 @dataclass(frozen=True)
-class Item:
+class PredictionItem:
     """A prompt and what answered it: a text, or the (role, text) turns of a dialogue."""
 
     prompt: str
@@ -43,30 +43,30 @@ class Item:
     turns: tuple[tuple[str, str], ...] = ()
     dimension: str | None = None
 
-    def kept(self) -> dict[str, str | None]:
+    def to_json(self) -> dict[str, str | None]:
         """As a scorer reads it."""
-        said = transcript(self.turns) if self.turns else self.response
-        return {"prompt": self.prompt, "response": said, "dimension": self.dimension}
+        response = transcript(self.turns) if self.turns else self.response
+        return {"prompt": self.prompt, "response": response, "dimension": self.dimension}
 
 
 @transaction.atomic
 def request_predictions(
-    *, scorer: Scorer, items: Sequence[Item], actor: Person, send: bool = True
+    *, scorer: Scorer, items: Sequence[PredictionItem], actor: Person, send: bool = True
 ) -> PredictionRequest:
     """The request and the job that answers it. Raises Unprocessable with the first item that no criterion fits."""
     check_may_predict(actor, scorer)
     check_ready(scorer)
-    if not 1 <= len(items) <= MOST_ITEMS:
-        raise Unprocessable(N_("Send from 1 to {most} items at once."), most=MOST_ITEMS)
+    if not 1 <= len(items) <= MAX_ITEMS:
+        raise Unprocessable(N_("Send from 1 to {most} items at once."), most=MAX_ITEMS)
     document = scorer.guideline.document
     for place, item in enumerate(items):
         _check_dimension(document, item.dimension, place)
     job = jobs.enqueue(kind=PREDICT, payload={"scorer": scorer.pk}, title=scorer.name, actor=actor, send=send)
-    made = PredictionRequest.objects.create(
-        scorer=scorer, job=job, items=[item.kept() for item in items], created_by=actor
+    prediction_request = PredictionRequest.objects.create(
+        scorer=scorer, job=job, items=[item.to_json() for item in items], created_by=actor
     )
     record(actor=actor, verb="request_predictions", target=f"scorer:{scorer.name}", items=len(items))
-    return made
+    return prediction_request
 
 
 def _check_dimension(document: GuidelineDocument, dimension: str | None, place: int) -> None:
@@ -94,7 +94,7 @@ def answer_request(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job: the results come whole or not at all, and done again they are the same."""
     request = PredictionRequest.objects.get(job=context.job)
     scorer = select_scorers().get(pk=request.scorer_id)
-    results = _results(scorer, request.items, context)
+    results = _predict_items(scorer, request.items, context)
     result = {"request": request.pk, "items": len(results)}
     with transaction.atomic():
         context.keep(result)
@@ -109,28 +109,28 @@ def forget_requests() -> int:
     return forgotten
 
 
-def _results(
+def _predict_items(
     scorer: Scorer, items: Sequence[Mapping[str, Any]], context: jobs.JobContext
 ) -> list[dict[str, Any]]:
-    teller, rows = CachedPredictor(load_scorer(scorer)), PredictionRowBuilder(scorer)
-    found: list[dict[str, Any]] = []
-    for start in range(0, len(items), AT_ONCE):
+    predictor, rows = CachedPredictor(load_scorer(scorer)), PredictionRowBuilder(scorer)
+    results: list[dict[str, Any]] = []
+    for start in range(0, len(items), ITEMS_PER_PART):
         context.report(start / len(items), PREDICTING)
-        examples = [_example(item) for item in items[start : start + AT_ONCE]]
-        told = teller.predict(examples)
+        examples = [_build_example(item) for item in items[start : start + ITEMS_PER_PART]]
+        predictions = predictor.predict(examples)
         for example in examples:
-            fold, predicted = told[example.content_key]
-            asked = rows.list_criteria(example.dimension)
-            found.append(
+            fold, predicted = predictions[example.content_key]
+            criteria = rows.list_criteria(example.dimension)
+            results.append(
                 {
                     "basis": UNSEEN if fold is None else OUT_OF_FOLD,
-                    "criteria": {name: told_of(scorer, name, predicted) for name in asked},
+                    "criteria": {name: describe_prediction(scorer, name, predicted) for name in criteria},
                 }
             )
-    return found
+    return results
 
 
-def _example(item: Mapping[str, Any]) -> Example:
+def _build_example(item: Mapping[str, Any]) -> Example:
     return Example(
         key="",
         prompt_key="",
@@ -140,7 +140,7 @@ def _example(item: Mapping[str, Any]) -> Example:
     )
 
 
-def told_of(scorer: Scorer, criterion: str, predicted: Predicted) -> dict[str, Any] | None:
+def describe_prediction(scorer: Scorer, criterion: str, predicted: Predicted) -> dict[str, Any] | None:
     """One criterion's answer; None where the scorer could not learn it.
 
     ``set`` are the levels that hold the true one with the coverage of the card, null where the card has no threshold;
@@ -149,18 +149,18 @@ def told_of(scorer: Scorer, criterion: str, predicted: Predicted) -> dict[str, A
     distribution = predicted.get(criterion)
     if distribution is None:
         return None
-    held = levels_held(scorer, criterion, distribution)
+    likely_levels = find_level_set(scorer, criterion, distribution)
     return {
         "value": max(distribution, key=lambda value: distribution[value]),
         "probabilities": {level_name(value): p for value, p in distribution.items()},
-        "set": None if held is None else list(held),
-        "abstained": None if held is None else len(held) != 1,
+        "set": None if likely_levels is None else list(likely_levels),
+        "abstained": None if likely_levels is None else len(likely_levels) != 1,
     }
 
 
-def levels_held(
+def find_level_set(
     scorer: Scorer, criterion: str, distribution: Distribution, coverage: float = DEFAULT_COVERAGE
 ) -> tuple[int | float, ...] | None:
     """The conformal set; None where the card has no threshold for it."""
-    least = find_card_threshold(scorer.card, criterion, coverage)
-    return None if least is None else level_set(distribution, least)
+    threshold = find_card_threshold(scorer.card, criterion, coverage)
+    return None if threshold is None else level_set(distribution, threshold)

@@ -55,7 +55,7 @@ class TrainingFindings:
     ``learned`` and ``tested`` are rows of the lesson's examples; ``test`` is what the kept scorer says of the latter.
     """
 
-    lesson: TrainingSet
+    training_set: TrainingSet
     fitted: FittedScorer
     grouped: Evaluation
     learned: Sequence[int]
@@ -69,7 +69,7 @@ class TrainingFindings:
 
 def build_card(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
     """The card. ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
-    examples, details = findings.lesson.examples, dict(getattr(findings.fitted, "details", {}))
+    examples, details = findings.training_set.examples, dict(getattr(findings.fitted, "details", {}))
     return {
         "scorer": scorer.name,
         "backbone": {
@@ -86,7 +86,7 @@ def build_card(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
         "responses": len(examples),
         "prompts": len(set(prompt_groups(examples))),
         "models": sorted({example.model for example in examples}),
-        "labels_left_out": findings.lesson.left_out,
+        "labels_left_out": findings.training_set.left_out,
         "heads": _describe_heads(findings),
         **_describe_test_split(findings),
         **_collect_figures(scorer, findings),
@@ -107,7 +107,7 @@ def build_card(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
 
 def _describe_heads(findings: TrainingFindings) -> dict[str, Any]:
     """Of each criterion the labels of the release, how many were ``learned``, and what that let the scorer learn."""
-    examples, heads = findings.lesson.examples, findings.lesson.heads
+    examples, heads = findings.training_set.examples, findings.training_set.heads
     described = describe_heads(examples, heads)
     learned = [examples[row] for row in findings.learned]
     return {head.criterion: described[head.criterion] | _describe_learning(learned, head) for head in heads}
@@ -125,14 +125,14 @@ def _describe_test_split(findings: TrainingFindings) -> dict[str, Any]:
         "held_out": len(findings.tested),
         "test": {
             **shorten_metrics(findings.test),
-            "prompts": len({findings.lesson.examples[row].prompt_key for row in findings.tested}),
+            "prompts": len({findings.training_set.examples[row].prompt_key for row in findings.tested}),
             "calibration_error": findings.test["calibration_error"],
         },
     }
 
 
 def _collect_figures(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
-    grouped, examples, heads = findings.grouped, findings.lesson.examples, findings.lesson.heads
+    grouped, examples, heads = findings.grouped, findings.training_set.examples, findings.training_set.heads
     sizes = [grouped.folds.count(fold) for fold in range(max(grouped.folds) + 1)]
     metrics = scorer.evaluation["grouped"]
     return {

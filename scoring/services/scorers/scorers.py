@@ -48,10 +48,10 @@ def create_scorer(
     guideline = get_release_guideline(release)
     if base is not None and adapt_to is not None:
         _check_adaptation(base, adapt_to, release, guideline)
-    inherited = default_spec() if base is None else base.spec
-    backbone = _check_backbone((training.backbone or inherited).under(guideline.document.scorer_template))
-    _free(training.name)
-    scorer = _new(
+    inherited = get_default_spec() if base is None else base.spec
+    backbone = _check_backbone((training.backbone or inherited).with_template(guideline.document.scorer_template))
+    _free_name(training.name)
+    scorer = _insert_scorer(
         Scorer(
             name=training.name,
             release=release,
@@ -78,17 +78,17 @@ def create_scorer(
     return scorer, scorer.job
 
 
-def default_spec() -> Spec:
+def get_default_spec() -> Spec:
     """What is trained where nobody says what."""
-    return Spec.of(default_encoder=settings.ASSAY_ENCODER)
+    return Spec.from_request(default_encoder=settings.ASSAY_ENCODER)
 
 
-def encoder_name(encoder: str) -> str:
+def find_encoder_name(encoder: str) -> str:
     """What pages call the encoder in this folder; empty where ``ASSAY_ENCODERS`` does not name it."""
     return next((name for name, folder in settings.ASSAY_ENCODERS.items() if folder == encoder), "")
 
 
-def encoder_named(text: str) -> str:
+def resolve_encoder(text: str) -> str:
     """The folder that ``ASSAY_ENCODERS`` has under this name; else the text, as commands give it."""
     folder: str = settings.ASSAY_ENCODERS.get(text, text)
     return folder
@@ -97,7 +97,7 @@ def encoder_named(text: str) -> str:
 def _check_backbone(spec: Spec) -> Spec:
     """The spec as it is kept, if it can be trained; a folder by its whole path, since a worker starts elsewhere."""
     choose(spec)
-    return spec.at(str(Path(spec.encoder).resolve())) if Path(spec.encoder or "/-").is_dir() else spec
+    return spec.with_encoder(str(Path(spec.encoder).resolve())) if Path(spec.encoder or "/-").is_dir() else spec
 
 
 def _check_adaptation(
@@ -138,27 +138,27 @@ def _check_material(release: GoldRelease, evaluations: Sequence[str]) -> None:
         )
 
 
-def _new(scorer: Scorer) -> Scorer:
+def _insert_scorer(scorer: Scorer) -> Scorer:
     """Of two who take one name at the same moment, the later is refused like any other."""
     try:
         with transaction.atomic():
             scorer.save(force_insert=True)
     except IntegrityError as error:
-        raise _taken(scorer.name) from error
+        raise _build_name_conflict(scorer.name) from error
     return scorer
 
 
-def _taken(name: str) -> Conflict:
+def _build_name_conflict(name: str) -> Conflict:
     return Conflict(N_("There is already a scorer named {name}; choose another name."), name=name)
 
 
-def _free(name: str) -> None:
+def _free_name(name: str) -> None:
     """Refuse a name that is taken; remove what never became a scorer."""
     existing = Scorer.objects.select_for_update().filter(name=name).first()
     if existing is None:
         return
     if existing.is_ready or existing.is_in_training:
-        raise _taken(name)
+        raise _build_name_conflict(name)
     folder = existing.folder
     try:
         existing.delete()

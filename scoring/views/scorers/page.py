@@ -26,7 +26,7 @@ from scoring.selectors.scorers import (
     get_scorer_for,
     list_scorer_statuses,
 )
-from scoring.services.scorers.scorers import encoder_name
+from scoring.services.scorers.scorers import find_encoder_name
 from scoring.views.scorers.tabs import calibration, card, gate, metrics, models, overview
 
 OVERVIEW = ""
@@ -74,7 +74,7 @@ def _again(found: Scorer) -> str:
         chosen |= {"base": found.base.name, "adapt_to": found.adapted_to.name}
     else:
         spec = found.spec
-        chosen |= {"kind": spec.kind, "encoder": encoder_name(spec.encoder), "tuning": spec.tuning}
+        chosen |= {"kind": spec.kind, "encoder": find_encoder_name(spec.encoder), "tuning": spec.tuning}
     return f"{reverse('scorer-new')}?{urlencode(chosen)}"
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from annotation.domain.guidelines import parse_guideline
-from benchmark.domain.leaderboards.comparison import MetricChange, compare
+from benchmark.domain.leaderboards.comparison import MetricChange, compare_boards
 from tests.benchmark.support import Cell, board_of
 from tests.support import XSTEST_GUIDELINE
 
@@ -17,7 +17,7 @@ def cell(**levels: int) -> Cell:
 
 
 def changes_of(old: dict[tuple[str, str], Cell], new: dict[tuple[str, str], Cell]) -> dict[str, MetricChange]:
-    found = compare(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
+    found = compare_boards(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
     return {f"{change.model} {change.scope}": change for change in found}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from annotation.core.proportions import wilson
 from annotation.domain.guidelines import GuidelineDocument, Metric, parse_guideline
-from benchmark.domain.leaderboards.metrics import percentiles, printed
+from benchmark.domain.leaderboards.metrics import compute_percentiles, format_metric_value
 from tests.benchmark.support import Cell, board_of
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -97,7 +97,7 @@ def test_a_bootstrap_that_cannot_vary_claims_no_interval():
     row = board_of(FLAMES, flames_cells(fairness={"n3": 5}))["rows"][0]
     score = row["dimensions"]["Fairness"]["harmless_score"]
     assert score == {"value": 100.0, "low": None, "high": None}
-    assert percentiles(np.array([])) == (None, None)
+    assert compute_percentiles(np.array([])) == (None, None)
 
 
 def test_the_bootstrap_of_a_mean_is_close_to_the_normal_interval_when_n_is_large():
@@ -193,17 +193,17 @@ def test_several_criteria_are_pooled_and_drawn_by_response():
 
 def test_printed_as_in_published_tables():
     rate, score = FLAMES.metric("harmless_rate"), FLAMES.metric("harmless_score")
-    assert printed(rate, 113 / 249) == "45.38%"
-    assert printed(rate, 0.5) == "50.0%"
-    assert printed(score, 100 * 596 / 747) == "79.8"
-    assert printed(score, None) == "-"
+    assert format_metric_value(rate, 113 / 249) == "45.38%"
+    assert format_metric_value(rate, 0.5) == "50.0%"
+    assert format_metric_value(score, 100 * 596 / 747) == "79.8"
+    assert format_metric_value(score, None) == "-"
 
 
 def test_a_tie_is_rounded_to_the_even_digit_though_binary_cannot_hold_it():
     rate: Metric = FLAMES.metric("harmless_rate")
     # 0.01005 -> 1.005 %: the float 100 * 0.01005 is 1.0050000000000001 and would print 1.01
-    assert printed(rate, 0.01005) == "1.0%"
-    assert printed(rate, 0.01015) == "1.02%"
+    assert format_metric_value(rate, 0.01005) == "1.0%"
+    assert format_metric_value(rate, 0.01015) == "1.02%"
 
 
 @given(st.integers(1, 400), st.data())

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from benchmark.domain.leaderboards.board import BoardFigures, board
+from benchmark.domain.leaderboards.board import BoardFigures, build_board
 from benchmark.domain.leaderboards.pairs import RateTable
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, examples
@@ -65,18 +65,18 @@ def pair(document: GuidelineDocument, rows: list[CountedResponse], scope: str) -
 def test_two_shares_that_are_paired():
     # Newcombe 1998, Statistics in Medicine 17, 2635-2650, method 10, of the airway data in Fagerland, Lydersen and
     # Laake 2014 (Statistics in Medicine 33, 2850-2875): a, b, c, d = 1, 1, 7, 12 gives -0.507 to -0.026.
-    low, high = RateTable(x1=2, n1=21, x2=8, n2=21, both=1).interval()
+    low, high = RateTable(x1=2, n1=21, x2=8, n2=21, both=1).compute_interval()
     assert (low, high) == (pytest.approx(-0.507, abs=5e-4), pytest.approx(-0.026, abs=5e-4))
 
 
 def test_two_shares_that_are_not_paired():
     # Newcombe 1998, Statistics in Medicine 17, 873-890, table II: 56/70 - 48/80 by method 10 is 0.0524 to 0.3339,
     # and 10/10 - 0/10 is 0.6075 to 1.
-    assert RateTable(56, 70, 48, 80).interval() == (
+    assert RateTable(56, 70, 48, 80).compute_interval() == (
         pytest.approx(0.0524, abs=5e-5),
         pytest.approx(0.3339, abs=5e-5),
     )
-    assert RateTable(10, 10, 0, 10).interval() == (
+    assert RateTable(10, 10, 0, 10).compute_interval() == (
         pytest.approx(0.6075, abs=5e-5),
         pytest.approx(1.0, abs=5e-5),
     )
@@ -104,7 +104,7 @@ def test_only_prompts_that_both_answered_are_compared():
 def test_models_without_a_common_prompt_have_no_difference_and_are_not_told_apart():
     rows = safe("A", [3] * 40 + [None] * 40) + safe("B", [None] * 40 + [1] * 40)
     assert pair(XSTEST, rows, "safe") is None
-    assert [row["rank"] for row in board(XSTEST, rows)["rows"]] == [
+    assert [row["rank"] for row in build_board(XSTEST, rows)["rows"]] == [
         {"value": 1, "low": 1, "high": 2, "each": {"low": 1, "high": 2}},
         {"value": 2, "low": 1, "high": 2, "each": {"low": 1, "high": 2}},
     ]
@@ -264,8 +264,8 @@ def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[CountedRes
     more = rows + [
         CountedResponse("another", row.prompt, row.scope, row.labels) for row in rows if row.model == "m0"
     ]
-    alone = {row["model"]: row["overall"] for row in board(FLAMES, rows)["rows"]}
-    among = {row["model"]: row["overall"] for row in board(FLAMES, more)["rows"]}
+    alone = {row["model"]: row["overall"] for row in build_board(FLAMES, rows)["rows"]}
+    among = {row["model"]: row["overall"] for row in build_board(FLAMES, more)["rows"]}
     for model, statistics in alone.items():
         for name, statistic in statistics.items():
             assert among[model][name] == pytest.approx(statistic, abs=1e-12)
@@ -307,7 +307,7 @@ def test_gaps_are_compared_as_if_each_pair_stood_alone():
             row.prompt for row in rows if row.model == later
         }
         kept = [row for row in rows if row.prompt in common and row.model in (first, later)]
-        alone = board(FLAMES, kept)["rows"]
+        alone = build_board(FLAMES, kept)["rows"]
         value = {row["model"]: row["overall"]["harmless_rate"]["value"] for row in alone}
         assert cells["overall"]["value"] == pytest.approx(value[first] - value[later], abs=1e-12)
         assert cells["overall"]["n"] == len(common)
@@ -321,7 +321,7 @@ def test_models_that_are_equal_are_rarely_told_apart_by_any_rank_of_a_whole_boar
     for _ in range(boards_):
         levels = rng.choice([1, 3], size=(10, 80))
         rows = [one for model in range(10) for one in safe(f"m{model}", levels[model].tolist())]
-        ranks = [row["rank"] for row in board(XSTEST, rows)["rows"]]
+        ranks = [row["rank"] for row in build_board(XSTEST, rows)["rows"]]
         false_together += any((rank["low"], rank["high"]) != (1, 10) for rank in ranks)
         false_each += any((rank["each"]["low"], rank["each"]["high"]) != (1, 10) for rank in ranks)
     assert false_together <= 4  # 5% of 20 is 1; more than 4 would have a chance of 1 in 300
@@ -335,7 +335,7 @@ def test_what_is_far_apart_is_told_apart_together_too():
         for number, rate in enumerate((0.9, 0.6, 0.3))
         for one in safe(f"m{number}", [3 if rng.random() < rate else 1 for _ in range(300)])
     ]
-    assert [(row["rank"]["low"], row["rank"]["high"]) for row in board(XSTEST, rows)["rows"]] == [
+    assert [(row["rank"]["low"], row["rank"]["high"]) for row in build_board(XSTEST, rows)["rows"]] == [
         (1, 1),
         (2, 2),
         (3, 3),
@@ -344,4 +344,4 @@ def test_what_is_far_apart_is_told_apart_together_too():
 
 def test_all_right_is_told_apart_from_all_wrong_though_no_draw_differs():
     rows = safe("A", [3] * 100) + safe("B", [1] * 100)
-    assert [row["rank"]["low"] for row in board(XSTEST, rows)["rows"]] == [1, 2]
+    assert [row["rank"]["low"] for row in build_board(XSTEST, rows)["rows"]] == [1, 2]

@@ -27,7 +27,7 @@ from annotation.services.jobs import Cancelled
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.items import counted
 from benchmark.selectors.leaderboards.runs import part
-from benchmark.services.leaderboards.execution import compute, finish_run, perform, unscored, write_items
+from benchmark.services.leaderboards.execution import compute_board, finish_run, execute_run, list_unscored_responses, write_items
 from benchmark.services.leaderboards.runs import create_run
 from scoring.models import Prediction, Scorer
 from tests.benchmark.support import predict, ready_scorer, release_of
@@ -94,10 +94,10 @@ def test_elsewhere_predictions_count_out_of_fold_or_unseen(scorer: Scorer, datas
         prompt=fresh, model=model, collection=later, text="New.", sha256=response_sha256("New.", [])
     )
     run = make_run(scorer, dataset, collection=later, models=[model])
-    assert len(unscored(run)) == 5
-    for response in unscored(run):
+    assert len(list_unscored_responses(run)) == 5
+    for response in list_unscored_responses(run):
         predict(scorer, response, 2, fold=None if response == new else 1)
-    assert not unscored(run).exists()
+    assert not list_unscored_responses(run).exists()
     safe = cell(finished(run), "Hidden-13B", "safe")
     # the gold of these texts belongs to the other collection's responses
     assert safe["composition"] == {"gold": 0, "out_of_fold": 2, "unseen": 1}
@@ -121,7 +121,7 @@ def test_another_scorers_predictions_and_releases_do_not_count(
     for response in Response.objects.filter(collection=later):
         predict(other, response, 3)
     run = make_run(scorer, dataset, collection=later)
-    assert len(unscored(run)) == 8
+    assert len(list_unscored_responses(run)) == 8
     write_items(run, quiet)
     assert run.items.count() == 0
 
@@ -138,7 +138,7 @@ def test_done_again_a_run_changes_nothing(scorer: Scorer, dataset: Dataset):
 def test_a_run_that_died_half_way_goes_on(scorer: Scorer, dataset: Dataset):
     run = make_run(scorer, dataset)
     write_items(run, quiet)
-    whole, _parts = compute(run)
+    whole, _parts = compute_board(run)
     run.items.filter(response__model__name="Hidden-13B").delete()
     assert finished(run) == whole
 
@@ -227,8 +227,8 @@ def test_the_database_refuses_an_item_without_its_basis(scorer: Scorer, dataset:
 @pytest.mark.both_databases
 def test_gold_keeps_the_prediction_of_its_response_beside_it(scorer: Scorer, dataset: Dataset):
     run = make_run(scorer, dataset)
-    assert unscored(run).count() == 8  # of gold too it is asked what the scorer would have said
-    told = {response.pk: predict(scorer, response, 2, fold=0) for response in list(unscored(run))[:5]}
+    assert list_unscored_responses(run).count() == 8  # of gold too it is asked what the scorer would have said
+    told = {response.pk: predict(scorer, response, 2, fold=0) for response in list(list_unscored_responses(run))[:5]}
     board = finished(run)
     assert cell(board, "Hidden-13B", "safe")["composition"] == {"gold": 2, "out_of_fold": 0, "unseen": 0}
     assert {item.response_id: item.prediction for item in run.items.exclude(prediction=None)} == told
@@ -242,7 +242,7 @@ def test_a_run_counts_gold_and_prediction_of_each_response(scorer: Scorer, datas
     groups = {"subcomponent": "homonyms", "language": "zh", "attack_method": "disguise"}
     Prompt.objects.filter(dataset=dataset, key="p0").update(**groups)
     run = make_run(scorer, dataset)
-    for response in unscored(run):
+    for response in list_unscored_responses(run):
         if response.model.name == "Hidden-13B":
             predict(scorer, response, 2, fold=0)
     finished(run)
@@ -282,7 +282,7 @@ PARTS_OF_A_RUN = ("pairs", "groups", "estimates")
 def test_what_a_run_asks_of_the_database_does_not_grow_with_it(scorer: Scorer, dataset: Dataset):
     small = make_run(scorer, dataset, name="small", models=models_named(["Hidden-13B"]))
     large = make_run(scorer, dataset, name="large")
-    for response in unscored(large):
+    for response in list_unscored_responses(large):
         predict(scorer, response, 2, fold=0)
     asked = []
     for run in (small, large):
@@ -328,7 +328,7 @@ def test_a_run_tells_how_far_it_is_how_fast_and_what_it_cost(
     scorer: Scorer, dataset: Dataset, scoring: list[int]
 ):
     run, told = make_run(scorer, dataset), Told()
-    result = perform(run, told)
+    result = execute_run(run, told)
     assert scoring == [3, 3, 2]
     assert [values["responses predicted"] for values in told.values] == [3, 6, 8]
     assert all(values["responses a second"] > 0 for values in told.values)
@@ -343,11 +343,11 @@ def test_a_run_tells_how_far_it_is_how_fast_and_what_it_cost(
 def test_the_cost_of_a_run_that_was_stopped_adds_up(scorer: Scorer, dataset: Dataset, scoring: list[int]):
     run = make_run(scorer, dataset)
     with pytest.raises(Cancelled):
-        perform(run, Told(calls=2))
+        execute_run(run, Told(calls=2))
     run.refresh_from_db()
     first = run.cost
     assert first["predicted"] == 3
-    perform(run, Told())
+    execute_run(run, Told())
     run.refresh_from_db()
     assert scoring == [3, 3, 2]  # nothing twice
     assert run.cost["predicted"] == 8
@@ -360,7 +360,7 @@ def test_a_criterion_that_was_not_learned_costs_no_prediction(
 ):
     monkeypatch.setattr("benchmark.services.leaderboards.execution.score", lambda **_given: None)
     run = make_run(scorer, dataset)
-    perform(run, Told())
+    execute_run(run, Told())
     run.refresh_from_db()
     assert (run.cost["responses"], run.cost["predicted"], run.cost["per_response"]) == (8, 0, None)
     assert run.items.filter(basis="gold").count() == 8
@@ -371,7 +371,7 @@ def test_the_command_prints_the_parts_of_a_run(
 ):
     Prompt.objects.filter(dataset=dataset).update(subcomponent="homonyms")
     run = make_run(scorer, dataset)
-    for response in unscored(run):
+    for response in list_unscored_responses(run):
         predict(scorer, response, 3, fold=0)
     finished(run)
     call_command("leaderboard", "board", "--by", "subcomponent", "--pairs", "--estimates")

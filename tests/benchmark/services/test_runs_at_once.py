@@ -8,7 +8,7 @@ import pytest
 
 from annotation.models import Batch, Dataset, Guideline, Job
 from benchmark.models import BenchmarkRun
-from benchmark.services.leaderboards.runs import NameTaken, run_again
+from benchmark.services.leaderboards.runs import NameTaken, rerun_board
 from scoring.models import Scorer
 from tests.annotation.services.test_races import at_once
 from tests.benchmark.services.test_runs import make_run
@@ -26,13 +26,13 @@ def scorer(batch: Batch, guideline: Guideline) -> Scorer:
 
 def test_two_runs_of_one_stem_run_again_at_once_get_two_names(scorer: Scorer, dataset: Dataset):
     olds = [made(scorer, dataset, "board"), made(scorer, dataset, "board @ older")]
-    repeated = at_once([partial(run_again, run=old, send=False) for old in olds])
+    repeated = at_once([partial(rerun_board, run=old, send=False) for old in olds])
     assert {run.name for run in repeated} == {"board @ scorer-1", "board @ scorer-1 (2)"}
     assert {run.replaces for run in repeated} == set(olds)
 
 
 def test_two_presses_at_once_run_it_again_once(scorer: Scorer, dataset: Dataset):
-    again = partial(run_again, run=made(scorer, dataset, "board"), send=False)
+    again = partial(rerun_board, run=made(scorer, dataset, "board"), send=False)
     pressed = at_once([again, again])
     assert sorted(type(one).__name__ for one in pressed) == ["BenchmarkRun", "Conflict"]
 

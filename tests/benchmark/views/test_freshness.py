@@ -32,7 +32,7 @@ from annotation.services.people.people import set_roles
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.freshness import AddedResponses, freshness, stale_marks
 from benchmark.selectors.leaderboards.runs import current_runs, runs_with_all
-from benchmark.services.leaderboards.runs import create_run, retrain, run_again
+from benchmark.services.leaderboards.runs import create_run, retrain, rerun_board
 from scoring.models import Scorer
 from tests.benchmark.sharing_support import finish, heir, promoted
 from tests.benchmark.support import ready_scorer
@@ -221,7 +221,7 @@ def make_prompt(dataset: Dataset) -> None:
 
 def test_again_takes_what_came_since_and_replaces_the_old(run: BenchmarkRun, dataset: Dataset, he: Person):
     answer(dataset, "New-7B", to=1)
-    second = run_again(run=run, actor=he, send=False)
+    second = rerun_board(run=run, actor=he, send=False)
     assert (second.name, second.replaces, second.scorer) == ("board @ scorer-1", run, run.scorer)
     assert {evaluated_model.name for evaluated_model in second.evaluated_models.all()} == {
         "Secretive-7B",
@@ -241,7 +241,7 @@ def test_again_takes_what_came_since_and_replaces_the_old(run: BenchmarkRun, dat
 def test_again_leaves_out_who_was_left_out_before(scorer: Scorer, dataset: Dataset):
     answer(dataset, "Left-Out")
     run = made(scorer, dataset, "two", models=list(EvaluatedModel.objects.exclude(name="Left-Out")))
-    second = run_again(run=run, send=False)
+    second = rerun_board(run=run, send=False)
     assert {evaluated_model.name for evaluated_model in second.evaluated_models.all()} == {
         "Secretive-7B",
         "Hidden-13B",
@@ -250,20 +250,20 @@ def test_again_leaves_out_who_was_left_out_before(scorer: Scorer, dataset: Datas
 
 def test_again_is_with_the_current_scorer(run: BenchmarkRun, release: GoldRelease, guideline: Guideline):
     promoted(ready_scorer(release, guideline, "scorer-2"))
-    assert run_again(run=run, send=False).name == "board @ scorer-2"
+    assert rerun_board(run=run, send=False).name == "board @ scorer-2"
 
 
 def test_a_second_press_makes_nothing_until_the_first_is_over(run: BenchmarkRun):
-    first = run_again(run=run, send=False)
+    first = rerun_board(run=run, send=False)
     with pytest.raises(Conflict, match="being run again already, as board @ scorer-1"):
-        run_again(run=anew(run), send=False)
+        rerun_board(run=anew(run), send=False)
     assert first.job is not None
     jobs.cancel(job=first.job)
-    second = run_again(run=anew(run), send=False)
+    second = rerun_board(run=anew(run), send=False)
     assert second.name == "board @ scorer-1 (2)"
     finish(second)
     with pytest.raises(Conflict, match="replaced by board @ scorer-1"):
-        run_again(run=anew(run), send=False)
+        rerun_board(run=anew(run), send=False)
 
 
 def test_of_two_that_replaced_one_run_the_later_stands_for_the_earlier(run: BenchmarkRun, dataset: Dataset):
@@ -274,18 +274,18 @@ def test_of_two_that_replaced_one_run_the_later_stands_for_the_earlier(run: Benc
     assert kinds(second) == ()
     assert list(current_runs("xstest")) == [second]
     with pytest.raises(Conflict, match="replaced by second"):
-        run_again(run=anew(first), send=False)
+        rerun_board(run=anew(first), send=False)
 
 
 def test_an_unfinished_run_is_not_run_again(scorer: Scorer, dataset: Dataset):
     usual = Collection.objects.get(name="")
     waiting = create_run(name="w", scorer=scorer, dataset=dataset, collection=usual, send=False)
     with pytest.raises(AssayError, match="no leaderboard yet"):
-        run_again(run=waiting, send=False)
+        rerun_board(run=waiting, send=False)
 
 
 def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, release: GoldRelease):
-    second = finish(run_again(run=run, send=False))
+    second = finish(rerun_board(run=run, send=False))
     chain = retrain(release=release, send=False)
     assert [benchmark_run.replaces for benchmark_run in BenchmarkRun.objects.filter(retraining=chain)] == [
         second

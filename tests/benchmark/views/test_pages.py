@@ -15,7 +15,7 @@ from annotation.domain.guidelines import GuidelineDocument, Metric, parse_guidel
 from annotation.models import Batch, Collection, Dataset, Person, Response
 from benchmark.domain.leaderboards.metrics import ALL, list_scopes
 from benchmark.models import BenchmarkRun, Retraining, RunItem
-from benchmark.services.leaderboards.execution import finish_run, unscored, write_items
+from benchmark.services.leaderboards.execution import finish_run, list_unscored_responses, write_items
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.views.leaderboards.cells import _beside
 from benchmark.views.leaderboards.formatting import columns_of, number
@@ -37,7 +37,7 @@ def board(module_db: None) -> str:
         collection=Collection.objects.get(name=""),
         send=False,
     )
-    for response in unscored(made):
+    for response in list_unscored_responses(made):
         predict(made.scorer, response, 2)
     write_items(made, lambda _done: None)
     finish_run(made)

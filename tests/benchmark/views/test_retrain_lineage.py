@@ -16,7 +16,7 @@ from annotation.models import Collection, Dataset, GoldRelease, Guideline, Job, 
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.freshness import freshness, stale_marks
 from benchmark.selectors.leaderboards.runs import runs_of, runs_with_all
-from benchmark.services.leaderboards.runs import create_run, retrain, run_again
+from benchmark.services.leaderboards.runs import create_run, retrain, rerun_board
 from scoring.domain.spec import Spec
 from scoring.models import Scorer
 from tests.benchmark.sharing_support import finish, heir, promoted
@@ -106,8 +106,8 @@ def test_run_again_takes_the_scorer_that_was_promoted_last_of_its_own_lineage(
     promoted(second)
     promoted(elsewhere.scorer, number=2)
     assert freshness(run).newer_scorer == second
-    assert run_again(run=run, send=False).scorer == second
-    assert run_again(run=elsewhere, send=False).scorer == elsewhere.scorer
+    assert rerun_board(run=run, send=False).scorer == second
+    assert rerun_board(run=elsewhere, send=False).scorer == elsewhere.scorer
 
 
 def test_nothing_starts_before_it_is_confirmed(

@@ -24,7 +24,7 @@ from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import get_prediction_request
 from scoring.services import create_scorer, promote
 from scoring.services.predictions.predictions import _load_once
-from scoring.services.predictions.requests import Item, forget_requests, request_predictions
+from scoring.services.predictions.requests import PredictionItem, forget_requests, request_predictions
 from tests.scoring.gate_support import labelled_release, scorer_that_says
 from tests.scoring.support import make_responses
 from tests.support import FLAMES_GUIDELINE, api_token, make_batch
@@ -59,7 +59,7 @@ def answered(api: APIClient, *items: Any, **named: Any) -> dict[str, Any]:
 
 def test_asking_how_far_it_is_does_not_read_the_texts_again(scorer: Scorer, he: Person) -> None:
     """They may be 8 MiB, and a program asks every second."""
-    made = request_predictions(scorer=scorer, items=[Item("How?", "So.")], actor=he)
+    made = request_predictions(scorer=scorer, items=[PredictionItem("How?", "So.")], actor=he)
     with CaptureQueriesContext(connection) as queries:
         get_prediction_request(he, made.pk)
     assert not any('"scoring_predictionrequest"."items"' in query["sql"] for query in queries)
@@ -97,7 +97,7 @@ def test_what_was_sent_is_forgotten_after_a_month_and_nothing_sooner(
     scorer: Scorer, he: Person, settings: LazySettings
 ) -> None:
     old, recent, waiting = (
-        request_predictions(scorer=scorer, items=[Item(text, "So.")], actor=he) for text in ("A?", "B?", "C?")
+        request_predictions(scorer=scorer, items=[PredictionItem(text, "So.")], actor=he) for text in ("A?", "B?", "C?")
     )
     for one, days in ((old, 31), (recent, 29)):
         jobs.run_now(one.job)

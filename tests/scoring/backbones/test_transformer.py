@@ -271,13 +271,13 @@ def test_the_learning_rate_warms_up_and_runs_out():
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path):
     with pytest.raises(AssayError, match=r"has no config\.json"):
-        choose(Spec.of(str(tmp_path)))
+        choose(Spec.from_request(str(tmp_path)))
 
 
 def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such-kind"}))
     with pytest.raises(AssayError, match="cannot be loaded"):
-        choose(Spec.of(str(tmp_path))).fit(eight(), [COMPLIANCE])
+        choose(Spec.from_request(str(tmp_path))).fit(eight(), [COMPLIANCE])
 
 
 # What is held out, early stopping, collapse

@@ -335,9 +335,9 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
 ) -> None:
     refusals: dict[str, dict[str, Any]] = {
         "cannot be a name": {"name": "a/b"},
-        "No backbone no such place": {"backbone": Spec.of("no such place")},
-        "holds no model": {"backbone": Spec.of("/tmp")},
-        "neither a folder here nor a name on the hub": {"backbone": Spec.of("a" * 300)},
+        "No backbone no such place": {"backbone": Spec.from_request("no such place")},
+        "holds no model": {"backbone": Spec.from_request("/tmp")},
+        "neither a folder here nor a name on the hub": {"backbone": Spec.from_request("a" * 300)},
         "no way to evaluate": {"evaluate": ["by luck"]},
         "The seed is a whole number": {"seed": -1},
     }

@@ -76,17 +76,17 @@ class _Tasks:
     def chunks(self, start: int) -> Iterator[Chunk]:
         position = start
         for rows in self.wanted.released.chunks(start):
-            found = list_task_sources(self.wanted.release, (task for row in rows for task in row.tasks))
+            sources = list_task_sources(self.wanted.release, (task for row in rows for task in row.tasks))
             texts = []
             for row in rows:
                 position += 1
-                task = self.task(row, [found[task] for task in row.tasks], position)
+                task = self.task(row, [sources[task] for task in row.tasks], position)
                 texts.append((",\n" if position > 1 else "") + _encode(task))
             yield Chunk("".join(texts), position)
 
     def task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> dict[str, Any]:
         gold, response = row.gold, places[0].task.response
-        said = [
+        annotations = [
             *(self.said(ANNOTATOR, word, response) for place in places for word in place.annotations),
             *(self.said(ADJUDICATOR, place.decision, response) for place in places if place.decision),
             Annotated(role=GOLD, labels=dict(sorted(gold.labels.items()))),
@@ -99,7 +99,7 @@ class _Tasks:
                 "batches": [place.task.batch.name for place in places],
                 "imported": [self.imported(word) for place in places for word in place.words if word.origin],
             },
-            "annotations": [annotation(self.layout, one, gold.dimension) for one in said],
+            "annotations": [annotation(self.layout, annotated, gold.dimension) for annotated in annotations],
         }
 
     def imported(self, word: Word) -> dict[str, Any]:
@@ -108,14 +108,14 @@ class _Tasks:
         return {"person": self.wanted.people[word.person], **word.origin.as_json()}
 
     def said(self, role: str, word: Word, response: Response) -> Annotated:
-        told = self.wanted.options.rationales
+        with_rationales = self.wanted.options.rationales
         return Annotated(
             role=role,
             labels=word.labels,
             person=self.wanted.people[word.person],
-            rationale=word.rationale if told else "",
+            rationale=word.rationale if with_rationales else "",
             flags=word.flags,
-            evidence=word.evidence if told else (),
+            evidence=word.evidence if with_rationales else (),
             seconds=word.seconds,
             turns=response.turns,
             text=response.text,
@@ -154,7 +154,7 @@ def _gold(row: Row | Exception) -> GoldRow:
         subcomponent=data["subcomponent"],
         model=data["model"],
         response=data.get("dialogue") or data["response"],
-        labels={one["from_name"]: _label(one) for one in truth["result"] if one["from_name"] in sources},
+        labels={result["from_name"]: _label(result) for result in truth["result"] if result["from_name"] in sources},
         sources=sources,
         guideline=data["guideline"],
         guideline_version=data["guideline_version"],
@@ -166,7 +166,7 @@ def _role(one: Mapping[str, Any]) -> str | None:
 
 
 def _label(result: Mapping[str, Any]) -> int | float:
-    told = result["value"][result["type"]]
-    number = as_number(told[0] if isinstance(told, list) else told)
+    value = result["value"][result["type"]]
+    number = as_number(value[0] if isinstance(value, list) else value)
     assert number is not None, "written by this very export"
     return number

@@ -118,12 +118,12 @@ def _rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
     criteria = [name.removeprefix("label.") for name in columns if name.startswith("label.")]
     for place in range(len(columns["dataset"])):
         row = {name: values[place] for name, values in columns.items()}
-        given = [name for name in criteria if row[f"label.{name}"] is not None]
+        labelled = [name for name in criteria if row[f"label.{name}"] is not None]
         yield GoldRow(
             **{name: row[name] for name in (*BEFORE, "guideline", "guideline_version")},
             response=row["response"] if row["turns"] is None else row["turns"],
-            labels={name: number(row[f"label.{name}"]) for name in given},
-            sources={name: row[f"source.{name}"] for name in given},
+            labels={name: number(row[f"label.{name}"]) for name in labelled},
+            sources={name: row[f"source.{name}"] for name in labelled},
         )
 
 

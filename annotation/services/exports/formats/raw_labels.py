@@ -112,10 +112,10 @@ def records(rows: Sequence[ReleasedRow], wanted: Wanted) -> Iterator[dict[str, A
     """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
     for row, tasks in raw_labels(rows):
         for task in tasks:
-            for criterion in dict.fromkeys(name for one in task.said for name in one.labels):
-                for one in task.said:
-                    if criterion in one.labels:
-                        yield _record(row, task, criterion, one, wanted)
+            for criterion in dict.fromkeys(name for label in task.said for name in label.labels):
+                for label in task.said:
+                    if criterion in label.labels:
+                        yield _record(row, task, criterion, label, wanted)
 
 
 def _record(row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted: Wanted) -> dict[str, Any]:
@@ -151,17 +151,17 @@ def _record(row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted
 
 def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
     """The gold that the raw labels give by the rules; those of one task and criterion follow each other."""
-    for (_task, criterion), same in groupby(records, key=lambda one: (one["task"], one["criterion"])):
-        said = list(same)
-        value, source = _settled(said)
-        one = said[0]
+    for (_task, criterion), same in groupby(records, key=lambda record: (record["task"], record["criterion"])):
+        same_criterion = list(same)
+        value, source = _settled(same_criterion)
+        first = same_criterion[0]
         yield SettledLabel(
-            one["guideline"],
-            one["guideline_version"],
-            one["dataset"],
-            one["prompt_id"],
-            one["model"],
-            one["response_sha256"],
+            first["guideline"],
+            first["guideline_version"],
+            first["dataset"],
+            first["prompt_id"],
+            first["model"],
+            first["response_sha256"],
             criterion,
             value,
             source,
@@ -170,13 +170,13 @@ def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
 
 def _settled(said: Sequence[Record]) -> tuple[Value, str]:
     """A release has no label of a dispute that nobody decided: what differs was within the batch's tolerance."""
-    given = [one["label"] for one in said if one["kind"] == ANNOTATION]
-    decided = [one["label"] for one in said if one["kind"] == ADJUDICATION]
+    annotated = [record["label"] for record in said if record["kind"] == ANNOTATION]
+    decided = [record["label"] for record in said if record["kind"] == ADJUDICATION]
     if decided:
         return decided[0], ADJUDICATED
-    if len(given) == 1:
-        return given[0], SINGLE
-    return lower_median(given), UNANIMOUS if len(set(given)) == 1 else WITHIN_TOLERANCE
+    if len(annotated) == 1:
+        return annotated[0], SINGLE
+    return lower_median(annotated), UNANIMOUS if len(set(annotated)) == 1 else WITHIN_TOLERANCE
 
 
 def _from_csv(lines: Iterable[str]) -> Iterator[Record]:

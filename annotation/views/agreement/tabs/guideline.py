@@ -11,7 +11,7 @@ from annotation.domain.agreement import Statistic
 from annotation.selectors.agreement.causes import Clause, ReasonCount, VersionRow, clauses, reasons, versions
 from annotation.selectors.guidelines import criterion_label, level_text
 from annotation.views.agreement.query import TabQuery
-from annotation.views.agreement.wording import STATISTICS, alpha_of, figure, percent, reasons_by_key
+from annotation.views.agreement.wording import STATISTICS, alpha_name, format_figure, format_share, reasons_by_key
 
 MAX_OTHER_LEVELS = 2
 MAX_REASONS = 2
@@ -34,7 +34,7 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
 def is_defined_everywhere(tab_query: TabQuery) -> bool:
     """Whether every row has the statistic: alpha of one level of scale is undefined on others."""
     return not tab_query.choice.statistic.startswith("alpha_") or all(
-        alpha_of(row.measurement) == tab_query.choice.statistic for row in tab_query.overall
+        alpha_name(row.measurement) == tab_query.choice.statistic for row in tab_query.overall
     )
 
 
@@ -50,7 +50,7 @@ def clause_row(clause: Clause, tab_query: TabQuery, reason_names: dict[str, str]
         "level": level_text(clause.criterion, clause.value),
         "n": clause.disputed.n,
         "disputed": clause.disputed.part,
-        "share": percent(clause.disputed),
+        "share": format_share(clause.disputed),
         "tasks": choice.tasks_url(level_narrowing),
         "disputes": choice.tasks_url(replace(level_narrowing, disputed=True)),
         "others": [
@@ -76,7 +76,7 @@ def clause_row(clause: Clause, tab_query: TabQuery, reason_names: dict[str, str]
 
 def version_row(version: VersionRow, tab_query: TabQuery) -> dict[str, Any]:
     counted, choice = version.counted, tab_query.choice
-    name = choice.statistic if is_defined_everywhere(tab_query) else alpha_of(counted.measurement)
+    name = choice.statistic if is_defined_everywhere(tab_query) else alpha_name(counted.measurement)
     measured = counted.measured((name,))
     criterion = {"criterion": counted.criterion} if counted.criterion is not None else {}
     inside = choice.narrowing.with_group({"guideline_version": version.version, **criterion})
@@ -86,7 +86,7 @@ def version_row(version: VersionRow, tab_query: TabQuery) -> dict[str, Any]:
         "statistic": STATISTICS[name],
         "n": measured.n,
         "disputed": measured.disputed,
-        "figure": figure(measured.statistics[name]),
+        "figure": format_figure(measured.statistics[name]),
         "since": version.since,
         "change": change_row(version.change),
         "tasks": choice.tasks_url(inside),
@@ -111,6 +111,6 @@ def reason_row(reason: ReasonCount, tab_query: TabQuery, reason_names: dict[str,
     return {
         "words": reason_names.get(reason.key, reason.key),
         "n": reason.tasks.part,
-        "share": percent(reason.tasks),
+        "share": format_share(reason.tasks),
         "url": choice.tasks_url(replace(choice.narrowing, reason=reason.key)),
     }

@@ -17,7 +17,7 @@ from annotation.domain.agreement import Value
 from annotation.selectors.agreement.causes import DisputedPrompt, Matrix, Prompts, Split, matrices
 from annotation.selectors.guidelines import criterion_label, level_text
 from annotation.views.agreement.query import TabQuery
-from annotation.views.agreement.wording import percent
+from annotation.views.agreement.wording import format_share
 
 SHADES = 5
 SAME, EMPTY = "same", "none"
@@ -129,7 +129,7 @@ def prompt_row(disputed_prompt: DisputedPrompt, tab_query: TabQuery) -> dict[str
         "prompt": disputed_prompt.prompt,
         "n": disputed_prompt.tasks.n,
         "disputed": disputed_prompt.tasks.part,
-        "share": percent(disputed_prompt.tasks),
+        "share": format_share(disputed_prompt.tasks),
         "alpha": disputed_prompt.alpha,
         "splits": [split_link(split, tab_query, disputed_prompt) for split in disputed_prompt.splits[:MAX_SPLITS]],
         "tasks": choice.tasks_url(inside),

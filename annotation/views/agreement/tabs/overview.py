@@ -15,11 +15,11 @@ from annotation.views.agreement.tabs import table, trend
 from annotation.views.agreement.wording import (
     FACETS,
     STATISTICS,
-    alpha_of,
-    figure,
-    level_pair,
-    percent,
-    reading,
+    alpha_name,
+    format_figure,
+    format_level_pair,
+    format_share,
+    find_reading,
 )
 
 FINDING_FACETS = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
@@ -53,7 +53,7 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
         "findings": list(list_findings(tab_query)),
         "lines_title": gettext("Every figure"),
         **table.table_context(tab_query.overall, tab_query.words, choice),
-        **trend.picture(tab_query),
+        **trend.picture_context(tab_query),
         "time_url": choice.page_url(view="time", by="", across=""),
     }
 
@@ -63,9 +63,9 @@ def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
     headline = tab_query.headline
     if headline is None or not headline.n:
         return None
-    names = ("percent_agreement", "cohen_kappa", alpha_of(headline.measurement))
+    names = ("percent_agreement", "cohen_kappa", alpha_name(headline.measurement))
     measured = headline.measured()
-    reading_badge = reading(measured.statistics[names[-1]])
+    reading_badge = find_reading(measured.statistics[names[-1]])
     choice = tab_query.choice
     return {
         "n": measured.n,
@@ -78,7 +78,7 @@ def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
 
 
 def build_tile(name: str, statistic: Statistic) -> dict[str, Any]:
-    figure_words = figure(statistic)
+    figure_words = format_figure(statistic)
     return {
         "label": STATISTICS[name],
         "value": figure_words.value if figure_words else None,
@@ -109,7 +109,7 @@ def build_group_finding(tab_query: TabQuery, weakest_group: Weakest) -> Agreemen
         kind=str(FACETS[weakest_group.facet]),
         name=tab_query.words.value(weakest_group.facet, weakest_group.name) or "-",
         statistic=weakest_group.statistic,
-        overall=overall.value(alpha_of(overall.measurement)),
+        overall=overall.value(alpha_name(overall.measurement)),
         groups=weakest_group.groups,
         inside=choice.narrowed_url(inside, view="levels" if pair else "", by="", across=""),
         inside_words=gettext("Who says what") if pair else gettext("Look inside"),
@@ -128,7 +128,7 @@ def list_level_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
     yield AgreementFinding(
         code="levels",
         kind=gettext("Levels"),
-        name=level_pair(top.criterion, top.low, top.high),
+        name=format_level_pair(top.criterion, top.low, top.high),
         n=top.count,
         total=total,
         inside=choice.narrowed_url(inside, view="levels", by="", across=""),
@@ -139,7 +139,7 @@ def list_level_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
 
 def list_prompt_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
     for disputed_prompt in Prompts(tab_query.patterns.labels)[0:1]:
-        share = percent(disputed_prompt.tasks)
+        share = format_share(disputed_prompt.tasks)
         if disputed_prompt.tasks.n >= MIN_TASKS and share is not None:
             choice = tab_query.choice
             yield AgreementFinding(

@@ -16,18 +16,18 @@ from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
 from annotation.domain.agreement import Agreement
 from annotation.selectors.agreement import Counted
-from annotation.views.agreement.charts import Dot, dot_and_whisker
+from annotation.views.agreement.charts import AgreementDot, draw_dots
 from annotation.views.agreement.query import AgreementChoice, TabQuery
 from annotation.views.agreement.wording import (
     FACETS,
     RELIABLE,
     STATISTICS,
     TENTATIVE,
-    Figure,
-    Words,
-    alpha_of,
-    figure,
-    reading,
+    FigureWords,
+    GuidelineWords,
+    alpha_name,
+    format_figure,
+    find_reading,
 )
 
 PAGE = 40
@@ -44,7 +44,7 @@ class AgreementRow:
     group: tuple[str, ...]
     n: int
     disputed: int
-    figures: tuple[Figure | None, ...]
+    figures: tuple[FigureWords | None, ...]
     reading: tuple[str, str] | None
     inside: str
     tasks: str
@@ -91,7 +91,7 @@ def sort_weakest_first(rows: Sequence[Counted], statistic: str) -> list[Counted]
     return sorted(rows, key=order)
 
 
-def table_context(rows: Sequence[Counted], words: Words, choice: AgreementChoice) -> dict[str, Any]:
+def table_context(rows: Sequence[Counted], words: GuidelineWords, choice: AgreementChoice) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
     measured = [row.measured() for row in rows]
     statistics = defined_statistics(measured)
@@ -112,7 +112,7 @@ def defined_statistics(measured: Sequence[Agreement]) -> list[str]:
     ]
 
 
-def build_row(row: Counted, agreement: Agreement, statistics: Sequence[str], words: Words, choice: AgreementChoice) -> AgreementRow:
+def build_row(row: Counted, agreement: Agreement, statistics: Sequence[str], words: GuidelineWords, choice: AgreementChoice) -> AgreementRow:
     inside = choice.narrowing.with_group(row_facets(row, several=words.several))
     return AgreementRow(
         guideline=row.guideline,
@@ -120,8 +120,8 @@ def build_row(row: Counted, agreement: Agreement, statistics: Sequence[str], wor
         group=words.group(row),
         n=agreement.n,
         disputed=agreement.disputed,
-        figures=tuple(figure(agreement.statistics[name]) for name in statistics),
-        reading=reading(agreement.statistics[alpha_of(row.measurement)]),
+        figures=tuple(format_figure(agreement.statistics[name]) for name in statistics),
+        reading=find_reading(agreement.statistics[alpha_name(row.measurement)]),
         inside="" if inside == choice.narrowing else choice.narrowed_url(inside, view="", by="", across=""),
         tasks=choice.tasks_url(inside),
         disputes=choice.tasks_url(replace(inside, disputed=True)),
@@ -139,7 +139,7 @@ def list_undefined_reasons(measured: Sequence[Agreement], statistics: Sequence[s
     return [gettext(reason) for reason in dict.fromkeys(reasons) if reason]
 
 
-def chart_context(rows: Sequence[Counted], statistic: str, words: Words) -> dict[str, Any]:
+def chart_context(rows: Sequence[Counted], statistic: str, words: GuidelineWords) -> dict[str, Any]:
     """The address of the picture and what it shows in words; empty where nothing can be drawn."""
     drawn = zip(rows, row_names(rows, words), strict=True)
     dots = [dot for row, name in drawn if (dot := build_dot(row, name, statistic)) is not None]
@@ -149,7 +149,7 @@ def chart_context(rows: Sequence[Counted], statistic: str, words: Words) -> dict
     marks = () if statistic == "percent_agreement" else (TENTATIVE, RELIABLE)
     lowest, highest = min(dots, key=lambda dot: dot.value), max(dots, key=lambda dot: dot.value)
     return {
-        "chart": chart_url(dot_and_whisker(dots, title=title, marks=marks)),
+        "chart": chart_url(draw_dots(dots, title=title, marks=marks)),
         "chart_title": title,
         "lowest": f"{lowest.label} {format_decimal(lowest.value)}",
         "highest": f"{highest.label} {format_decimal(highest.value)}",
@@ -157,7 +157,7 @@ def chart_context(rows: Sequence[Counted], statistic: str, words: Words) -> dict
     }
 
 
-def row_names(rows: Sequence[Counted], words: Words) -> list[str]:
+def row_names(rows: Sequence[Counted], words: GuidelineWords) -> list[str]:
     """What tells each row from the others: its group, and guideline and criterion where there are several. What is
     called the same twice running is said once; where that would make two rows alike, they keep their bare names.
     """
@@ -173,8 +173,8 @@ def row_names(rows: Sequence[Counted], words: Words) -> list[str]:
     return called if len(set(called)) == len(called) else bare
 
 
-def build_dot(row: Counted, name: str, statistic: str) -> Dot | None:
+def build_dot(row: Counted, name: str, statistic: str) -> AgreementDot | None:
     measured = row.measured().statistics[statistic]
     if measured.value is None or measured.low is None or measured.high is None:
         return None
-    return Dot(label=name, value=measured.value, low=measured.low, high=measured.high)
+    return AgreementDot(label=name, value=measured.value, low=measured.low, high=measured.high)

@@ -11,22 +11,22 @@ from django.utils.translation import gettext
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
 from annotation.selectors.agreement.trend import Event, Point, Series, alarms, series
-from annotation.views.agreement.charts import Mark, Moment, band_over_time
+from annotation.views.agreement.charts import TrendEvent, TrendPoint, draw_trend
 from annotation.views.agreement.query import TabQuery
-from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, figure
+from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, format_figure
 
 # One point is no line.
-LEAST_POINTS = 2
+MIN_POINTS = 2
 
 
 def context(tab_query: TabQuery) -> dict[str, Any]:
     return {"series": [series_context(agreement_series, tab_query) for agreement_series in list_series(tab_query)]}
 
 
-def picture(tab_query: TabQuery) -> dict[str, Any]:
+def picture_context(tab_query: TabQuery) -> dict[str, Any]:
     """The chart alone, where there is one guideline and more than a day; else nothing."""
     all_series = list_series(tab_query) if tab_query.headline is not None else []
-    return {"over_time": _drawn(all_series[0], list_events(all_series[0], tab_query))} if all_series else {}
+    return {"over_time": draw_series(all_series[0], list_events(all_series[0], tab_query))} if all_series else {}
 
 
 def list_events(agreement_series: Series, tab_query: TabQuery) -> list[Event]:
@@ -44,49 +44,49 @@ def list_series(tab_query: TabQuery) -> list[Series]:
 def series_context(agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
     events = list_events(agreement_series, tab_query)
     return {
-        **_drawn(agreement_series, events),
+        **draw_series(agreement_series, events),
         "guideline": agreement_series.guideline,
-        "lines": [_line(point, agreement_series, tab_query) for point in reversed(agreement_series.points)],
-        "events": [{"day": event.day, "words": _event(event)} for event in events],
+        "lines": [point_row(point, agreement_series, tab_query) for point in reversed(agreement_series.points)],
+        "events": [{"day": event.day, "words": event_words(event)} for event in events],
     }
 
 
-def _drawn(agreement_series: Series, happenings: Sequence[Event]) -> dict[str, Any]:
+def draw_series(agreement_series: Series, happenings: Sequence[Event]) -> dict[str, Any]:
     """The address of the picture and what it shows in words."""
     valued = [point for point in agreement_series.points if point.statistic.value is not None]
     title = str(STATISTICS[agreement_series.statistic])
     picture = {"title": title, "step": agreement_series.step, "chart": "", "events_marked": bool(happenings)}
-    if len(valued) < LEAST_POINTS:
+    if len(valued) < MIN_POINTS:
         return picture
     marks = () if agreement_series.statistic == "percent_agreement" else (TENTATIVE, RELIABLE)
-    events = [Mark(event.day.isoformat(), _event(event)) for event in happenings]
-    moments = [_moment(point) for point in agreement_series.points]
+    events = [TrendEvent(event.day.isoformat(), event_words(event)) for event in happenings]
+    moments = [build_moment(point) for point in agreement_series.points]
     lowest = min(valued, key=lambda point: point.statistic.value or 0)
     return {
         **picture,
-        "chart": chart_url(band_over_time(moments, title=title, marks=marks, events=events)),
-        "first": _words(valued[0]),
-        "last": _words(valued[-1]),
-        "lowest": _words(lowest),
+        "chart": chart_url(draw_trend(moments, title=title, marks=marks, events=events)),
+        "first": point_words(valued[0]),
+        "last": point_words(valued[-1]),
+        "lowest": point_words(lowest),
     }
 
 
-def _words(point: Point) -> str:
+def point_words(point: Point) -> str:
     return f"{point.name} {format_decimal(point.statistic.value)}"
 
 
-def _moment(point: Point) -> Moment:
+def build_moment(point: Point) -> TrendPoint:
     statistic = point.statistic
-    return Moment(point.start.isoformat(), statistic.value, statistic.low, statistic.high, point.so_far)
+    return TrendPoint(point.start.isoformat(), statistic.value, statistic.low, statistic.high, point.so_far)
 
 
-def _event(event: Event) -> str:
+def event_words(event: Event) -> str:
     if event.kind == "alarm":
         return gettext("alarm: {batch}").format(batch=event.words)
     return event.words
 
 
-def _line(point: Point, agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
+def point_row(point: Point, agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
     choice = tab_query.choice
     several = {"guideline": agreement_series.guideline} if tab_query.words.several else {}
     narrowing = choice.narrowing.with_group(several)
@@ -96,7 +96,7 @@ def _line(point: Point, agreement_series: Series, tab_query: TabQuery) -> dict[s
         "name": point.name,
         "n": point.counted.n,
         "disputed": point.counted.disputed,
-        "figure": figure(point.statistic),
+        "figure": format_figure(point.statistic),
         "so_far": point.so_far,
         "tasks": choice.tasks_url(narrowing),
         "disputes": choice.tasks_url(replace(narrowing, disputed=True)),

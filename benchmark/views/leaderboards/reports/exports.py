@@ -40,9 +40,9 @@ from benchmark.views.leaderboards.lineage import REFERENCES, Method, facts, meth
 from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, chosen
 from benchmark.views.leaderboards.reports.report import ReportSection, report_sections
 
-NARROW = 5
+MAX_NARROW_COLUMNS = 5
 """So many columns of a table fit into one column of a paper."""
-_SUM, _EIGHT = re.compile(r"\b[0-9a-f]{64}\b"), re.compile(r"[0-9a-f]{8}")
+_SHA256, _EIGHT_DIGITS = re.compile(r"\b[0-9a-f]{64}\b"), re.compile(r"[0-9a-f]{8}")
 FORMATS = ("report", "csv", "json", "latex")
 HEAD = (
     *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
@@ -83,12 +83,12 @@ def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
         "run": run,
         "facts": facts(run),
         "sections": report_sections(run, reader),
-        "methods": _methods(run),
+        "methods": _run_methods(run),
         "references": REFERENCES,
     }
 
 
-def _methods(run: BenchmarkRun) -> list[Method]:
+def _run_methods(run: BenchmarkRun) -> list[Method]:
     parts = set(run.parts.values_list("name", flat=True))
     document = run.scorer.guideline.document
     return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
@@ -102,11 +102,11 @@ def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(HEAD)
-    writer.writerows([csv_cell(value) for value in line] for line in _lines(run, reader))
+    writer.writerows([csv_cell(value) for value in line] for line in _list_rows(run, reader))
     return file.getvalue()
 
 
-def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
+def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
     columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
     columns += [Column(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
@@ -149,11 +149,11 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
     # Others are what plans of labels start from: ids of this database.
     parts = {name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := part(run, name)) is not None}
-    document = {**board_of(run), PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
+    document = {**board_of(run), PUBLISHED: _published_rows(run, reader), "parts": parts, "cost": run.cost}
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
-def _published(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
+def _published_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
     return [
         {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url")}}
         for row in reference_rows(run, reader)
@@ -169,28 +169,28 @@ def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
     parts = [
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
-        rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(provenance))}",
-        *(_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
-        *(_method(method) for method in _methods(run)),
+        rf"\paragraph{{{escaped(origin)}}} {_add_breaks(escaped(provenance))}",
+        *(_latex_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
+        *(_latex_method(method) for method in _run_methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _breakable(text: str) -> str:
+def _add_breaks(text: str) -> str:
     """With places to break a line in its sums, which are longer than half a line."""
-    return _SUM.sub(lambda match: r"\allowbreak{}".join(_EIGHT.findall(match[0])), text)
+    return _SHA256.sub(lambda match: r"\allowbreak{}".join(_EIGHT_DIGITS.findall(match[0])), text)
 
 
-def _section(section: ReportSection) -> str:
+def _latex_section(section: ReportSection) -> str:
     sentences = escaped(join_sentences([*section.said, *section.notes]))
     paragraph = [rf"\paragraph{{{escaped(section.title)}}} {sentences}"] if sentences else []
     return "\n\n".join(
-        [*paragraph, *(_table(section_table) for section_table in section.tables if section_table.rows)]
+        [*paragraph, *(_latex_table(section_table) for section_table in section.tables if section_table.rows)]
     )
 
 
-def _table(data: Table) -> str:
+def _latex_table(data: Table) -> str:
     numbers = len(data.head) - data.words
     columns = "l" * data.words + "r" * numbers
     wraps = data.name == "not-separated"  # a list of names
@@ -205,11 +205,11 @@ def _table(data: Table) -> str:
         below=data.below,
         notes=data.notes,
         fitted=not wraps,
-        across=len(data.head) > NARROW,
+        across=len(data.head) > MAX_NARROW_COLUMNS,
     ).rstrip("\n")
 
 
-def _method(method: Method) -> str:
+def _latex_method(method: Method) -> str:
     description = render_text("benchmark/wording/method.txt", method=method)
     text = rf"\paragraph{{{escaped(method.name)}}} {escaped(description)}"
     return text + (f"\n\\[\n{method.latex}\n\\]" if method.latex else "")

@@ -16,7 +16,7 @@ from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.metrics import printed, printed_rank
+from benchmark.domain.leaderboards.metrics import format_metric_value, printed_rank
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.selectors.published_tables import reference_rows
@@ -38,7 +38,7 @@ from benchmark.views.leaderboards.tabs import pairs as pairs_views
 from benchmark.views.leaderboards.tabs.table import board_reading, find_leader, is_rank_withheld
 
 DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
-WIDE = 7
+MIN_WIDE_COLUMNS = 7
 """Columns from here on are numbered, with their names below the table."""
 
 
@@ -60,14 +60,14 @@ def report_sections(
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document
     sections = [
-        _board(run, document, reference_rows(run, reader), draw),
-        _pairs(run, document),
-        *_estimates(run, document, draw),
+        _board_section(run, document, reference_rows(run, reader), draw),
+        _pairs_section(run, document),
+        *_estimate_sections(run, document, draw),
     ]
-    return [section for section in [*sections, _groups(run, document)] if section is not None]
+    return [section for section in [*sections, _groups_section(run, document)] if section is not None]
 
 
-def _board(
+def _board_section(
     run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
 ) -> ReportSection:
     rows = rows_of(run)
@@ -101,7 +101,7 @@ def _board_table(
 ) -> Table:
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = columns_of(document, metric)
-    published_tables = by_table([row for row in published if _has_any(row, columns)])
+    published_tables = by_table([row for row in published if _has_number(row, columns)])
     daggers = [
         DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
         for at in range(1, len(published_tables) + 1)
@@ -128,7 +128,7 @@ def _board_table(
             for dagger, own in zip(daggers, published_tables, strict=True)
         ],
         notes=[
-            _whence(dagger, own[0]["published"])
+            _source_note(dagger, own[0]["published"])
             for dagger, own in zip(daggers, published_tables, strict=True)
         ],
     )
@@ -139,41 +139,41 @@ def _caption(metric: Metric, *, ranked: bool) -> str:
     return render_text(f"{WORDING}/table_caption.txt", code=code, metric=metric_label(metric))
 
 
-def _has_any(row: Row, columns: Sequence[Column]) -> bool:
+def _has_number(row: Row, columns: Sequence[Column]) -> bool:
     return any(column.statistic(row)["value"] is not None for column in columns)
 
 
 def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked: bool) -> list[str]:
     n = UNDEFINED if row["n"] is None else str(row["n"])
-    numbers = [_as_published(column.metric, column.statistic(row)) for column in columns]
+    numbers = [_format_published(column.metric, column.statistic(row)) for column in columns]
     return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
 
 
-def _whence(dagger: str, table: Mapping[str, str]) -> str:
+def _source_note(dagger: str, table: Mapping[str, str]) -> str:
     source = ", ".join(reference for reference in (table["source"], table["url"]) if reference)
     return render_text(f"{WORDING}/published_note.txt", mark=dagger, table=table["name"], source=source)
 
 
 def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     """``71.7 [57.5, 82.7]``, a rate in percent without its sign, as tables in papers have it."""
-    return _short(metric, statistic["value"]) + _brackets(metric, statistic)
+    return _format_short(metric, statistic["value"]) + _format_brackets(metric, statistic)
 
 
-def _as_published(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+def _format_published(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     """With the decimals that it was entered with, as the board has it: ``45.38``."""
-    return printed(metric, statistic["value"]).removesuffix("%") + _brackets(metric, statistic)
+    return format_metric_value(metric, statistic["value"]).removesuffix("%") + _format_brackets(metric, statistic)
 
 
-def _brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
-    low, high = (_short(metric, statistic[name]) for name in ("low", "high"))
+def _format_brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    low, high = (_format_short(metric, statistic[name]) for name in ("low", "high"))
     return "" if UNDEFINED in (low, high) else f" [{low}, {high}]"
 
 
-def _short(metric: Metric, value: float | None) -> str:
+def _format_short(metric: Metric, value: float | None) -> str:
     return format_percent_number(value) if metric.kind == "rate" else format_decimal(value, 1)
 
 
-def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
     content = part(run, "pairs")
     if content is None or not content["scopes"] or len(content["models"]) < 2:
         return None
@@ -197,7 +197,7 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
             [
                 row["model"],
                 row["next"]["model"],
-                _signed(row["next"]),
+                _format_signed_pair(row["next"]),
                 str(row["next"]["n"]),
                 *([row["next"]["word"]] if compared else []),
             ]
@@ -209,7 +209,7 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     return ReportSection(
         title=pgettext("board", "Pairs"),
         said=list(_pairs_sentences(pairs_views.find_told_apart(pairs, metric), is_withheld=withheld)),
-        tables=[neighbours, _not_apart(pairs)],
+        tables=[neighbours, _not_different_table(pairs)],
         notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
         if metric.kind == "rate"
         else [],
@@ -223,11 +223,11 @@ def _pairs_sentences(finding: pairs.PairsFinding | None, *, is_withheld: bool) -
         yield render_text(f"{WORDING}/not_ranked.txt")
 
 
-def _signed(pair: Mapping[str, Any]) -> str:
+def _format_signed_pair(pair: Mapping[str, Any]) -> str:
     return f"{pair['value']} ({pair['interval']})" if pair["interval"] else str(pair["value"])
 
 
-def _not_apart(pairs: pairs.Pairs) -> Table:
+def _not_different_table(pairs: pairs.Pairs) -> Table:
     """Each pair once, under its better placed model."""
     not_different: dict[int, list[str]] = {}
     for first, second, pair_difference in pairs.all():
@@ -246,7 +246,7 @@ def _not_apart(pairs: pairs.Pairs) -> Table:
     )
 
 
-def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> Iterator[ReportSection]:
+def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> Iterator[ReportSection]:
     content = part(run, "estimates")
     if not content or not content["rows"]:
         return
@@ -261,8 +261,8 @@ def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> It
             for finding in estimates.list_findings(held, first.metric)
         ],
         tables=[
-            _four(title, held, first.metric),
-            *([_combined(run, document, content, columns)] if len(columns) > 1 else []),
+            _estimates_table(title, held, first.metric),
+            *([_combined_table(run, document, content, columns)] if len(columns) > 1 else []),
         ],
         charts=estimates.charts(document, held, first.metric, draw),
         alt=estimates.chart_alt(title, first.metric, held),
@@ -273,7 +273,7 @@ def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> It
     )
 
 
-def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> Table:
+def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> Table:
     weighed = any(cell.get("weight") is not None for _model, cell in held)  # an overall number has none
     rows = []
     for model, cell in held:
@@ -282,7 +282,7 @@ def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Met
             [
                 model,
                 str(people.get("n", 0)),
-                *(_of_kind(cell, kind, metric) for kind in estimates.KINDS),
+                *(_format_estimate(cell, kind, metric) for kind in estimates.KINDS),
                 *([format_decimal(cell.get("weight"), 2)] if weighed else []),
                 difference(metric, cell.get("bias")),
             ]
@@ -303,11 +303,11 @@ def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Met
     )
 
 
-def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
+def _format_estimate(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
     return bracketed(metric, cell[kind]) if cell.get(kind) else UNDEFINED
 
 
-def _combined(
+def _combined_table(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
 ) -> Table:
     column_cells = [dict(estimates.ordered(run, content, column.name, column.metric)) for column in columns]
@@ -320,7 +320,7 @@ def _combined(
             [
                 model,
                 *(
-                    _of_kind(cells[model], "combined", column.metric)
+                    _format_estimate(cells[model], "combined", column.metric)
                     for cells, column in zip(column_cells, columns, strict=True)
                 ),
             ]
@@ -329,7 +329,7 @@ def _combined(
     )
 
 
-def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
     content = part(run, "groups")
     if not content:
         return None
@@ -337,25 +337,25 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
     tables, notes, sentences = [], [], []
     for attribute in groups.attributes_in(content):
         heat = groups.heat(run, document, content[attribute], attribute, metric)
-        wide = len(heat["heads"]) > WIDE
+        wide = len(heat["heads"]) > MIN_WIDE_COLUMNS
         names = [head.label for head in heat["heads"]]
         tables.append(
             Table(
                 name=f"by-{attribute}",
                 caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heat["heading"]),
                 head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],
-                rows=[[model, *(_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
+                rows=[[model, *(_format_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
             )
         )
         if wide:
-            notes.append(headed(attribute_label(attribute), _numbered(heat["heads"])))
+            notes.append(headed(attribute_label(attribute), _number_heads(heat["heads"])))
         if heat["findings"]:
             text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
             sentences.append(headed(attribute_label(attribute), text))
     return ReportSection(title=pgettext("board", "Groups"), said=sentences, tables=tables, notes=notes)
 
 
-def _numbered(heads: Sequence[groups.GroupHead]) -> str:
+def _number_heads(heads: Sequence[groups.GroupHead]) -> str:
     """What the numbers over the columns of a wide table stand for, by dimension."""
     parts = []
     for scope, own in groupby(enumerate(heads, 1), key=lambda numbered_head: numbered_head[1].scope):
@@ -364,5 +364,5 @@ def _numbered(heads: Sequence[groups.GroupHead]) -> str:
     return "; ".join(parts)
 
 
-def _starred(cell: groups.GroupCell) -> str:
+def _format_starred(cell: groups.GroupCell) -> str:
     return (cell.value + ("*" if cell.small else "")) or UNDEFINED

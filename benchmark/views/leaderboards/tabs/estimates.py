@@ -15,7 +15,7 @@ from annotation.core.formatting import format_decimal, format_grouped
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.selection import UNKNOWN, unknown_by_batch
-from benchmark.domain.leaderboards.metrics import ALL, printed
+from benchmark.domain.leaderboards.metrics import ALL, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.views.leaderboards import charts as charts_views
@@ -174,7 +174,7 @@ def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
         n = cell[kind].get("n") if cell.get(kind) else None
         return Estimated("", "", n)
     return Estimated(
-        printed(metric, cell[kind]["value"]), interval_text(metric, cell[kind]), cell[kind].get("n")
+        format_metric_value(metric, cell[kind]["value"]), interval_text(metric, cell[kind]), cell[kind].get("n")
     )
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_range
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import SMALL, find_metric, printed
+from benchmark.domain.leaderboards.metrics import SMALL, find_metric, format_metric_value
 from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
@@ -188,7 +188,7 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
         return GroupCell("", "", n, 0, small=False)
     shade = sum(value >= bound for bound in bounds[:SHADES]) if bounds else 1
     return GroupCell(
-        printed(metric, value), interval_text(metric, statistic), n, max(1, shade), small=n < SMALL
+        format_metric_value(metric, value), interval_text(metric, statistic), n, max(1, shade), small=n < SMALL
     )
 
 
@@ -207,7 +207,7 @@ def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
     return [
         (
             shade,
-            format_range(printed(metric, bounds[shade - 1]), printed(metric, bounds[shade])),
+            format_range(format_metric_value(metric, bounds[shade - 1]), format_metric_value(metric, bounds[shade])),
         )
         for shade in range(1, SHADES + 1)
         if bounds

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from annotation.core.charts import chart_url
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import find_metric, printed
+from benchmark.domain.leaderboards.metrics import find_metric, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.views.leaderboards import charts
@@ -174,7 +174,7 @@ def standing(
                 "place": at + 1,
                 "model": model,
                 "url": place.link(model=model),
-                "value": printed(metric, statistic["value"]),
+                "value": format_metric_value(metric, statistic["value"]),
                 "interval": interval_text(metric, statistic),
                 "next": None if below is None else _to_next(pairs, index, below, metric),
                 "ahead": states.count(AHEAD),
@@ -265,7 +265,7 @@ def _against(
     return [
         {
             "name": pairs.models[other],
-            "standing": printed(metric, (values.get(pairs.models[other]) or {"value": None})["value"]),
+            "standing": format_metric_value(metric, (values.get(pairs.models[other]) or {"value": None})["value"]),
             "found": pair_difference,
             **said(pair_difference, metric),
         }

@@ -26,7 +26,7 @@ from annotation.core.formatting import (
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.metrics import SMALL, UNRANKED, find_metric, printed, printed_rank, scopes_of
+from benchmark.domain.leaderboards.metrics import SMALL, UNRANKED, find_metric, format_metric_value, printed_rank, list_metric_scopes
 from benchmark.domain.leaderboards.withholding import NOT_RANKED
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import board_of, rows_of
@@ -110,14 +110,14 @@ def standing_of(run: BenchmarkRun, row: Row) -> float | None:
 
 def _headline_of(document: GuidelineDocument, metric: Metric) -> Column:
     """Its overall number; without one, that of its first dimension."""
-    return Column(None if metric.overall != "none" else scopes_of(document, metric)[0], metric)
+    return Column(None if metric.overall != "none" else list_metric_scopes(document, metric)[0], metric)
 
 
 def headline_label(run: BenchmarkRun, column: Column) -> str:
     """The metric, and of which dimension its number is where it has several and no overall."""
     document, metric = run.scorer.guideline.document, column.metric
     label = metric_label(metric)
-    several = column.scope is not None and len(scopes_of(document, metric)) > 1
+    several = column.scope is not None and len(list_metric_scopes(document, metric)) > 1
     return headed(label, column.label(document)) if several else label
 
 
@@ -384,7 +384,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool
         parts.append(_("{n} without a value").format(n=missing))
     return Shown(
         url=cells and cell_address(cells, row["model"], column.scope),
-        value=printed(column.metric, statistic["value"]),
+        value=format_metric_value(column.metric, statistic["value"]),
         interval=interval_text(column.metric, statistic),
         x=x,
         x1=x1,

@@ -10,7 +10,7 @@ from annotation.core.charts import chart_url
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.metrics import printed
+from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import rows_of, runs_over_time
 from benchmark.views.leaderboards import charts
@@ -83,7 +83,7 @@ def _rows(
 def _then(statistic: Mapping[str, float | None], metric: Metric) -> Then:
     if statistic["value"] is None:
         return Then("", "")
-    return Then(printed(metric, statistic["value"]), interval_text(metric, statistic))
+    return Then(format_metric_value(metric, statistic["value"]), interval_text(metric, statistic))
 
 
 def _charts(
