@@ -67,14 +67,14 @@ def is_cut_short(request: HttpRequest, answer: HttpResponse) -> bool:
     return answer.status_code >= 400 and getattr(request.META.get("wsgi.input"), "failed", False)
 
 
-def cut_short() -> Refusal:
+def cut_short_error() -> Refusal:
     template = N_(
         "The content did not arrive whole: the connection was too slow, or broke off. Send it again."
     )
     return Refusal(408, "request_timeout", template)
 
 
-def too_long() -> Refusal:
+def too_long_error() -> Refusal:
     template = N_("The database took too long for this. Ask for less at once, or try again later.")
     return Refusal(503, "too_long", template)
 

@@ -15,7 +15,7 @@ _SECRETS = (
 )
 
 
-class WithoutSecrets(logging.Filter):
+class SecretsFilter(logging.Filter):
     """Takes the secrets of links and of tokens out of the lines that show them."""
 
     def filter(self, record: logging.LogRecord) -> bool:

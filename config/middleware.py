@@ -26,7 +26,7 @@ from rest_framework.views import exception_handler
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from config.limits import cut_short, is_cut_short, is_statement_timeout, refuse, too_long
+from config.limits import cut_short_error, is_cut_short, is_statement_timeout, refuse, too_long_error
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
 DENIED = (
@@ -136,7 +136,7 @@ def _record_use(request: HttpRequest, **_signal: Any) -> None:
     request.session[_USED_AT] = int(time.time())
 
 
-class ErrorsForPeople:
+class ApplicationErrorMiddleware:
     """Answers an AssayError that a page let through with its own status and words."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -146,13 +146,13 @@ class ErrorsForPeople:
         if _has_nul(request):
             return _answer_not_found(request)
         answer = self.get_response(request)
-        return refuse(request, cut_short()) if is_cut_short(request, answer) else answer
+        return refuse(request, cut_short_error()) if is_cut_short(request, answer) else answer
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if is_statement_timeout(error):
-            return refuse(request, too_long())
+            return refuse(request, too_long_error())
         if isinstance(error, UnreadablePostError):
-            return refuse(request, cut_short())
+            return refuse(request, cut_short_error())
         return refuse(request, error) if isinstance(error, AssayError) else None
 
 
@@ -172,7 +172,7 @@ def _answer_not_found(request: HttpRequest) -> HttpResponse:
 def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
     """``{"error": {"code": .., "message": .., ..}}`` for every refusal, ours and the framework's."""
     if is_statement_timeout(error):
-        error = too_long()
+        error = too_long_error()
     if isinstance(error, AssayError):
         body: dict[str, Any] = {"code": error.code, "message": error_text(error)}
         receipt = getattr(error, "receipt", None)

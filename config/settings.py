@@ -248,7 +248,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "config.middleware.ErrorsForPeople",
+    "config.middleware.ApplicationErrorMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -484,7 +484,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"without_secrets": {"()": "config.logs.WithoutSecrets"}},
+    "filters": {"without_secrets": {"()": "config.logs.SecretsFilter"}},
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["without_secrets"]}
     },

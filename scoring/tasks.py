@@ -33,7 +33,7 @@ def forget_old_requests() -> None:
 
 @jobs.handles(TRAIN)
 def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
-    scorer = _scorer(context)
+    scorer = _get_job_scorer(context)
     try:
         with translate_cancelling():
             train(scorer=scorer, report=build_job_report(context))
@@ -46,12 +46,12 @@ def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
 
 @jobs.handles(SCORE)
 def score_responses(context: jobs.JobContext) -> dict[str, Any]:
-    scorer = _scorer(context)
+    scorer = _get_job_scorer(context)
     models = EvaluatedModel.objects.filter(pk__in=context.payload["models"])
     dataset = Dataset.objects.get(pk=context.payload["dataset"])
     responses = list_responses(dataset, list(models))
     number, started = responses.count(), time.monotonic()
-    scored = score(scorer=scorer, responses=responses, report=with_rate(context, number))
+    scored = score(scorer=scorer, responses=responses, report=add_rate(context, number))
     return {
         "scorer": scorer.name,
         "out_of_fold": scored.out_of_fold,
@@ -62,15 +62,15 @@ def score_responses(context: jobs.JobContext) -> dict[str, Any]:
     }
 
 
-def with_rate(context: jobs.JobContext, number: int) -> StageReport:
+def add_rate(context: jobs.JobContext, number: int) -> StageReport:
     """The job's report, which also draws how many of the ``number`` responses a second are done."""
-    started = told = time.monotonic()
+    started = last_report = time.monotonic()
 
     def report(fraction: float, stage: str) -> None:
-        nonlocal told
+        nonlocal last_report
         now = time.monotonic()
-        if fraction and now - told >= RATE_EVERY:
-            told = now
+        if fraction and now - last_report >= RATE_EVERY:
+            last_report = now
             context.report(fraction, stage, **{RATE: round(fraction * number / (now - started), 1)})
         else:
             context.report(fraction, stage)
@@ -93,8 +93,8 @@ def predict_texts(context: jobs.JobContext) -> dict[str, Any]:
     return answer_request(context)
 
 
-def _scorer(context: jobs.JobContext) -> Scorer:
-    found = select_scorers().filter(pk=context.payload["scorer"]).first()
-    if found is None:
+def _get_job_scorer(context: jobs.JobContext) -> Scorer:
+    scorer = select_scorers().filter(pk=context.payload["scorer"]).first()
+    if scorer is None:
         raise AssayError(N_("The scorer of this job is there no more."))
-    return found
+    return scorer

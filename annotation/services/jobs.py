@@ -183,8 +183,8 @@ def _settle(job: Job, error: Exception) -> None:
     elif isinstance(error, LostJob):
         logger.warning("job %s was taken over by another worker", job.pk)
     elif isinstance(error, WorkerDied):
-        for held in Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt):
-            _bury(held, str(error))
+        for current in Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt):
+            _bury(current, str(error))
     elif isinstance(error, Interrupted) or is_connection_lost(error):
         _give_back(job, str(error).strip() or "it was told to stop")
     elif isinstance(error, AssayError):
@@ -322,9 +322,9 @@ def _give_back(job: Job, why: str) -> None:
 def _requeue(job: Job, **changes: Any) -> None:
     """Back into the queue, unless somebody cancelled it meanwhile: asked and written in one statement."""
     changes |= {"worker": "", "heartbeat": None, "suspected_at": None, "is_stopping": False}
-    mine = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
+    row = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
     furthest = Greatest(F("furthest"), F("progress"))
-    if not mine.filter(cancel_requested=False).update(state=Job.State.QUEUED, furthest=furthest, **changes):
+    if not row.filter(cancel_requested=False).update(state=Job.State.QUEUED, furthest=furthest, **changes):
         _finish(job, Job.State.CANCELLED)
 
 
@@ -332,14 +332,14 @@ def _requeue(job: Job, **changes: Any) -> None:
 def _finish(
     job: Job, state: str, *, error: AssayError | None = None, result: dict[str, Any] | None = None
 ) -> None:
-    mine = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
+    row = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
     changes: dict[str, Any] = {"state": state, "finished_at": Now()}
     if error is not None:  # beside what the handler kept until then
-        kept = mine.values_list("result", flat=True).first() or {}
-        changes |= {"error": str(error), "result": {**kept, **_told(error)["result"]}}
+        stored = row.values_list("result", flat=True).first() or {}
+        changes |= {"error": str(error), "result": {**stored, **_told(error)["result"]}}
     if state == Job.State.DONE:
         changes |= {"progress": 1.0, "result": result or {}}
-    if not mine.update(**changes):
+    if not row.update(**changes):
         return
     job.state = state
     if state == Job.State.DONE:
@@ -359,8 +359,8 @@ def _close_dependents(job: Job) -> None:
     if job.state not in DEAD:
         return
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
-        why = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
-        Job.objects.filter(pk=dependent.pk).update(state=Job.State.CANCELLED, finished_at=Now(), **_told(why))
+        error = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
+        Job.objects.filter(pk=dependent.pk).update(state=Job.State.CANCELLED, finished_at=Now(), **_told(error))
         dependent.state = Job.State.CANCELLED
         _close_dependents(dependent)
 

@@ -146,9 +146,9 @@ def _freeze(release: GoldRelease) -> tuple[int, int]:
     last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
     written = sql.freeze_labels(release.pk)
     if not written:
-        chosen = ", ".join(sorted(release.batches.values_list("name", flat=True)))
+        names = ", ".join(sorted(release.batches.values_list("name", flat=True)))
         raise Conflict(
-            N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=chosen
+            N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=names
         )
     refresh_statistics(ReleasedLabel, rows=written)
     return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
@@ -160,9 +160,9 @@ def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int
     tally, doubles = ManifestCounts(names), Doubles(names)
     parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
     release.sha256 = release_sha256(
-        names.settled(one).line
+        names.settled(label).line
         for of_prompt in _by_prompt(chain.from_iterable(parts))
-        for one in tally.counted(doubles.taken_once(of_prompt))
+        for label in tally.counted(doubles.taken_once(of_prompt))
     )
     doubles.refuse_contradictions()
     doubles.drop()
@@ -200,19 +200,19 @@ class Doubles:
 
     def taken_once(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
         by_key: dict[tuple[object, ...], list[FrozenLabel]] = {}
-        for one in of_prompt:
-            key = (self.names.guidelines[one.batch][0], one.model, one.response_sha256, one.criterion)
-            by_key.setdefault(key, []).append(one)
+        for label in of_prompt:
+            key = (self.names.guidelines[label.batch][0], label.model, label.response_sha256, label.criterion)
+            by_key.setdefault(key, []).append(label)
         if len(by_key) == len(of_prompt):
             return of_prompt
         return [self._first(same) for same in by_key.values()]
 
     def _first(self, same: list[FrozenLabel]) -> FrozenLabel:
-        if len({one.value for one in same}) > 1:
+        if len({label.value for label in same}) > 1:
             self.contradicted += 1
             self.examples += [same] if self.contradicted <= NAMED else []
         first = min(same, key=self._order)
-        self.dropped += [one.pk for one in same if one is not first]
+        self.dropped += [label.pk for label in same if label is not first]
         return first
 
     def _order(self, one: FrozenLabel) -> tuple[bytes, str, int]:
@@ -231,7 +231,7 @@ class Doubles:
 
     def _listed(self, same: list[FrozenLabel]) -> str:
         label = self.names.settled(same[0])
-        places = sorted((self.names.batches[one.batch].name, one.position, one.value) for one in same)
+        places = sorted((self.names.batches[other.batch].name, other.position, other.value) for other in same)
         values = ", ".join(f"{batch}: {number(value)}" for batch, _position, value in places)
         return f"{label.dataset}/{label.prompt} {label.model} {label.criterion} ({values})"
 

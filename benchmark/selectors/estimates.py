@@ -24,7 +24,7 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Adjudication, AuditEvent, Batch, Task
 from annotation.selectors.assignments.availability import tasks_at_work
 from annotation.selectors.batches.plan import pace
-from benchmark.domain.estimates.estimates import Bounds, Place
+from benchmark.domain.estimates.estimates import Bounds, ResponseKey
 from benchmark.domain.estimates.label_plan import (
     Key,
     LabelEffort,
@@ -33,14 +33,14 @@ from benchmark.domain.estimates.label_plan import (
     PlanStratum,
     PromptNeed,
     StratumTarget,
-    compared_scopes,
-    for_precision,
-    in_strata,
-    metric_by_scope,
-    prompts_needed,
-    span_of,
-    two_digits_up,
-    with_stand_ins,
+    list_ranked_scopes,
+    plan_for_precision,
+    assign_strata,
+    map_metrics,
+    count_prompts_needed,
+    compute_span,
+    round_up,
+    fill_variances,
 )
 from benchmark.domain.estimates.selection import GoldSelection, told
 from benchmark.domain.leaderboards.resampling import CountedResponse
@@ -218,7 +218,7 @@ class LabellingStatus:
                 if (model, stratum.scope) in weights
             ],
             weights=weights,
-            span=max(span_of(self.document, self.metric, scope) for scope in self._compared_scopes),
+            span=max(compute_span(self.document, self.metric, scope) for scope in self._compared_scopes),
             corrected=first_value is not None and second_value is not None,
         )
 
@@ -240,7 +240,7 @@ class LabellingStatus:
 
     @cached_property
     def _compared_scopes(self) -> tuple[str, ...]:
-        return compared_scopes(self.document)
+        return list_ranked_scopes(self.document)
 
     @cached_property
     def _by_model(self) -> dict[str, list[PlanStratum]]:
@@ -269,7 +269,7 @@ class LabellingStatus:
         """The labels for the goal. Raises AssayError where no label reaches it."""
         if goal.pair is None:
             assert goal.half_width is not None
-            return for_precision(self.strata, goal.half_width)
+            return plan_for_precision(self.strata, goal.half_width)
         pair = self.pair(*goal.pair)
         if pair is None:
             raise Conflict(N_("The difference of these two models is not defined."))
@@ -299,8 +299,8 @@ def standing(run: BenchmarkRun) -> LabellingStatus:
     document = run.scorer.guideline.document
     # of labels of which half are at either end
     largest = {
-        scope: span_of(document, metric, scope) ** 2 / 4
-        for scope, metric in metric_by_scope(document).items()
+        scope: compute_span(document, metric, scope) ** 2 / 4
+        for scope, metric in map_metrics(document).items()
     }
     strata = [
         replace(stratum, held=stratum.labelled + n) for stratum, n in zip(ground.strata, held, strict=True)
@@ -308,7 +308,7 @@ def standing(run: BenchmarkRun) -> LabellingStatus:
     return LabellingStatus(
         run,
         ground,
-        tuple(with_stand_ins(strata, ground.variances, largest)),
+        tuple(fill_variances(strata, ground.variances, largest)),
         unlabelled,
         at_work,
         before,
@@ -346,7 +346,7 @@ def unlabelled_of(
     ground: PlanBasis,
     rows: Sequence[CountedResponse],
     edges: Mapping[str, Sequence[float]],
-    drawn: Mapping[Place, Bounds],
+    drawn: Mapping[ResponseKey, Bounds],
 ) -> UnlabelledResponses:
     responses = responses_of(run).select_related(None).order_by()
     ids = {
@@ -356,7 +356,7 @@ def unlabelled_of(
     places = {stratum.key: place for place, stratum in enumerate(ground.strata)}
     entries = sorted(
         (ids[row.model, row.prompt], places[key])
-        for key, row in in_strata(rows, edges, drawn)
+        for key, row in assign_strata(rows, edges, drawn)
         if key in places and not row.gold and isinstance(row.prompt, int)
     )
     return UnlabelledResponses([pk for pk, _place in entries], [place for _pk, place in entries])
@@ -368,7 +368,7 @@ def planning_parts(
     *,
     estimates: Mapping[str, Any],
     pairs: Mapping[str, Any],
-    drawn: Mapping[Place, Bounds],
+    drawn: Mapping[ResponseKey, Bounds],
     before: Sequence[int],
 ) -> dict[str, dict[str, Any]]:
     """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
@@ -384,19 +384,19 @@ def as_parts(
     return {PLANNING: ground.to_json() | {"before": before}, UNLABELLED: unlabelled.to_json()}
 
 
-def drawn_strata(run: BenchmarkRun) -> dict[Place, Bounds]:
+def drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
     """By model and prompt, the strata that labels were drawn within, for ``benchmark.domain.estimates.estimates``.
 
     They are those of the first run that labels of this response were planned from, and stay: labels are a random draw
     within them, and need not be within the strata of a later scorer, which has learned from them. Without a plan, or
     where the run itself was the first, nothing: its own strata hold.
     """
-    strata: dict[Place, Bounds] = {}
+    strata: dict[ResponseKey, Bounds] = {}
     for pk in planned_before(run):
         earlier = runs_with_all().get(pk=pk)
         estimates = part(earlier, "estimates")
         edges = {} if estimates is None else estimates["strata"]
-        for (_model, _scope, bounds), row in in_strata(counted(earlier), edges, {}):
+        for (_model, _scope, bounds), row in assign_strata(counted(earlier), edges, {}):
             assert row.prompt is not None
             strata.setdefault((row.model, row.prompt), bounds)
     return strata
@@ -473,7 +473,7 @@ def prompt_needs(status: LabellingStatus, half_width: float) -> list[PromptNeed]
                 for n, statistic in _statistics(status.run, combined, scope, metric)
             ]
         )
-        for scope, metric in metric_by_scope(status.document).items()
+        for scope, metric in map_metrics(status.document).items()
         if any(row["dimensions"][scope]["n"] for row in rows_of(status.run))
     ]
 
@@ -493,7 +493,7 @@ def _need(scope: str, prompts: int, statistic: Statistic, target: float) -> Prom
     if low is None or high is None:
         return PromptNeed(scope, prompts, None, None)
     half = (high - low) / 2
-    return PromptNeed(scope, prompts, half, prompts_needed(prompts, half, target))
+    return PromptNeed(scope, prompts, half, count_prompts_needed(prompts, half, target))
 
 
 def _most(needs: list[PromptNeed]) -> PromptNeed:
@@ -505,6 +505,6 @@ def prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
     times = pair.times_prompts
     if pair.separable or times is None:
         return None
-    columns = compared_scopes(status.document)
+    columns = list_ranked_scopes(status.document)
     rows = [row for row in rows_of(status.run) if row["model"] in (pair.first, pair.second)]
-    return two_digits_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))
+    return round_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))

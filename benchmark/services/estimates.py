@@ -14,8 +14,8 @@ from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.models import Dataset, Person
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
-from benchmark.domain.estimates.estimates import LEAST_LABELLED
-from benchmark.domain.estimates.label_plan import StratumTarget, draw
+from benchmark.domain.estimates.estimates import MIN_LABELLED
+from benchmark.domain.estimates.label_plan import StratumTarget, draw_responses
 from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import (
     LabellingStatus,
@@ -86,7 +86,7 @@ def create_label_plan(
         | {
             "metric": standing.metric.name,
             "scorer": run.scorer.name,
-            "least": LEAST_LABELLED,
+            "least": MIN_LABELLED,
         },
         strata=[_stratum_to_json(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
         seed=seed,
@@ -119,7 +119,7 @@ def load_standing(run: BenchmarkRun) -> LabellingStatus:
 def draw_demands(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
-        draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
+        draw_responses(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
         for demand in demands
     ]
 

@@ -36,7 +36,7 @@ from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, sha256_of
 from benchmark.domain.multiple_choice import VERSION
-from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, reader
+from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, build_reader
 from benchmark.models import ChoiceReport, Judge, ParsedAnswer, QuestionVariant
 from benchmark.selectors.leaderboards.guidelines import SHIPPED
 from benchmark.selectors.multiple_choice.answers import (
@@ -110,7 +110,7 @@ def import_questions(
     run: Run = PLAIN,
 ) -> ImportReport:
     """Each question as its prompts. The same file twice changes nothing; an id with another content is refused."""
-    forms = reader(format, language)
+    forms = build_reader(format, language)
     intake = Intake(
         source=source,
         form=_prompt_format(format, forms),

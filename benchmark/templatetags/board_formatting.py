@@ -23,19 +23,19 @@ def metric_value(value: float | None, metric: Metric) -> str:
 @register.filter
 def metric_interval(statistic: Mapping[str, float | None], metric: Metric) -> str:
     """``57.5% to 82.7%``; a dash where it is undefined."""
-    return formatting.interval_text(metric, statistic) or "-"
+    return formatting.format_interval(metric, statistic) or "-"
 
 
 @register.filter
 def metric_difference(value: float | None, metric: Metric) -> str:
     """With its sign; of rates in percentage points."""
-    return formatting.difference(metric, value)
+    return formatting.format_difference(metric, value)
 
 
 @register.filter
 def metric_difference_interval(statistic: Mapping[str, float | None], metric: Metric) -> str:
     """``-1.20 to +3.40``; blank where it is undefined."""
-    return formatting.difference_interval(metric, statistic)
+    return formatting.format_difference_interval(metric, statistic)
 
 
 @register.filter

@@ -35,10 +35,10 @@ from benchmark.domain.estimates.label_plan import (
     LabelEffort,
     ModelPair,
     StratumTarget,
-    curve,
-    half_widths,
-    metric_by_scope,
-    to_separate,
+    compute_curve,
+    compute_half_widths,
+    map_metrics,
+    plan_separations,
 )
 from benchmark.domain.leaderboards.metrics import list_scopes
 from benchmark.forms.estimates import LabelPlanBatchForm, PointsForm
@@ -89,7 +89,7 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         answer = _create_plan(request, run, goal, form)
         if answer is not None:
             return answer
-    context = _context(basis, goal) | {
+    context = _plan_context(basis, goal) | {
         "run": run,
         "points": points,
         "form": form,
@@ -99,7 +99,7 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         ),
         "manages": has_role(person, MANAGER),
         "researches": has_role(person, RESEARCHER),
-        "plans": [_past(plan) for plan in plans_of(run)],
+        "plans": [_plan_row(plan) for plan in plans_of(run)],
     }
     status = 422 if request.method == "POST" or not points.is_valid() else 200
     return render(request, "benchmark/estimates/label_plan.html", context, status=status)
@@ -145,11 +145,11 @@ def _initial_people(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def _context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
+def _plan_context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
     takes = effort(basis.run.scorer.guideline.name)
     pairs = [pair for pair in basis.neighbours if pair is not None]
     neighbours = [
-        _neighbour_row(basis, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
+        _neighbour_row(basis, pair, own, takes) for pair, own in zip(pairs, plan_separations(pairs), strict=True)
     ]
     demands, refusal = _list_demands(basis, goal)
     needs = _prompt_needs(basis, goal)
@@ -161,11 +161,11 @@ def _context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
         "separated": sum(neighbour.separated for neighbour in neighbours),
         "undefined": sum(pair is None for pair in basis.neighbours),
         "pair": goal.pair if goal else None,
-        "half_width": "" if goal is None or goal.half_width is None else _points(basis, goal.half_width),
+        "half_width": "" if goal is None or goal.half_width is None else _format_points(basis, goal.half_width),
         "refusal": refusal,
         "more": more,
         "more_shown": format_grouped(more),
-        "work": _work(takes, more),
+        "work": _format_work(takes, more),
         "waiting": basis.waiting,
         "assumed": sum(demand.stratum.assumed for demand in demands),
         "strata": len(demands),
@@ -173,7 +173,7 @@ def _context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
         "prompt_needs": needs,
         "prompts_met": bool(needs) and all(need["is_met"] for need in needs),
     }
-    return context | _table(basis, demands) | _curve(basis)
+    return context | _table_context(basis, demands) | _curve_context(basis)
 
 
 def _prompt_needs(basis: LabellingStatus, goal: PlanGoal | None) -> list[dict[str, Any]]:
@@ -184,7 +184,7 @@ def _prompt_needs(basis: LabellingStatus, goal: PlanGoal | None) -> list[dict[st
         {
             "label": scope_label(basis.document, prompt_need.scope),
             "prompts": prompt_need.prompts,
-            "now": _half_width(basis, prompt_need.half_width),
+            "now": _format_half_width(basis, prompt_need.half_width),
             "needed": prompt_need.needed,
             "is_met": prompt_need.is_met,
         }
@@ -202,7 +202,7 @@ def _list_demands(basis: LabellingStatus, goal: PlanGoal | None) -> tuple[list[S
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NeighbourRow:
     """Two models as a line of the table; ``more`` labels would separate them, None where no number would."""
 
     first: str
@@ -219,18 +219,18 @@ class Neighbours:
 
 def _neighbour_row(
     basis: LabellingStatus, pair: ModelPair, demands: Sequence[StratumTarget] | None, takes: LabelEffort
-) -> Neighbours:
+) -> NeighbourRow:
     more = None if demands is None else sum(demand.more for demand in demands)
     unit = _unit(basis)
     low, high = (format_signed(end * unit, 1) for end in pair.interval) if pair.interval else ("", "")
-    return Neighbours(
+    return NeighbourRow(
         first=pair.first,
         second=pair.second,
         difference=format_signed(pair.difference * unit, 1),
         interval=format_range(low, high),
         separated=pair.separated,
         more=more,
-        work=_work(takes, more or 0),
+        work=_format_work(takes, more or 0),
         url=f"{_address(basis)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
         prompts=prompts_to_separate(basis, pair),
     )
@@ -240,15 +240,15 @@ def _address(basis: LabellingStatus) -> str:
     return reverse("label-next", args=[basis.run.name])
 
 
-def _points(basis: LabellingStatus, half_width: float) -> str:
+def _format_points(basis: LabellingStatus, half_width: float) -> str:
     return format_significant(half_width * _unit(basis))
 
 
-def _half_width(basis: LabellingStatus, half_width: float | None) -> str:
+def _format_half_width(basis: LabellingStatus, half_width: float | None) -> str:
     return format_decimal(None if half_width is None else half_width * _unit(basis), 1, undefined="")
 
 
-def _work(takes: LabelEffort, labels: int) -> str:
+def _format_work(takes: LabelEffort, labels: int) -> str:
     """Hours of each annotator, and of who decides; blank where nobody has measured it."""
     each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
     if each is None or not labels:
@@ -256,13 +256,13 @@ def _work(takes: LabelEffort, labels: int) -> str:
     return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)
 
 
-def _table(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str, Any]:
+def _table_context(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str, Any]:
     """The labels that are wanted by model and dimension, beside how well each is known now."""
-    columns = [scope for scope in list_scopes(basis.document) if scope in metric_by_scope(basis.document)]
+    columns = [scope for scope in list_scopes(basis.document) if scope in map_metrics(basis.document)]
     more: dict[tuple[str, str], int] = defaultdict(int)
     for demand in demands:
         more[demand.stratum.model, demand.stratum.scope] += demand.more
-    now = half_widths([demand.stratum for demand in demands])
+    now = compute_half_widths([demand.stratum for demand in demands])
     models = [model for model in basis.models if any((model, scope) in more for scope in columns)]
     return {
         "columns": [scope_label(basis.document, scope) for scope in columns],
@@ -271,7 +271,7 @@ def _table(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str
                 "model": model,
                 "more": sum(more.get((model, scope), 0) for scope in columns),
                 "cells": [
-                    _cell(basis, more.get((model, scope)), now.get((model, scope))) for scope in columns
+                    _table_cell(basis, more.get((model, scope)), now.get((model, scope))) for scope in columns
                 ],
             }
             for model in models
@@ -280,14 +280,14 @@ def _table(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str
     }
 
 
-def _cell(basis: LabellingStatus, more: int | None, now: float | None) -> dict[str, Any]:
-    return {"more": more, "now": _half_width(basis, now)}
+def _table_cell(basis: LabellingStatus, more: int | None, now: float | None) -> dict[str, Any]:
+    return {"more": more, "now": _format_half_width(basis, now)}
 
 
-def _curve(basis: LabellingStatus) -> dict[str, Any]:
+def _curve_context(basis: LabellingStatus) -> dict[str, Any]:
     """What each half-width would take, as a picture and as its table."""
     unit = _unit(basis)
-    labels = curve(basis.strata, [points / unit for points in CURVE])
+    labels = compute_curve(basis.strata, [points / unit for points in CURVE])
     values = [{"points": points, "labels": n} for points, n in zip(CURVE, labels, strict=True)]
     if not any(labels):
         return {"chart": "", "curve": []}
@@ -310,7 +310,7 @@ def _draw_curve(values: Sequence[dict[str, Any]]) -> Spec:
     }
 
 
-def _past(plan: Any) -> dict[str, Any]:
+def _plan_row(plan: Any) -> dict[str, Any]:
     return {
         "plan": plan,
         "url": reverse("batch", args=[plan.batch.name]),

@@ -34,7 +34,7 @@ from benchmark.services.published_tables import (
     read_published,
     remove_published,
 )
-from benchmark.views.leaderboards.formatting import metric_label, number, overall_metrics, scope_label
+from benchmark.views.leaderboards.formatting import metric_label, make_number, overall_metrics, scope_label
 from scoring.selectors.scorers import get_latest_guideline
 
 
@@ -175,7 +175,7 @@ def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> 
             {
                 "model": row["model"],
                 "cells": [
-                    {"number": number(document, metric, held[at]), "n": ns[at]}
+                    {"number": make_number(document, metric, held[at]), "n": ns[at]}
                     for _label, metric, held, ns in columns
                 ],
             }

@@ -153,7 +153,7 @@ def _link_row(link: ShareLink) -> dict[str, Any]:
     return {"link": link, "state": state_of(link)}
 
 
-def for_outsiders(view: View) -> View:
+def protect_shared(view: View) -> View:
     """Nobody on the way keeps the answer, no search engine finds it, and no link on it tells its address."""
 
     @wraps(view)
@@ -167,7 +167,7 @@ def for_outsiders(view: View) -> View:
 
 
 @require_safe
-@for_outsiders
+@protect_shared
 def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse:
     """The run for whoever has the address; ``language`` in it is the reader's choice, for which no cookie is set."""
     opened_link = _find_link(request, token)
@@ -190,7 +190,7 @@ def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse
 
 
 @require_safe
-@for_outsiders
+@protect_shared
 def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> HttpResponse:
     """A chart that the link's page named: its proof was made by that page, for that link."""
     opened_link = _find_link(request, token)

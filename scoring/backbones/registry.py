@@ -20,7 +20,7 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]{0,95}(/[\w-][\w.-]{0,95})?")
 """An organisation and a name, of at most 96 characters each as the hub has them."""
 
 
-def choose(spec: Spec = DEFAULT, *, launch: str = "") -> Backbone:
+def choose_backbone(spec: Spec = DEFAULT, *, launch: str = "") -> Backbone:
     """The backbone that was asked for. Raises AssayError where its encoder is not there or packages are missing.
 
     ``launch`` is the command by which an encoder is tuned (``ASSAY_LAUNCH``); none, and it is in this process.

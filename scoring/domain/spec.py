@@ -145,12 +145,12 @@ class Spec:
             return cls(EMBEDDED)
         kind: Kind = "ensemble" if name == "ensemble" else "encoder"
         named = name if name not in KINDS else ""
-        found = named or encoder.strip() or default_encoder
-        if kind == "encoder" and not found:
+        encoder_folder = named or encoder.strip() or default_encoder
+        if kind == "encoder" and not encoder_folder:
             raise AssayError(
                 N_("An encoder needs its folder or its name on the hub: name one, or set ASSAY_ENCODER.")
             )
-        return cls(kind, found, _check_tuning(tuning or ("full" if named else "frozen")))
+        return cls(kind, encoder_folder, _check_tuning(tuning or ("full" if named else "frozen")))
 
     def with_encoder(self, encoder: str) -> Spec:
         return replace(self, encoder=encoder)

@@ -39,7 +39,7 @@ def harmless_levels(
     """
     first = sorted(document.metrics, key=lambda metric: metric.name != document.rank_by)
     for metric in first:
-        counted = {criterion_.name for criterion_ in document.criteria_of(metric, dimension)}
+        counted = {counted_criterion.name for counted_criterion in document.criteria_of(metric, dimension)}
         counts_dimension = metric.dimensions is None or dimension in metric.dimensions
         if metric.kind == "rate" and counts_dimension and criterion in counted:
             scale = document.criterion(criterion).values

@@ -24,7 +24,7 @@ from django.utils import timezone
 from annotation.core.version import code_version
 from annotation.services.audit import record
 from scoring.backbones.folder import fingerprint
-from scoring.backbones.registry import choose
+from scoring.backbones.registry import choose_backbone
 from scoring.domain import drift as drift_rules
 from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
 from scoring.domain.evaluation import (
@@ -268,7 +268,7 @@ class TrainingRun:
 
     @property
     def backbone(self) -> Backbone:
-        return choose(self.scorer.spec, launch=settings.ASSAY_LAUNCH)
+        return choose_backbone(self.scorer.spec, launch=settings.ASSAY_LAUNCH)
 
     @cached_property
     def _test_split(self) -> tuple[list[int], list[int]]:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, GoldRelease, Guideline
-from benchmark.domain.estimates.estimates import estimates
+from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart
@@ -131,7 +131,7 @@ def _figures(document: GuidelineDocument, rows: list[CountedResponse], seed: int
         "board": _composed(figures.board, rows),
         "groups": figures.groups,
         "pairs": figures.pairs,
-        "estimates": estimates(document, rows),
+        "estimates": compute_estimates(document, rows),
     }
 
 

@@ -244,7 +244,7 @@ def _analyze() -> None:
 
 def compute_board() -> None:
     """What the job does when everything is predicted; then each part by itself."""
-    from benchmark.domain.estimates.estimates import estimates
+    from benchmark.domain.estimates.estimates import compute_estimates
     from benchmark.domain.leaderboards.board import BoardFigures
     from benchmark.models import BoardPart
     from benchmark.selectors.leaderboards.items import counted
@@ -271,7 +271,7 @@ def compute_board() -> None:
     with measure_time("  groups"):
         assert figures.groups
     with measure_time("  estimates"):
-        estimates(document, rows)
+        compute_estimates(document, rows)
     for part in BoardPart.objects.filter(run=run):
         print(f"  {part.name}: {_size(part.content):,.0f} KiB")
     print(f"  board: {_size(run.board):,.0f} KiB")

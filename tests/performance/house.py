@@ -84,7 +84,11 @@ SQL_MODULE = "annotation/models/sql.py"
 # They ask the connection itself, of no table.
 CONNECTION_MODULES = frozenset({"annotation/core/databases.py", "config/database.py"})
 SQL = re.compile(r"^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|EXISTS \(|ANALYZE|SAVEPOINT|LOCK TABLE)\b")
-SENTENCE = re.compile(r"[a-z]{2,}[.:;] [A-Z].*[.]$")
+# Error messages are words with a code (``N_``, and what the forms' fields refuse); sentences stand in templates.
+TRANSLATORS = frozenset({"_", "gettext", "ngettext", "pgettext"})
+SENTENCE = re.compile(r" .*[.]$", re.DOTALL)
+PLACEHOLDER = re.compile(r"\{\w*\}|%\(\w+\)s")
+ERRORS_OF_FIELDS = re.compile(r"/forms/|^annotation/core/passwords.py$")
 DJANGO_NAMES = frozenset({"Meta", "Media", "State", "Kind", "Command", "Migration", "Role"})
 DJANGO_BASES = frozenset({"TextChoices", "IntegerChoices"})
 
@@ -164,7 +168,7 @@ def _add_module(house: House, tree: ast.Module, place: str) -> None:
                 and not _is_docstring(tree, node)
             ):
                 house.sql.append(f"{place}:{node.lineno}")
-        elif isinstance(node, ast.Call) and _is_composed(node):
+        elif isinstance(node, ast.Call) and _is_composed(node) and not ERRORS_OF_FIELDS.search(place):
             house.sentences.append(f"{place}:{node.lineno}")
 
 
@@ -205,13 +209,13 @@ def _is_docstring(tree: ast.Module, constant: ast.Constant) -> bool:
 
 
 def _is_composed(call: ast.Call) -> bool:
-    """Whether a message of several sentences, or one with several placeholders, is translated in Python for a page."""
-    if not (isinstance(call.func, ast.Name) and call.func.id in {"_", "ngettext", "pgettext"} and call.args):
+    """Whether Python composes a sentence of values: a translated message with a placeholder that ends with a stop."""
+    if not (isinstance(call.func, ast.Name) and call.func.id in TRANSLATORS and call.args):
         return False
     text = call.args[-1] if call.func.id == "pgettext" else call.args[0]
     if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
         return False
-    return bool(SENTENCE.search(text.value)) and len(re.findall(r"\{\w*\}|%\(\w+\)s", text.value)) > 1
+    return bool(SENTENCE.search(text.value) and PLACEHOLDER.search(text.value))
 
 
 def _add_template(house: House, path: Path, root: Path) -> None:
@@ -237,7 +241,7 @@ def rows(house: House) -> list[tuple[str, str]]:
         (f"template lines over {MAX_LINE}", f"{len(house.long_template_lines):,}"),
         (f"folders with more than {MAX_FILES} files", _text(house.crowded_folders)),
         ("modules with SQL beside the one", f"{len({place.split(':')[0] for place in house.sql}):,}"),
-        ("messages of several sentences composed in Python", f"{len(house.sentences):,}"),
+        ("sentences composed in Python", f"{len(house.sentences):,}"),
     ]
 
 
@@ -245,7 +249,7 @@ def _text(folders: dict[str, int]) -> str:
     return ", ".join(f"{folder}/ {number}" for folder, number in folders.items()) or "none"
 
 
-def faults(house: House) -> list[str]:
+def list_faults(house: House) -> list[str]:
     repeated = [f"{name}: {', '.join(places)}" for name, places in house.repeated_classes.items()]
     return [
         *(f"private word: {place}" for place in house.places),
@@ -267,9 +271,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     house = measure(options.folder.resolve())
     if options.check or options.list:
-        print("\n".join(faults(house)), end="\n" if faults(house) else "")
+        print("\n".join(list_faults(house)), end="\n" if list_faults(house) else "")
     if options.check:
-        return 1 if faults(house) else 0
+        return 1 if list_faults(house) else 0
     width = max(len(label) for label, _value in rows(house))
     for label, value in rows(house):
         print(f"{label:<{width}}  {value}")

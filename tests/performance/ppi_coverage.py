@@ -30,7 +30,7 @@ from benchmark.domain.estimates.prediction_powered import (
     Interval,
     MetricScale,
     estimate,
-    stratum,
+    build_stratum,
     together,
 )
 
@@ -58,7 +58,7 @@ def simulate(
 
 def intervals(truth: Floats, predicted: Floats, labels: int) -> tuple[Named, Estimate]:
     """Of the first ``labels`` responses of each repetition, which are as random as any."""
-    cell = stratum(truth[:, :labels], predicted[:, :labels], predicted[:, labels:])
+    cell = build_stratum(truth[:, :labels], predicted[:, :labels], predicted[:, labels:])
     ours, people_only = estimate(cell, MetricScale()), estimate(cell, MetricScale(), weight=0)
     named = {
         "people": people_only.combined,
@@ -125,8 +125,8 @@ def oversampled(rate: float, options: argparse.Namespace) -> Iterator[str]:
         (*simulate(rng, repetitions=options.repetitions, responses=half, rate=own, right=right), n)
         for own, right, n in zip(rates, (UNSURE, SURE), shares, strict=True)
     ]
-    strata = together([stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
-    forgotten = stratum(
+    strata = together([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
+    forgotten = build_stratum(
         np.concatenate([y[:, :n] for y, _f, n in parts], axis=1),
         np.concatenate([f[:, :n] for _y, f, n in parts], axis=1),
         np.concatenate([f[:, n:] for _y, f, n in parts], axis=1),

@@ -27,7 +27,7 @@ import numpy as np
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.resampling import GOLD, CountedResponse, Floats, Mask
-from benchmark.domain.leaderboards.withholding import NOT_RANKED, PredictedModels, without_ranks
+from benchmark.domain.leaderboards.withholding import NOT_RANKED, PredictedModels, withhold_ranks
 
 GUIDELINE = Path("fixtures/guidelines/flames.yaml")
 PROMPTS = {"Fairness": 249, "Safety": 429, "Morality": 201, "Legality": 46, "Data protection": 76}
@@ -99,7 +99,7 @@ def draw_predictions(rng: np.random.Generator, truth: Mask, right: Floats) -> Ma
 def board_held(guideline: GuidelineDocument, design: Design, *, models: int, seed: int) -> BoardOutcome:
     rows = list(simulate_rows(np.random.default_rng([seed, *design.name.encode()]), design, models))
     board = BoardFigures(guideline, rows, seed=seed).board
-    printed_board = without_ranks(board, _predicted(guideline, rows))
+    printed_board = withhold_ranks(board, _predicted(guideline, rows))
     ranks = [row["rank"] for row in board["rows"]]
     return BoardOutcome(
         ranges=all((rank["low"], rank["high"]) == (1, models) for rank in ranks),

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scoring.backbones.registry import choose
+from scoring.backbones.registry import choose_backbone
 from scoring.domain.backbone import Backbone
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import DataSplit, Example, splits_by_model, splits_by_prompt
@@ -153,7 +153,7 @@ def main() -> None:
     if not is_there():
         sys.exit("XSTest is not here: say where its files lie with ASSAY_XSTEST.")
     rows = examples()
-    backbones = [(spec.title, choose(spec)) for spec in make_specs(options.encoder, options.backbones)]
+    backbones = [(spec.title, choose_backbone(spec)) for spec in make_specs(options.encoder, options.backbones)]
     by_model = [f"{model} acc / F1" for model in MODELS]
     if {"grouped", "coverage"} & set(options.what):
         folds = splits_by_prompt(rows)

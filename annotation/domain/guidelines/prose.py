@@ -32,13 +32,13 @@ def blocks(text: str) -> list[Block]:
 
     The first line of a group of lines is its heading unless it ends like a sentence or is numbered.
     """
-    found: list[Block] = []
+    blocks_of_text: list[Block] = []
     for group in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in group.splitlines()]
         if len(lines) > 1 and not _ENDED.search(lines[0]) and not _NUMBERED.match(lines[0]):
-            found.append(Block("heading", (lines.pop(0),)))
-        found.extend(_body(lines))
-    return found
+            blocks_of_text.append(Block("heading", (lines.pop(0),)))
+        blocks_of_text.extend(_body(lines))
+    return blocks_of_text
 
 
 def _body(lines: list[str]) -> list[Block]:

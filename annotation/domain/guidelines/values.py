@@ -122,5 +122,5 @@ def localized(text: Mapping[str, str], language: str) -> str:
 
 def language_of(text: Mapping[str, str], language: str) -> str:
     """The language in which ``localized`` finds the text."""
-    found = localized(text, language)
-    return next(name for name, words in text.items() if words == found)
+    chosen_text = localized(text, language)
+    return next(name for name, words in text.items() if words == chosen_text)

@@ -31,29 +31,29 @@ def profiles(labels: Labels) -> Profiles:
     if not table.people:
         return Profiles({}, ())
     pairs, truths = table.pairs, truths_of(table)
-    found = following(pairs)
-    random = corrected(guessing(pairs, found), RISKS["random"])
+    agreement = following(pairs)
+    random = corrected(guessing(pairs, agreement), RISKS["random"])
     severity = corrected(severities(pairs), RISKS["severity"])
-    guessers = np.array([random[one].flagged for one in range(table.people)], dtype=np.bool_)
+    guessers = np.array([random[person].flagged for person in range(table.people)], dtype=np.bool_)
     drift = drifts(pairs, truths, guessers)
     speed = speeds(table)
-    flagged = corrected({one: found.finding for one, found in speed.items()}, RISKS["speed"])
+    flagged = corrected({person: result.finding for person, result in speed.items()}, RISKS["speed"])
     people = {
         int(number): Profile(
-            random=random[one],
-            severity=severity[one],
-            drift=drift[one],
-            speed=flagged[one],
-            pace=speed[one].pace,
-            instant=speed[one].instant,
+            random=random[person],
+            severity=severity[person],
+            drift=drift[person],
+            speed=flagged[person],
+            pace=speed[person].pace,
+            instant=speed[person].instant,
         )
-        for one, number in enumerate(table.ids)
+        for person, number in enumerate(table.ids)
     }
-    named = [
-        replace(one, one=int(table.ids[one.one]), other=int(table.ids[one.other]))
-        for one in copying(pairs, truths)
+    copiers = [
+        replace(pair, one=int(table.ids[pair.one]), other=int(table.ids[pair.other]))
+        for pair in copying(pairs, truths)
     ]
-    return Profiles(people=people, copying=named)
+    return Profiles(people=people, copying=copiers)
 
 
 __all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "Scale", "profiles"]

@@ -199,7 +199,7 @@ class _Votes:
 
 
 def _votes(task: npt.ArrayLike, worker: npt.ArrayLike, label: npt.ArrayLike, classes: int) -> _Votes:
-    tasks, workers, labels = (np.asarray(one, dtype=np.int64).ravel() for one in (task, worker, label))
+    tasks, workers, labels = (np.asarray(column, dtype=np.int64).ravel() for column in (task, worker, label))
     _refuse(workers, labels, classes)
     task_ids, row_task = np.unique(tasks, return_inverse=True)
     worker_ids, row_worker = np.unique(workers, return_inverse=True)

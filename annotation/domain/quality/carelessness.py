@@ -72,19 +72,19 @@ def _products(pairs: Pairs) -> tuple[Pairs, Floats]:
     table = pairs.table
     shares, spread = _shares(table)
     varied = pairs.only(spread[table.scale[pairs.one]] > 0)
-    one, other = varied.one, varied.other
+    left, right = varied.one, varied.other
     levels = np.arange(shares.shape[-1])
     means = (shares @ levels)[table.person, table.scale]
-    ordered = (table.level - means)[one] * (table.level - means)[other]
-    mine, theirs = (shares[table.person[rows], table.scale[rows]] for rows in (one, other))
-    place = np.arange(len(one))
+    ordered = (table.level - means)[left] * (table.level - means)[right]
+    left_shares, right_shares = (shares[table.person[rows], table.scale[rows]] for rows in (left, right))
+    place = np.arange(len(left))
     nominal = (
-        (table.level[one] == table.level[other])
-        - mine[place, table.level[other]]
-        - theirs[place, table.level[one]]
-        + (mine * theirs).sum(axis=1)
+        (table.level[left] == table.level[right])
+        - left_shares[place, table.level[right]]
+        - right_shares[place, table.level[left]]
+        + (left_shares * right_shares).sum(axis=1)
     )
-    raw = np.where(table.ordered[one], ordered, nominal) / np.maximum(spread[table.scale[one]], 1e-300)
+    raw = np.where(table.ordered[left], ordered, nominal) / np.maximum(spread[table.scale[left]], 1e-300)
     size = np.sqrt(np.maximum(_own_spread(table, shares, means, spread), LEAST_SPREAD))
     return varied, raw / (size[varied.left] * size[varied.right])
 
@@ -106,8 +106,8 @@ def _shares(table: Table) -> tuple[Floats, Floats]:
 
 def _own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> Floats:
     """(P,): the variance of a person's labels as a share of everybody's."""
-    mine = shares[table.person, table.scale]
-    nominal = 1 - 2 * mine[np.arange(len(mine)), table.level] + (mine**2).sum(axis=1)
+    own_shares = shares[table.person, table.scale]
+    nominal = 1 - 2 * own_shares[np.arange(len(own_shares)), table.level] + (own_shares**2).sum(axis=1)
     squares = np.where(table.ordered, (table.level - means) ** 2, nominal)
     known = spread[table.scale] > 0
     relative = np.divide(squares, spread[table.scale], out=np.zeros(len(squares)), where=known)
@@ -117,9 +117,9 @@ def _own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> 
 
 def guessing(pairs: Pairs, found: Following) -> dict[int, Finding]:
     """By person (as counted from 0): s, and whether it is less than half of the middle person's."""
-    enough = [one for one in range(pairs.table.people) if obstacle(found.pairs, one) is None]
+    enough = [person for person in range(pairs.table.people) if obstacle(found.pairs, person) is None]
     middle = float(np.median(found.at[enough])) if enough else 0.0
-    return {one: _finding(pairs, found, one, middle) for one in range(pairs.table.people)}
+    return {person: _finding(pairs, found, person, middle) for person in range(pairs.table.people)}
 
 
 def _finding(pairs: Pairs, found: Following, one: int, middle: float) -> Finding:
@@ -150,11 +150,11 @@ class Speed:
 def speeds(table: Table) -> dict[int, Speed]:
     """By person (as counted from 0). The usual time is the middle one of all people's medians."""
     timed = np.isfinite(table.seconds) & (table.seconds >= 0)
-    own = [np.sort(table.seconds[timed & (table.person == one)]) for one in range(table.people)]
+    own = [np.sort(table.seconds[timed & (table.person == person)]) for person in range(table.people)]
     known = [seconds for seconds in own if len(seconds) >= findings.ENOUGH]
     usual = float(np.median([np.median(seconds) for seconds in known])) if known else 0.0
-    alone = len(known) < findings.ENOUGH_PEOPLE or usual <= 0
-    return {one: _speed(seconds, usual, alone) for one, seconds in enumerate(own)}
+    is_single = len(known) < findings.ENOUGH_PEOPLE or usual <= 0
+    return {person: _speed(seconds, usual, is_single) for person, seconds in enumerate(own)}
 
 
 def _speed(seconds: Floats, usual: float, alone: bool) -> Speed:
@@ -179,9 +179,9 @@ def _of_median(seconds: Floats) -> tuple[float, float]:
 
 def _least(n: int, share: float) -> int:
     """How many of ``n`` throws of a coin are heads at most, with a probability of ``share`` or more."""
-    found = math.ceil(bdtrik(share, n, 0.5))
-    rounded_up = found > 0 and bdtr(found - 1, n, 0.5) >= share  # the inverse is of real numbers
-    return found - 1 if rounded_up else found
+    heads = math.ceil(bdtrik(share, n, 0.5))
+    rounded_up = heads > 0 and bdtr(heads - 1, n, 0.5) >= share  # the inverse is of real numbers
+    return heads - 1 if rounded_up else heads
 
 
 def _pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:

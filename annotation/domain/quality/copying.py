@@ -51,13 +51,13 @@ class _Meetings:
     def of(cls, pairs: Pairs) -> _Meetings:
         table, turned = pairs.table, pairs.left > pairs.right
         low, high = np.where(turned, pairs.other, pairs.one), np.where(turned, pairs.one, pairs.other)
-        cells, which = np.unique(table.person[low] * table.people + table.person[high], return_inverse=True)
-        return cls(table, cells // table.people, cells % table.people, which, (low, high))
+        cells, pair_of_label = np.unique(table.person[low] * table.people + table.person[high], return_inverse=True)
+        return cls(table, cells // table.people, cells % table.people, pair_of_label, (low, high))
 
     def on(self, scale: int) -> _Meetings:
-        here = self.table.scale[self.rows[0]] == scale
-        rows = (self.rows[0][here], self.rows[1][here])
-        return _Meetings(self.table, self.low, self.high, self.which[here], rows)
+        is_on_scale = self.table.scale[self.rows[0]] == scale
+        rows = (self.rows[0][is_on_scale], self.rows[1][is_on_scale])
+        return _Meetings(self.table, self.low, self.high, self.which[is_on_scale], rows)
 
     @property
     def levels(self) -> tuple[Ints, Ints]:
@@ -94,11 +94,11 @@ def copying(pairs: Pairs, truths: Truths) -> list[Copying]:
     meetings = _Meetings.of(pairs)
     if not _told(meetings, np.bincount(meetings.which, minlength=len(meetings.low))).any():
         return []
-    found = _compared(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
-    suspects = found.p < SUSPECT
+    comparisons = _compared(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
+    suspects = comparisons.p < SUSPECT
     if suspects.any():
-        found = _compared(meetings, _without(meetings, truths, suspects), suspects)
-    return _listed(meetings, found)
+        comparisons = _compared(meetings, _without(meetings, truths, suspects), suspects)
+    return _listed(meetings, comparisons)
 
 
 def _without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
@@ -113,7 +113,7 @@ def _without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
 
 def _listed(meetings: _Meetings, found: _Compared) -> list[Copying]:
     corrected = _corrected(found)
-    listed = [
+    pairs = [
         Copying(
             one=int(meetings.low[cell]),
             other=int(meetings.high[cell]),
@@ -126,8 +126,8 @@ def _listed(meetings: _Meetings, found: _Compared) -> list[Copying]:
         )
         for cell in np.flatnonzero(found.told)
     ]
-    enough = [replace(one, flagged=one.flagged and one.copied >= TOLERATED) for one in listed]
-    return sorted(enough, key=lambda one: (-one.score, one.one, one.other))
+    enough = [replace(pair, flagged=pair.flagged and pair.copied >= TOLERATED) for pair in pairs]
+    return sorted(enough, key=lambda pair: (-pair.score, pair.one, pair.other))
 
 
 def _corrected(found: _Compared) -> Floats:
@@ -161,13 +161,13 @@ def _compared(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Compared
     expected = np.bincount(meetings.which, weights=both, minlength=size).astype(np.float64)
     variances = (chances[0] * (1 - chances[0]) + chances[1] * (1 - chances[1])) / 2
     spread = np.sqrt(np.bincount(meetings.which, weights=variances, minlength=size))
-    told = _told(meetings, n)
-    noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[told])
+    is_testable = _told(meetings, n)
+    noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[is_testable])
     tails = (_tails(meetings, 0, chances[0], n) + _tails(meetings, 1, chances[1], n)) / 2
     scores = -ndtri(np.clip(tails, LEAST, 1 - 1e-16)) / noise
     begins = _begins(n)
     score = scores[begins + agreed]
-    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, told)
+    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, is_testable)
 
 
 def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
@@ -175,9 +175,9 @@ def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floa
     by_low, by_high = np.ones(len(meetings.which)), np.ones(len(meetings.which))
     scale_of = meetings.table.scale[meetings.rows[0]]
     for scale, truth in enumerate(truths):
-        here = scale_of == scale
-        if truth is not None and here.any():
-            by_low[here], by_high[here] = _chances_on(meetings.on(scale), truth, suspects)
+        is_on_scale = scale_of == scale
+        if truth is not None and is_on_scale.any():
+            by_low[is_on_scale], by_high[is_on_scale] = _chances_on(meetings.on(scale), truth, suspects)
     return by_low, by_high
 
 
@@ -185,7 +185,7 @@ def _chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Flo
     """Of the true level what the one's label tells of it, and of the other's label what that level does."""
     errors = _errors_without(meetings, truth)
     joint = [truth.marginals[None, :, None] * error for error in errors]
-    known = [one / np.maximum(one.sum(axis=1, keepdims=True), 1e-300) for one in joint]
+    known = [chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300) for chance_of_both in joint]
     trusted, chances = ~suspects[meetings.which], []
     for side in (0, 1):
         agreeing = (known[side] * errors[1 - side]).sum(axis=1)
@@ -205,8 +205,8 @@ def _errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
     usual = DRAWN * all_counts / all_counts.sum(axis=1, keepdims=True)
     without = []
     for side, people in enumerate((meetings.low, meetings.high)):
-        mine = meetings.rows[side]
-        together = tables(meetings.which, meetings.levels[side], truth.posteriors[mine], size)
+        own_rows = meetings.rows[side]
+        together = tables(meetings.which, meetings.levels[side], truth.posteriors[own_rows], size)
         counts = np.maximum(everywhere[people] - together, 0) + usual
         without.append(counts / counts.sum(axis=2, keepdims=True))
     return without[0], without[1]
@@ -217,13 +217,13 @@ def _shifted(chances: Floats, agree: Bools, trusted: Bools) -> Floats:
     that people agree more often than errors that are independent let them.
     """
     logits = logit(np.clip(chances, 1e-9, 1 - 1e-9))
-    shift, wanted = 0.0, float(agree[trusted].sum())
+    shift, agreements = 0.0, float(agree[trusted].sum())
     for _ in range(20):
         moved = expit(logits[trusted] + shift)
         slope = float((moved * (1 - moved)).sum())
         if slope < 1e-9:
             break
-        step = (wanted - float(moved.sum())) / slope
+        step = (agreements - float(moved.sum())) / slope
         shift = min(10.0, max(-10.0, shift + step))
         if abs(step) < 1e-6:
             break
@@ -252,8 +252,8 @@ def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
             transform *= (1 - chance + chance * turns) ** times
         density = np.clip(np.fft.ifft(transform, axis=1).real, 0.0, 1.0)
         rows = np.clip(density[:, ::-1].cumsum(axis=1)[:, ::-1], 0.0, 1.0)
-        for one, row in zip(pairs, rows, strict=True):
-            tails[begins[one] : begins[one] + n[one] + 1] = row[: n[one] + 1]
+        for pair, row in zip(pairs, rows, strict=True):
+            tails[begins[pair] : begins[pair] + n[pair] + 1] = row[: n[pair] + 1]
     return tails
 
 
@@ -280,8 +280,8 @@ def _told(meetings: _Meetings, n: Ints) -> Bools:
     shared = np.bincount(meetings.low, weights=n, minlength=people)
     shared += np.bincount(meetings.high, weights=n, minlength=people)
     with_others = np.minimum(shared[meetings.low], shared[meetings.high]) - n
-    told: Bools = (n >= findings.ENOUGH_SHARED) & (with_others >= findings.ENOUGH)
-    return told
+    is_testable: Bools = (n >= findings.ENOUGH_SHARED) & (with_others >= findings.ENOUGH)
+    return is_testable
 
 
 def _noise(scores: Floats) -> float:

@@ -43,8 +43,8 @@ class _Left:
     noise: Floats
 
     def of(self, one: int) -> tuple[Floats, Floats]:
-        mine = slice(self.begins[one], self.begins[one + 1])
-        return self.values[mine], self.days[mine]
+        own = slice(self.begins[one], self.begins[one + 1])
+        return self.values[own], self.days[own]
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,16 @@ def drifts(pairs: Pairs, truths: Truths, guessers: Bools) -> dict[int, Finding]:
     settled: dict[int, Finding] = {}
     while True:
         rest = _scan(pairs, signals, trusted)
-        found = findings.corrected({**rest, **settled}, RISKS["drift"])
-        found = {
+        by_person = findings.corrected({**rest, **settled}, RISKS["drift"])
+        by_person = {
             one: replace(finding, flagged=finding.flagged and _matters(finding))
-            for one, finding in found.items()
+            for one, finding in by_person.items()
         }
-        flagged = [one for one in found if found[one].flagged and one not in settled]
+        flagged = [one for one in by_person if by_person[one].flagged and one not in settled]
         if not flagged or trusted.sum() - 1 < max(2, people // 2):
-            return found
-        worst = max(flagged, key=lambda one: found[one].score or 0.0)
-        settled[worst] = found[worst]
+            return by_person
+        worst = max(flagged, key=lambda one: by_person[one].score or 0.0)
+        settled[worst] = by_person[worst]
         trusted[worst] = False
 
 

@@ -26,18 +26,18 @@ class Command(AssayCommand):
         parser.add_argument("--out", metavar="FILE", help="write every task into a new CSV file")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        found = aggregated(batch_named(options["batch"]), options["method"])
-        rows = self._write(found, options["out"]) if options["out"] else None
+        criteria = aggregated(batch_named(options["batch"]), options["method"])
+        rows = self._write(criteria, options["out"]) if options["out"] else None
         return {
             "batch": options["batch"],
             "method": options["method"],
-            "criteria": [_summary(one) for one in found],
+            "criteria": [_summary(criterion) for criterion in criteria],
             "out": options["out"],
             "rows": rows,
         }
 
     def _write(self, found: Sequence[Aggregated], path: str) -> int:
-        total = sum(len(one.tasks) for one in found if one.posteriors is not None)
+        total = sum(len(criterion.tasks) for criterion in found if criterion.posteriors is not None)
         with self.new_file(path) as file, self.progress(total=total) as bar:
             for line in _csv(_values(found), posteriors_of(found)):
                 file.write(line)
@@ -47,11 +47,11 @@ class Command(AssayCommand):
     def show(self, data: dict[str, Any]) -> None:
         for line in table([HEADS, *_lines(data["criteria"])], texts=1):
             self.stdout.write(line)
-        for one in data["criteria"]:
-            if one["reason"]:
-                self.stdout.write(f"{one['criterion']}: {one['reason']}")
-            elif not one["converged"]:
-                self.stdout.write(f"{one['criterion']}: not settled after {one['iterations']} rounds")
+        for criterion in data["criteria"]:
+            if criterion["reason"]:
+                self.stdout.write(f"{criterion['criterion']}: {criterion['reason']}")
+            elif not criterion["converged"]:
+                self.stdout.write(f"{criterion['criterion']}: not settled after {criterion['iterations']} rounds")
         if data["out"]:
             self.stdout.write(f"{data['out']}: {data['rows']} rows")
 
@@ -78,7 +78,7 @@ def _lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def _values(found: Iterable[Aggregated]) -> list[Value]:
-    return sorted({value for one in found for value in one.values})
+    return sorted({value for criterion in found for value in criterion.values})
 
 
 def _csv(values: Sequence[Value], rows: Iterable[Posterior]) -> Iterator[str]:

@@ -49,9 +49,9 @@ class Command(AssayCommand):
         rows = data["rows"]
         several = len({row["guideline"] for row in rows}) > 1
         # What no row has would only make the lines longer.
-        shown = [name for name in STATISTICS if any(row[name] for row in rows)]
-        heads = (*HEADS, *(HEADINGS.get(name, name) for name in shown))
-        lines = [_line(row, shown, with_guideline=several) for row in rows]
+        statistics = [name for name in STATISTICS if any(row[name] for row in rows)]
+        heads = (*HEADS, *(HEADINGS.get(name, name) for name in statistics))
+        lines = [_line(row, statistics, with_guideline=several) for row in rows]
         for line in table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
 

@@ -31,7 +31,7 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         release = release_named(options["name"])
-        chosen = Options(
+        chosen_options = Options(
             **{name: options[name] for name in ("real_names", "rationales", "times", "table", "license")}
         )
         with self.fraction() as report:
@@ -39,7 +39,7 @@ class Command(AssayCommand):
                 release=release,
                 format_name=options["format"],
                 folder=options["out"],
-                options=chosen,
+                options=chosen_options,
                 report=report,
             )
         return {

@@ -46,16 +46,16 @@ class Command(ImportCommand):
 
 def _names(given: list[str], source: Source) -> dict[str, str]:
     """``NEW`` alone is for the only batch of a bundle."""
-    names = dict(one.split("=", 1) for one in given if "=" in one)
-    alone = [one for one in given if "=" not in one]
-    if alone:
+    names = dict(text.split("=", 1) for text in given if "=" in text)
+    new_names = [text for text in given if "=" not in text]
+    if new_names:
         known = [batch.name for batch in Bundle(source).manifest.batches]
-        if len(alone) > 1 or len(known) > 1 or names:
+        if len(new_names) > 1 or len(known) > 1 or names:
             raise AssayError(
                 N_(
                     "The bundle has the batches {known}; write OLD=NEW for each that is to be called otherwise."
                 ),
                 known=", ".join(known),
             )
-        names[known[0]] = alone[0]
+        names[known[0]] = new_names[0]
     return names

@@ -30,14 +30,14 @@ class Command(AssayCommand):
     def show(self, data: dict[str, Any]) -> None:
         for line in table([HEADS, *map(_line, data["people"])], texts=len(HEADS)):
             self.stdout.write(line)
-        for pair in (one for one in data["copying"] if one["flagged"]):
-            alike, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))
+        for pair in (candidate for candidate in data["copying"] if candidate["flagged"]):
+            observed, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))
             names = " and ".join(pair["people"])
-            self.stdout.write(f"{names}: {alike} of {pair['n']} labels alike, {expected} expected")
-        for one in data["adjudicators"]:
-            again = _share(one["alike_again"])
+            self.stdout.write(f"{names}: {observed} of {pair['n']} labels alike, {expected} expected")
+        for adjudicator in data["adjudicators"]:
+            share = _share(adjudicator["alike_again"])
             self.stdout.write(
-                f"{one['person']}: {one['decisions']} disputes decided, alike the second time {again}"
+                f"{adjudicator['person']}: {adjudicator['decisions']} disputes decided, alike the second time {share}"
             )
 
 

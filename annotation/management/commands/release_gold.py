@@ -27,11 +27,11 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        chosen = dict.fromkeys(name for value in options["batches"] for name in names(value))
+        batch_names = dict.fromkeys(name for value in options["batches"] for name in names(value))
         old = options["supersedes"]
         spec = ReleaseSpec(
             name=options["name"],
-            batches=tuple(batch_named(name).pk for name in chosen),
+            batches=tuple(batch_named(name).pk for name in batch_names),
             about=options["about"],
             supersedes=None if old is None else release_named(old).pk,
         )

@@ -25,16 +25,16 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         self.options = options
-        chosen = list(dict.fromkeys(name for value in options["batches"] for name in names(value)))
-        if bool(chosen) == bool(options["release"]):
+        batch_names = list(dict.fromkeys(name for value in options["batches"] for name in names(value)))
+        if bool(batch_names) == bool(options["release"]):
             raise AssayError(N_("Name the batches to report on, or a gold release."))
         if options["release"]:
-            found = report_of_release(release_named(options["release"]))
+            report = report_of_release(release_named(options["release"]))
         else:
-            found = report_of_batches([batch_named(name) for name in chosen])
+            report = report_of_batches([batch_named(name) for name in batch_names])
         if options["out"]:
-            self._write(options["out"], self._text(found))
-        return found
+            self._write(options["out"], self._text(report))
+        return report
 
     def show(self, data: dict[str, Any]) -> None:
         self.stdout.write(self.options["out"] or self._text(data).rstrip("\n"))

@@ -189,42 +189,42 @@ def _shifts(sheet: Sheet, own_places: Ints, person: int) -> tuple[Shift, ...]:
     return tuple(shifts)
 
 
-def _shift(scale: Scale, apart: Floats) -> Shift:
-    n, value = len(apart), float(apart.mean())
+def _shift(scale: Scale, distances: Floats) -> Shift:
+    n, value = len(distances), float(distances.mean())
     if n < 2:
         return Shift(scale, n, value, None, None)
-    half = Z * float(apart.std(ddof=1)) / n**0.5
+    half = Z * float(distances.std(ddof=1)) / n**0.5
     return Shift(scale, n, value, value - half, value + half)
 
 
-def _with_whom(sheet: Sheet, seen: Comparisons) -> tuple[Partner, ...]:
-    other = sheet.units.person[seen.unit, seen.other]
+def _with_whom(sheet: Sheet, pairs: Comparisons) -> tuple[Partner, ...]:
+    other = sheet.units.person[pairs.unit, pairs.other]
     people, group = np.unique(other, return_inverse=True)
-    shares = _rates_with_partners(sheet, seen, group.astype(np.int64), len(people))
-    task = sheet.units.task[seen.unit]
+    shares = _rates_with_partners(sheet, pairs, group.astype(np.int64), len(people))
+    task = sheet.units.task[pairs.unit]
     tasks = [len(np.unique(task[group == place])) for place in range(len(people))]
-    found = [Partner(*row) for row in zip(map(int, people), tasks, shares, strict=True)]
-    return tuple(sorted(found, key=lambda one: -one.tasks))
+    partners = [Partner(*row) for row in zip(map(int, people), tasks, shares, strict=True)]
+    return tuple(sorted(partners, key=lambda partner: -partner.tasks))
 
 
-def _days(sheet: Sheet, seen: Comparisons) -> tuple[Day, ...]:
-    day = sheet.units.day[seen.unit, seen.one]
+def _days(sheet: Sheet, pairs: Comparisons) -> tuple[Day, ...]:
+    day = sheet.units.day[pairs.unit, pairs.one]
     days, group = np.unique(day, return_inverse=True)
-    alone = _rates_with_partners(sheet, seen, group.astype(np.int64), len(days))
-    around = [
-        _rates_with_partners(sheet, near, np.zeros(len(near.unit), dtype=np.int64), 1)[0]
-        for near in (seen.where(np.abs(group - place) <= AROUND) for place in range(len(days)))
+    day_rates = _rates_with_partners(sheet, pairs, group.astype(np.int64), len(days))
+    window_rates = [
+        _rates_with_partners(sheet, nearby_pairs, np.zeros(len(nearby_pairs.unit), dtype=np.int64), 1)[0]
+        for nearby_pairs in (pairs.where(np.abs(group - place) <= AROUND) for place in range(len(days)))
     ]
-    return tuple(Day(*row) for row in zip(map(int, days), alone, around, strict=True))
+    return tuple(Day(*row) for row in zip(map(int, days), day_rates, window_rates, strict=True))
 
 
 def _times(sheet: Sheet, person: int) -> Times:
     """Each task once: its seconds stand with each of its criteria."""
     _tasks, first = np.unique(sheet.units.task, return_index=True)
-    whose, seconds = sheet.units.person[first], sheet.units.seconds[first].astype(np.float64)
-    known = ~np.isnan(seconds)
-    own, others = seconds[known & (whose == person)], seconds[known & (whose != person) & (whose >= 0)]
-    return Times(own, _middle(own), _middle(others))
+    person_of, seconds = sheet.units.person[first], sheet.units.seconds[first].astype(np.float64)
+    is_known = ~np.isnan(seconds)
+    own_seconds, partner_seconds = seconds[is_known & (person_of == person)], seconds[is_known & (person_of != person) & (person_of >= 0)]
+    return Times(own_seconds, _middle(own_seconds), _middle(partner_seconds))
 
 
 def _middle(seconds: Floats) -> float | None:

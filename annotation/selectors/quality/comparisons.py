@@ -43,12 +43,12 @@ class Shelf(Generic[T]):
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        found = self._make(batches)
+        result = self._make(batches)
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = result
             while len(self._kept) > 1 and sum(map(self._weight, self._kept.values())) > self._most:
                 self._kept.popitem(last=False)
-        return found
+        return result
 
     def clear(self) -> None:
         with self._lock:
@@ -99,8 +99,8 @@ class Comparisons:
     one: Ints
     other: Ints
 
-    def where(self, chosen: Marks) -> Comparisons:
-        return Comparisons(self.unit[chosen], self.one[chosen], self.other[chosen])
+    def where(self, mask: Marks) -> Comparisons:
+        return Comparisons(self.unit[mask], self.one[mask], self.other[mask])
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class Sheet:
     @cached_property
     def comparisons(self) -> Comparisons:
         parts = []
-        given = ~np.isnan(self.units.label)
-        for one, other in permutations(range(given.shape[1]), 2):
-            unit = np.flatnonzero(given[:, one] & given[:, other])
-            parts.append((unit, np.full(len(unit), one), np.full(len(unit), other)))
+        has_label = ~np.isnan(self.units.label)
+        for place, other_place in permutations(range(has_label.shape[1]), 2):
+            unit = np.flatnonzero(has_label[:, place] & has_label[:, other_place])
+            parts.append((unit, np.full(len(unit), place), np.full(len(unit), other_place)))
         if not parts:
-            nothing = np.zeros(0, dtype=np.int64)
-            return Comparisons(nothing, nothing, nothing)
-        unit, first, second = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Comparisons(unit, first, second)
+            empty = np.zeros(0, dtype=np.int64)
+            return Comparisons(empty, empty, empty)
+        unit, first, other = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return Comparisons(unit, first, other)
 
     @cached_property
     def labels(self) -> tuple[Ints, Ints]:
@@ -139,15 +139,15 @@ class Sheet:
         unit, place = np.nonzero(~np.isnan(self.units.label))
         return unit, place
 
-    def where(self, chosen: Marks) -> Sheet:
+    def where(self, mask: Marks) -> Sheet:
         return replace(
             self,
-            units=self.units.where(chosen),
-            gold=Gold(self.gold.value[chosen], self.gold.decided[chosen]),
-            scale=self.scale[chosen],
-            dimension=self.dimension[chosen],
-            level=self.level[chosen],
-            gold_level=self.gold_level[chosen],
+            units=self.units.where(mask),
+            gold=Gold(self.gold.value[mask], self.gold.decided[mask]),
+            scale=self.scale[mask],
+            dimension=self.dimension[mask],
+            level=self.level[mask],
+            gold_level=self.gold_level[mask],
         )
 
 
@@ -161,10 +161,10 @@ def _made(batches: Sequence[Batch]) -> Sheet:
     gold = gold_of(batches, units)
     scales, scale, dimensions, dimension = _placed(units, batches)
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
-    for place, one in enumerate(scales):
-        at = scale == place
-        level[at] = _levels(units.label[at], one.criterion.values)
-        gold_level[at] = _levels(gold.value[at], one.criterion.values)
+    for place, criterion_scale in enumerate(scales):
+        on_scale = scale == place
+        level[on_scale] = _levels(units.label[on_scale], criterion_scale.criterion.values)
+        gold_level[on_scale] = _levels(gold.value[on_scale], criterion_scale.criterion.values)
     return Sheet(units, gold, scales, scale, dimensions, dimension, level, gold_level)
 
 
@@ -173,8 +173,8 @@ _SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda one: len(one.units))
 
 def _levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
     """Places among ``values``; nan for what is none of them."""
-    at = places_of(labels, values)
-    return np.where(at < 0, np.nan, at.astype(np.float64))
+    places = places_of(labels, values)
+    return np.where(places < 0, np.nan, places.astype(np.float64))
 
 
 def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], Ints, tuple[str, ...], Ints]:
@@ -189,17 +189,17 @@ def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], 
     )
     by_batch = {batch.pk: batch for batch in batches}
     scales: dict[tuple[str, str, tuple[float, ...]], int] = {}
-    found: list[Scale] = []
+    distinct_scales: list[Scale] = []
     of_kind = []
     for at, criterion in (divmod(int(kind), max(len(units.criterion_names), 1)) for kind in kinds):
         batch = by_batch[known[int(strata[at])][0]]
         scale = scale_of(batch, units.criterion_names[criterion])
         key = scale.guideline, scale.criterion.name, scale.criterion.values
-        if scales.setdefault(key, len(found)) == len(found):
-            found.append(scale)
+        if scales.setdefault(key, len(distinct_scales)) == len(distinct_scales):
+            distinct_scales.append(scale)
         of_kind.append(scales[key])
     return (
-        tuple(found),
+        tuple(distinct_scales),
         np.array(of_kind, dtype=np.int64)[kind] if of_kind else np.zeros(0, dtype=np.int64),
         tuple(names),
         np.array(of_stratum, dtype=np.int64)[stratum] if of_stratum else np.zeros(0, dtype=np.int64),
@@ -208,17 +208,17 @@ def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], 
 
 def scale_of(batch: Batch, criterion: str) -> Scale:
     document = batch.guideline.document
-    found = document.criterion(criterion)
+    declared = document.criterion(criterion)
     ranked = document.metric(document.rank_by)
     if ranked.criteria is not None and criterion not in ranked.criteria:
-        return Scale(batch.guideline.name, found, 0)
+        return Scale(batch.guideline.name, declared, 0)
     if ranked.kind == "mean":
-        return Scale(batch.guideline.name, found, 1 if ranked.multiplier > 0 else -1)
-    asked = [dimension_name for dimension_name in document.dimension_names if found.applies(dimension_name)]
-    if not set(asked) <= set(document.dimensions_of(ranked)):
-        return Scale(batch.guideline.name, found, 0)  # elsewhere the same level may be the wrong one
-    ends = {_end(found.values, set(ranked.levels_for(one))) for one in asked or [""]}
-    return Scale(batch.guideline.name, found, ends.pop() if len(ends) == 1 else 0)
+        return Scale(batch.guideline.name, declared, 1 if ranked.multiplier > 0 else -1)
+    dimensions = [dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)]
+    if not set(dimensions) <= set(document.dimensions_of(ranked)):
+        return Scale(batch.guideline.name, declared, 0)  # elsewhere the same level may be the wrong one
+    ends = {_end(declared.values, set(ranked.levels_for(dimension))) for dimension in dimensions or [""]}
+    return Scale(batch.guideline.name, declared, ends.pop() if len(ends) == 1 else 0)
 
 
 def _end(values: Sequence[float], counted: set[float]) -> int:

@@ -63,58 +63,58 @@ class Item:
     seconds: float | None
 
 
-def found_items(sheet: Sheet, person: int, wanted: Filters) -> Sequence[int]:
+def found_items(sheet: Sheet, person: int, filters: Filters) -> Sequence[int]:
     """The rows of ``sheet`` that fit: the latest tasks first."""
     units = sheet.units
-    is_mine = units.person == person
-    mine = np.where(is_mine, units.label, np.nan)
-    chosen: Marks = (is_mine & ~np.isnan(units.label)).any(axis=1)
-    chosen &= _of_scale(sheet, wanted)
-    chosen &= _of_labels(sheet, mine, ~is_mine, wanted)
-    if wanted.day is not None:
-        chosen &= (is_mine & (units.day == wanted.day)).any(axis=1)
-    if wanted.since is not None:
-        chosen &= (is_mine & (units.day >= wanted.since)).any(axis=1)
-    rows = np.flatnonzero(chosen)
-    if wanted.fastest:
-        seconds = np.where(is_mine, units.seconds, np.nan)[rows]
+    is_own = units.person == person
+    own_labels = np.where(is_own, units.label, np.nan)
+    mask: Marks = (is_own & ~np.isnan(units.label)).any(axis=1)
+    mask &= _of_scale(sheet, filters)
+    mask &= _of_labels(sheet, own_labels, ~is_own, filters)
+    if filters.day is not None:
+        mask &= (is_own & (units.day == filters.day)).any(axis=1)
+    if filters.since is not None:
+        mask &= (is_own & (units.day >= filters.since)).any(axis=1)
+    rows = np.flatnonzero(mask)
+    if filters.fastest:
+        seconds = np.where(is_own, units.seconds, np.nan)[rows]
         shortest = np.nanmin(np.where(np.isnan(seconds), np.inf, seconds), axis=1, initial=np.inf)
         return [int(row) for row in rows[np.argsort(shortest, kind="stable")]]
     return [int(row) for row in rows[::-1]]
 
 
-def _of_scale(sheet: Sheet, wanted: Filters) -> Marks:
-    found: Marks = np.ones(len(sheet.units), dtype=bool)
-    if wanted.criterion is not None:
-        known = [at for at, scale in enumerate(sheet.scales) if scale.criterion.name == wanted.criterion]
-        found &= np.isin(sheet.scale, known)
-    if wanted.dimension is not None:
-        places = [at for at, name in enumerate(sheet.dimensions) if name == wanted.dimension]
-        found &= np.isin(sheet.dimension, places)
-    return found
+def _of_scale(sheet: Sheet, filters: Filters) -> Marks:
+    mask: Marks = np.ones(len(sheet.units), dtype=bool)
+    if filters.criterion is not None:
+        scales = [at for at, scale in enumerate(sheet.scales) if scale.criterion.name == filters.criterion]
+        mask &= np.isin(sheet.scale, scales)
+    if filters.dimension is not None:
+        places = [at for at, name in enumerate(sheet.dimensions) if name == filters.dimension]
+        mask &= np.isin(sheet.dimension, places)
+    return mask
 
 
-def _of_labels(sheet: Sheet, mine: np.ndarray, others: np.ndarray, wanted: Filters) -> Marks:
+def _of_labels(sheet: Sheet, own_labels: np.ndarray, is_other: np.ndarray, filters: Filters) -> Marks:
     """``mine`` (N, R) is nan but in the person's place; ``others`` (N, R) marks everybody else's."""
     units, gold = sheet.units, sheet.gold.value
-    own = np.nanmax(np.where(np.isnan(mine), -np.inf, mine), axis=1, initial=-np.inf)
-    theirs = others & ~np.isnan(units.label)
-    if wanted.partner is not None:
-        theirs &= units.person == wanted.partner
-    found: Marks = np.ones(len(units), dtype=bool)
-    if wanted.mine is not None:
-        found &= own == wanted.mine
-    if wanted.gold is not None:
-        found &= gold == wanted.gold
-    if wanted.off_gold:
-        found &= ~np.isnan(gold) & (gold != own)
-    if wanted.theirs is not None:
-        theirs &= units.label == wanted.theirs
-    if wanted.apart:
-        theirs &= units.label != own[:, None]
-    if wanted.partner is not None or wanted.theirs is not None or wanted.apart:
-        found &= theirs.any(axis=1)
-    return found
+    own = np.nanmax(np.where(np.isnan(own_labels), -np.inf, own_labels), axis=1, initial=-np.inf)
+    partner_mask = is_other & ~np.isnan(units.label)
+    if filters.partner is not None:
+        partner_mask &= units.person == filters.partner
+    mask: Marks = np.ones(len(units), dtype=bool)
+    if filters.mine is not None:
+        mask &= own == filters.mine
+    if filters.gold is not None:
+        mask &= gold == filters.gold
+    if filters.off_gold:
+        mask &= ~np.isnan(gold) & (gold != own)
+    if filters.theirs is not None:
+        partner_mask &= units.label == filters.theirs
+    if filters.apart:
+        partner_mask &= units.label != own[:, None]
+    if filters.partner is not None or filters.theirs is not None or filters.apart:
+        mask &= partner_mask.any(axis=1)
+    return mask
 
 
 def items_at(sheet: Sheet, person: int, rows: Sequence[int]) -> list[Item]:
@@ -123,14 +123,14 @@ def items_at(sheet: Sheet, person: int, rows: Sequence[int]) -> list[Item]:
 
 def _item(sheet: Sheet, person: int, row: int) -> Item:
     units = sheet.units
-    given = {
-        int(who): (float(label), int(day), float(seconds))
-        for who, label, day, seconds in zip(
+    labels = {
+        int(annotator): (float(label), int(day), float(seconds))
+        for annotator, label, day, seconds in zip(
             units.person[row], units.label[row], units.day[row], units.seconds[row], strict=True
         )
         if not np.isnan(label)
     }
-    mine, day, seconds = given.pop(person)
+    own_label, day, seconds = labels.pop(person)
     gold = float(sheet.gold.value[row])
     scale = sheet.scales[sheet.scale[row]]
     values = scale.criterion.values
@@ -138,8 +138,8 @@ def _item(sheet: Sheet, person: int, row: int) -> Item:
         task=int(units.task[row]),
         scale=scale,
         dimension=sheet.dimensions[sheet.dimension[row]],
-        mine=exact(mine, values),
-        others={who: exact(label, values) for who, (label, _day, _seconds) in given.items()},
+        mine=exact(own_label, values),
+        others={partner: exact(label, values) for partner, (label, _day, _seconds) in labels.items()},
         gold=None if np.isnan(gold) else exact(gold, values),
         decided=bool(sheet.gold.decided[row]),
         day=day,
@@ -175,7 +175,7 @@ class Check:
 
 def checks_of(person: Person, batch: Batch) -> list[Check]:
     """Of items that still count, the latest first, ``MOST_CHECKS`` at most."""
-    given = Annotation.objects.filter(
+    annotations = Annotation.objects.filter(
         current=True,
         assignment__person=person,
         assignment__batch=batch,
@@ -184,7 +184,7 @@ def checks_of(person: Person, batch: Batch) -> list[Check]:
         assignment__task__known__item__kind=GoldQuestion.Kind.CHECK,
         assignment__task__known__item__active=True,
     )
-    rows = given.order_by("-assignment__submitted_at", "-pk").values_list(
+    rows = annotations.order_by("-assignment__submitted_at", "-pk").values_list(
         "assignment__task",
         "assignment__task__prompt__text",
         "assignment__task__prompt__language",
@@ -198,10 +198,10 @@ def checks_of(person: Person, batch: Batch) -> list[Check]:
 
 def rounds_of(batches: Collection[int], person: Person | None = None) -> dict[int, list[Qualification]]:
     """By person their rounds in these batches, the latest first."""
-    found = Qualification.objects.filter(batch__in=batches).select_related("batch", "decided_by")
+    qualifications = Qualification.objects.filter(batch__in=batches).select_related("batch", "decided_by")
     if person is not None:
-        found = found.filter(person=person)
+        qualifications = qualifications.filter(person=person)
     rounds: dict[int, list[Qualification]] = {}
-    for one in found.order_by("-started_at", "-pk"):
-        rounds.setdefault(one.person_id, []).append(one)
+    for qualification in qualifications.order_by("-started_at", "-pk"):
+        rounds.setdefault(qualification.person_id, []).append(qualification)
     return rounds

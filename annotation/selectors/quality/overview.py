@@ -60,8 +60,8 @@ class Overview:
 
     def usual(self, of: Callable[[Profile], float | None], *, but: int) -> float | None:
         """The median of everybody else's figure."""
-        others = [of(row.profile) for row in self.rows.values() if row.profile and row.person != but]
-        known = [value for value in others if value is not None]
+        values = [of(row.profile) for row in self.rows.values() if row.profile and row.person != but]
+        known = [value for value in values if value is not None]
         return median(known) if known else None
 
 
@@ -79,11 +79,11 @@ _SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda _one: 1)
 
 def _overview(sheet: Sheet) -> Overview:
     labels = labels_of(sheet)
-    found = profiles(labels) if len(labels.person) else Profiles({}, ())
+    profiled = profiles(labels) if len(labels.person) else Profiles({}, ())
     first = int(sheet.units.day[sheet.units.person >= 0].min(initial=_LATEST)) if len(labels.person) else 0
     return Overview(
-        rows=_rows(sheet, found),
-        copying=found.copying,
+        rows=_rows(sheet, profiled),
+        copying=profiled.copying,
         first_day=first,
         tasks=len(np.unique(sheet.units.task)),
         lenient=lenient_of(sheet.scales),
@@ -108,15 +108,15 @@ def labels_of(sheet: Sheet) -> Labels:
     unit, place = unit[on_scale], place[on_scale]
     day = units.day[unit, place].astype(np.float64)
     _tasks, first = np.unique(units.task, return_index=True)
-    once = np.zeros(len(units), dtype=bool)
-    once[first] = True
+    is_first_unit = np.zeros(len(units), dtype=bool)
+    is_first_unit[first] = True
     return Labels(
         person=units.person[unit, place].astype(np.int64),
         unit=unit,
         value=sheet.level[unit, place],
         scale=sheet.scale[unit],
         day=day - day.min(initial=np.inf) if len(day) else day,
-        seconds=np.where(once[unit], units.seconds[unit, place], np.nan).astype(np.float64),
+        seconds=np.where(is_first_unit[unit], units.seconds[unit, place], np.nan).astype(np.float64),
         gold=sheet.gold_level[unit],
         adjudicated=sheet.gold.decided[unit],
         scales={
@@ -129,27 +129,27 @@ def labels_of(sheet: Sheet) -> Labels:
     )
 
 
-def _rows(sheet: Sheet, found: Profiles) -> dict[int, Row]:
+def _rows(sheet: Sheet, profiled: Profiles) -> dict[int, Row]:
     units, (unit, place) = sheet.units, sheet.labels
-    whose = units.person[unit, place]
-    people, group = np.unique(whose, return_inverse=True)
+    person_of = units.person[unit, place]
+    people, group = np.unique(person_of, return_inverse=True)
     if not len(people):
         return {}
     gold = _gold(sheet, unit, place, group, len(people))
     partners = _partners(sheet, people)
-    mine, tasks = np.unique(group.astype(np.int64) * _SPAN + units.task[unit], return_index=True)
-    per_person = np.bincount(mine // _SPAN, minlength=len(people))
-    medians = _medians(units.seconds[unit, place][tasks], mine // _SPAN, len(people))
+    person_tasks, tasks = np.unique(group.astype(np.int64) * _SPAN + units.task[unit], return_index=True)
+    per_person = np.bincount(person_tasks // _SPAN, minlength=len(people))
+    medians = _medians(units.seconds[unit, place][tasks], person_tasks // _SPAN, len(people))
     return {
         int(person): Row(
             person=int(person),
-            tasks=int(per_person[at]),
-            gold=gold[at],
-            partners=partners[at],
-            median_seconds=medians[at],
-            profile=found.people.get(int(person)),
+            tasks=int(per_person[index]),
+            gold=gold[index],
+            partners=partners[index],
+            median_seconds=medians[index],
+            profile=profiled.people.get(int(person)),
         )
-        for at, person in enumerate(people)
+        for index, person in enumerate(people)
     }
 
 
@@ -164,10 +164,10 @@ def _gold(sheet: Sheet, unit: Ints, place: Ints, group: Ints, people: int) -> Se
 
 
 def _partners(sheet: Sheet, people: npt.NDArray[np.int32]) -> Sequence[Rate]:
-    seen, label = sheet.comparisons, sheet.units.label
-    equal = label[seen.unit, seen.one] == label[seen.unit, seen.other]
-    group = np.searchsorted(people, sheet.units.person[seen.unit, seen.one])
-    return rates(equal, group, sheet.units.task[seen.unit], groups=len(people))
+    pairs, label = sheet.comparisons, sheet.units.label
+    equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
+    group = np.searchsorted(people, sheet.units.person[pairs.unit, pairs.one])
+    return rates(equal, group, sheet.units.task[pairs.unit], groups=len(people))
 
 
 def _medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list[float | None]:
@@ -188,8 +188,8 @@ def report(batches: Sequence[Batch]) -> dict[str, Any]:
         "batches": [batch.name for batch in batches],
         "tasks": overview.tasks,
         "people": [_person(overview, row, names) for row in rows],
-        "copying": [_pair(one, names) for one in overview.copying],
-        "adjudicators": [_adjudicator(one) for one in adjudicators_of(batches)],
+        "copying": [_pair(copying, names) for copying in overview.copying],
+        "adjudicators": [_adjudicator(adjudicator) for adjudicator in adjudicators_of(batches)],
     }
 
 
@@ -205,8 +205,8 @@ def _person(overview: Overview, row: Row, names: Mapping[int, str]) -> dict[str,
         if profile
         else dict.fromkeys(("random", "severity", "drift", "speed"))
     )
-    copied = any(one.flagged and row.person in (one.one, one.other) for one in overview.copying)
-    flags = [name for name, one in findings.items() if one and one["flagged"]]
+    copied = any(copying.flagged and row.person in (copying.one, copying.other) for copying in overview.copying)
+    flags = [name for name, finding in findings.items() if finding and finding["flagged"]]
     return {
         "person": names[row.person],
         "tasks": row.tasks,
@@ -218,47 +218,47 @@ def _person(overview: Overview, row: Row, names: Mapping[int, str]) -> dict[str,
     }
 
 
-def _finding(one: Finding, **more: Any) -> dict[str, Any] | None:
-    if one.value is None:
+def _finding(finding: Finding, **more: Any) -> dict[str, Any] | None:
+    if finding.value is None:
         return None
     return {
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "n": one.n,
-        "p": one.p,
-        "kind": one.kind,
-        "flagged": one.flagged,
+        "value": finding.value,
+        "low": finding.low,
+        "high": finding.high,
+        "n": finding.n,
+        "p": finding.p,
+        "kind": finding.kind,
+        "flagged": finding.flagged,
         **more,
     }
 
 
-def _drift(overview: Overview, one: Finding) -> dict[str, Any] | None:
-    when = overview.when(one)
-    return _finding(one, day=None if when is None else date.fromordinal(when).isoformat())
+def _drift(overview: Overview, finding: Finding) -> dict[str, Any] | None:
+    when = overview.when(finding)
+    return _finding(finding, day=None if when is None else date.fromordinal(when).isoformat())
 
 
-def _pair(one: Copying, names: Mapping[int, str]) -> dict[str, Any]:
+def _pair(copying: Copying, names: Mapping[int, str]) -> dict[str, Any]:
     return {
-        "people": sorted([names[one.one], names[one.other]]),
-        "n": one.n,
-        "observed": one.observed,
-        "expected": one.expected,
-        "p": one.p,
-        "flagged": one.flagged,
+        "people": sorted([names[copying.one], names[copying.other]]),
+        "n": copying.n,
+        "observed": copying.observed,
+        "expected": copying.expected,
+        "p": copying.p,
+        "flagged": copying.flagged,
     }
 
 
-def _adjudicator(one: Adjudicator) -> dict[str, Any]:
+def _adjudicator(adjudicator: Adjudicator) -> dict[str, Any]:
     return {
-        "person": one.person.username,
-        "decisions": one.decisions,
-        "alike_again": one.again.to_json(),
-        "as_a": one.lean.rate.to_json(),
-        "leans": one.lean.flagged,
-        "as_no_annotator": one.apart.to_json(),
-        "changed": one.changed.to_json(),
-        "beside_annotators": {"value": one.shift, "low": one.shift_low, "high": one.shift_high},
-        "median_seconds": one.median_seconds,
-        "reasons": {key or "none": n for key, n in one.reasons.items()},
+        "person": adjudicator.person.username,
+        "decisions": adjudicator.decisions,
+        "alike_again": adjudicator.again.to_json(),
+        "as_a": adjudicator.lean.rate.to_json(),
+        "leans": adjudicator.lean.flagged,
+        "as_no_annotator": adjudicator.apart.to_json(),
+        "changed": adjudicator.changed.to_json(),
+        "beside_annotators": {"value": adjudicator.shift, "low": adjudicator.shift_low, "high": adjudicator.shift_high},
+        "median_seconds": adjudicator.median_seconds,
+        "reasons": {key or "none": n for key, n in adjudicator.reasons.items()},
     }

@@ -75,27 +75,27 @@ class Decisions:
 
 def quality_of(person: Person, batches: Collection[int]) -> dict[int, Quality]:
     """By batch, of the latest ``MOST_READ`` items that the person annotated in ``batches``."""
-    mine = Assignment.objects.filter(
+    submitted = Assignment.objects.filter(
         person=person,
         batch__in=batches,
         state=Assignment.State.SUBMITTED,
         submitted_at__isnull=False,
         slot__lt=ADJUDICATION_SLOT,
     )
-    tasks = list(mine.order_by("-submitted_at").values_list("task", flat=True)[:MOST_READ])
-    found: dict[int, Quality] = defaultdict(Quality)
+    tasks = list(submitted.order_by("-submitted_at").values_list("task", flat=True)[:MOST_READ])
+    by_batch: dict[int, Quality] = defaultdict(Quality)
     for chunk in (tasks[start : start + CHUNK] for start in range(0, len(tasks), CHUNK)):
         final = _final(chunk)
-        for task, batch, state, own, others in _labels(chunk, person):
-            quality = found[batch]
+        for task, batch, state, own, partner_labels in _labels(chunk, person):
+            quality = by_batch[batch]
             quality.items += 1
             if own.seconds is not None:
                 quality.seconds.append(own.seconds)
             _compare(quality.final, own.labels, final[task])
             if state in COMPLETE:
-                for labels in others:
+                for labels in partner_labels:
                     _compare(quality.partners, own.labels, labels)
-    return dict(found)
+    return dict(by_batch)
 
 
 def decisions_of(person: Person, batches: Collection[int]) -> dict[int, Decisions]:
@@ -104,18 +104,18 @@ def decisions_of(person: Person, batches: Collection[int]) -> dict[int, Decision
         assignment__person=person, assignment__batch__in=batches, task__kind=Task.Kind.WORK
     )
     rows = decided.exclude(task__state=Task.State.WITHDRAWN).order_by("-created_at")
-    found: dict[int, Decisions] = defaultdict(Decisions)
+    by_batch: dict[int, Decisions] = defaultdict(Decisions)
     for batch, labels, seconds, verdict in rows.values_list(
         "assignment__batch", "labels", "seconds", "assignment__verdict__labels"
     )[:MOST_READ]:
-        decisions = found[batch]
+        decisions = by_batch[batch]
         decisions.n += 1
         if seconds is not None:
             decisions.seconds.append(seconds)
         if verdict is not None:
-            kept = all(verdict[name] == value for name, value in labels.items() if name in verdict)
-            decisions.kept.count(equal=kept)
-    return dict(found)
+            is_kept = all(verdict[name] == value for name, value in labels.items() if name in verdict)
+            decisions.kept.count(equal=is_kept)
+    return dict(by_batch)
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def _labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, st
         assignment__slot__lt=ADJUDICATION_SLOT,
     ).exclude(assignment__task__state=Task.State.WITHDRAWN)
     own: dict[int, tuple[int, str, _Own]] = {}
-    others: dict[int, list[Labels]] = defaultdict(list)
-    for task, batch, state, who, labels, seconds in rows.values_list(
+    partner_labels: dict[int, list[Labels]] = defaultdict(list)
+    for task, batch, state, annotator, labels, seconds in rows.values_list(
         "assignment__task",
         "assignment__batch",
         "assignment__task__state",
@@ -143,21 +143,21 @@ def _labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, st
         "labels",
         "seconds",
     ):
-        if who == person.pk:
+        if annotator == person.pk:
             own[task] = batch, state, _Own(labels, seconds)
         else:
-            others[task].append(labels)
-    for task, (batch, state, said) in own.items():
-        yield task, batch, state, said, others[task]
+            partner_labels[task].append(labels)
+    for task, (batch, state, own_label) in own.items():
+        yield task, batch, state, own_label, partner_labels[task]
 
 
 def _final(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
     """The gold labels by task and criterion, but for those that rest on one person's word: that may be their own."""
     rows = GoldLabel.objects.filter(task__in=tasks).exclude(source=GoldLabel.Source.SINGLE)
-    found: dict[int, dict[str, float]] = defaultdict(dict)
+    labels_by_task: dict[int, dict[str, float]] = defaultdict(dict)
     for task, criterion, value in rows.values_list("task", "criterion", "value"):
-        found[task][criterion] = value
-    return found
+        labels_by_task[task][criterion] = value
+    return labels_by_task
 
 
 def _compare(share: Share, own: Labels, other: Labels) -> None:

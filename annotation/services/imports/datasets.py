@@ -135,14 +135,14 @@ class PromptShelf:
 
     def _note_differences(self, record: PromptRecord, known: Prompt) -> None:
         for field in ("dimension", "subcomponent"):
-            given, kept = getattr(record, field), getattr(known, field)
-            if given and given != kept:
+            value, stored_value = getattr(record, field), getattr(known, field)
+            if value and value != stored_value:
                 self._intake.report.note(
                     N_("Prompt {id} has another {field} on line {line}; “{kept}” is kept."),
                     id=record.ref.key,
                     field=field,
                     line=record.line,
-                    kept=kept,
+                    kept=stored_value,
                 )
 
 
@@ -196,12 +196,12 @@ class ResponseShelf:
 
     def _prompts_of(self, records: Sequence[ResponseRecord]) -> dict[PromptRef, Prompt]:
         refs = [record.ref for record in records]
-        found = self._prompts.find(refs)
-        brought = [r.prompt for r in records if r.prompt is not None and not _found_by_text(r.prompt, found)]
-        if brought:
-            self._intake.report.add_made("prompts", sum(self._prompts.put(brought)))
-            found = self._prompts.find(refs)
-        return found
+        prompts = self._prompts.find(refs)
+        new_records = [r.prompt for r in records if r.prompt is not None and not _found_by_text(r.prompt, prompts)]
+        if new_records:
+            self._intake.report.add_made("prompts", sum(self._prompts.put(new_records)))
+            prompts = self._prompts.find(refs)
+        return prompts
 
     def _response(self, record: ResponseRecord, prompts: dict[PromptRef, Prompt]) -> Response:
         prompt = prompts.get(record.ref)
@@ -260,9 +260,9 @@ class ResponseShelf:
 
     def _first_line(self, record: ResponseRecord) -> int | None:
         """Read again rather than remember every line of every file."""
-        wanted = (record.ref.key, record.model, record.collection)
+        key = (record.ref.key, record.model, record.collection)
         for item in self._intake.form.response_reader().items(self._intake.source.again()):
-            if not isinstance(item, InputError) and (item.ref.key, item.model, item.collection) == wanted:
+            if not isinstance(item, InputError) and (item.ref.key, item.model, item.collection) == key:
                 return item.line
         return None
 

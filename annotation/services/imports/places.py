@@ -55,8 +55,8 @@ class Place:
         """The current annotations in the order of their slots."""
         people = [
             person
-            for person, one in self.assignments.items()
-            if one.state == Assignment.State.SUBMITTED and not one.is_adjudication
+            for person, assignment in self.assignments.items()
+            if assignment.state == Assignment.State.SUBMITTED and not assignment.is_adjudication
         ]
         people.sort(key=lambda person: self.assignments[person].slot)
         return [self.revisions[person][-1] for person in people]
@@ -86,21 +86,21 @@ class Places:
             self._by_key.setdefault((prompt.key, model), []).append(task)
             self._by_text.setdefault((prompt.text, model), []).append(task)
         # Every model of the chunk times every prompt was looked up; only what a record speaks of is looked into.
-        wanted = (task for record in records for task in self._candidates(record))
-        self._places = {task.pk: Place(task) for task in wanted}
+        candidates = (task for record in records for task in self._candidates(record))
+        self._places = {task.pk: Place(task) for task in candidates}
         self._load_past()
 
     def of(self, record: Judgement) -> Place:
         """The place that a record speaks of; InputError if there is none, or more than one."""
         model = self._intake.model_of(record.line, record.model)
-        found = self._candidates(record)
+        candidates = self._candidates(record)
         if record.collection is not None:
-            found = [task for task in found if task.response.collection.name == record.collection]
-        if len(found) > 1:
-            found = [task for task in found if not task.response.collection.name] or found
-        if len(found) != 1:
-            raise self._not_one(record, model, len(found))
-        return self._places[found[0].pk]
+            candidates = [task for task in candidates if task.response.collection.name == record.collection]
+        if len(candidates) > 1:
+            candidates = [task for task in candidates if not task.response.collection.name] or candidates
+        if len(candidates) != 1:
+            raise self._not_one(record, model, len(candidates))
+        return self._places[candidates[0].pk]
 
     def _candidates(self, record: Judgement) -> list[Task]:
         model = record.model or self._intake.origin.model or ""
@@ -166,10 +166,10 @@ class Members:
         return self._memberships[person.pk, role]
 
     def _person(self, name: str) -> Person:
-        found = Person.objects.filter(username=name).first()
-        if found is not None:
-            self._refuse_worker(found)
-            return found
+        person = Person.objects.filter(username=name).first()
+        if person is not None:
+            self._refuse_worker(person)
+            return person
         if not self._may_make:
             raise AssayError(
                 N_("nobody is named {name}; make the person first (add_person {name})."), name=name

@@ -123,10 +123,10 @@ class Replay:
 
     def _save_tasks(self) -> None:
         """One statement for all tasks that end alike: there are few ways to end."""
-        alike: dict[tuple[str, int, datetime | None], list[int]] = {}
+        ids_by_end: dict[tuple[str, int, datetime | None], list[int]] = {}
         for task in self._touched.values():
-            alike.setdefault((task.state, task.slots_taken, task.settled_at), []).append(task.pk)
-        for (state, slots_taken, settled_at), ids in alike.items():
+            ids_by_end.setdefault((task.state, task.slots_taken, task.settled_at), []).append(task.pk)
+        for (state, slots_taken, settled_at), ids in ids_by_end.items():
             Task.objects.filter(pk__in=ids).update(
                 state=state, slots_taken=slots_taken, settled_at=settled_at
             )
@@ -176,8 +176,8 @@ class Replay:
     def _decided_again(
         self, decision: Adjudication, place: Place, record: AdjudicationRecord, person: Person
     ) -> bool:
-        mine = place.assignments.get(person.pk)
-        if mine is not None and mine.pk == decision.assignment_id and decision.labels == record.labels:
+        assignment = place.assignments.get(person.pk)
+        if assignment is not None and assignment.pk == decision.assignment_id and decision.labels == record.labels:
             return False
         raise self._contradiction(
             record,
@@ -206,8 +206,8 @@ class Replay:
     def _contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
         """Says where the other one stands: on a line of this file, or in the database."""
         file, _colon, line = key.rpartition(":")
-        here = file == KEY.format(sha256=self._intake.sha256, line="").rstrip(":")
-        where = _("on line {line}").format(line=line) if here else _("before")
+        is_same_file = file == KEY.format(sha256=self._intake.sha256, line="").rstrip(":")
+        where = _("on line {line}").format(line=line) if is_same_file else _("before")
         return self._error(record, "labels", template, name=name, where=where)
 
     def _assignment(self, place: Place, record: AnnotationRecord, person: Person) -> Assignment:
@@ -322,12 +322,12 @@ class Replay:
         """
         self._refuse_undisputed(place, record)
         outcome = self._outcome(place)
-        disputed, given = outcome.disputed, record.labels
+        disputed, labels = outcome.disputed, record.labels
         if record.is_whole:
             self._refuse_overruling(record, _values(outcome))
-            given = {name: value for name, value in given.items() if name in disputed}
+            labels = {name: value for name, value in labels.items() if name in disputed}
         try:
-            resolve(disputed, given)
+            resolve(disputed, labels)
             return {name: self.document.criterion(name).check(record.labels[name]) for name in disputed}
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
@@ -347,8 +347,8 @@ class Replay:
 
     def _write_gold(self, task: Task, settled: Mapping[str, Settled]) -> None:
         self._gold += [
-            GoldLabel(task=task, criterion=name, value=one.value, source=one.source, created_at=self._now)
-            for name, one in settled.items()
+            GoldLabel(task=task, criterion=name, value=label.value, source=label.source, created_at=self._now)
+            for name, label in settled.items()
         ]
 
     def _move(self, task: Task, state: Task.State, counts: Counter[str]) -> None:
@@ -366,4 +366,4 @@ class Replay:
 
 def _values(outcome: Outcome) -> dict[str, Any]:
     """What is settled, by criterion."""
-    return {name: one.value for name, one in outcome.settled.items()}
+    return {name: label.value for name, label in outcome.settled.items()}

@@ -139,8 +139,8 @@ class ImportReport:
 
     def include(self, other: ImportReport) -> None:
         """What a part of the import made and noted."""
-        for what, number in other.made.items():
-            self.add_made(what, number)
+        for kind, number in other.made.items():
+            self.add_made(kind, number)
         for note in other.notes:
             self.note(note.template, **note.params)
         self.more_notes += other.more_notes

@@ -59,11 +59,11 @@ def _receive(path: str, file: File[bytes], name: str, actor: Person) -> Import:
     upload = Import(
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
     )
-    found = guess(source_of(upload))
+    guessed = guess(source_of(upload))
     if is_zip(source_of(upload)):
         upload.kind, upload.format = ANNOTATIONS, FORMAT
-    elif found is not None:
-        upload.kind, upload.format = found.kind, found.format
+    elif guessed is not None:
+        upload.kind, upload.format = guessed.kind, guessed.format
     upload.save()
     record(actor=actor, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
     return upload
@@ -98,13 +98,13 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
 
 def confirm_bundle(*, upload: Import, called: bundle.As, actor: Person) -> Job:
     """Import the bundle as a job. What its manifest and the names tell of refusals is said at once."""
-    found = Bundle(source_of(upload))
-    bundle.check_coming(found, called, actor)
+    contents = Bundle(source_of(upload))
+    bundle.check_coming(contents, called, actor)
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
         _refuse_again(locked)
         upload.options = {"batches": dict(called.batches), "release": called.release}
-        upload.options |= {"datasets": list(found.manifest.datasets)}
+        upload.options |= {"datasets": list(contents.manifest.datasets)}
         upload.report = {}
         upload.job = jobs.enqueue(
             kind=JOB_KIND,
@@ -210,11 +210,11 @@ def _put(upload: Import, run: Run) -> ImportReport:
 
 
 def _keep_problems(import_id: int, problems: list[InputError]) -> None:
-    kept = [
+    records = [
         {"line": problem.line, "field": problem.field, "template": problem.template, "params": problem.params}
         for problem in problems
     ]
-    Import.objects.filter(pk=import_id).update(report={"problems": kept})
+    Import.objects.filter(pk=import_id).update(report={"problems": records})
 
 
 def _refuse_again(upload: Import) -> None:

@@ -47,7 +47,7 @@ def invite(
     if not 1 <= days <= LONGEST_DAYS:
         raise AssayError(N_("An invitation is valid for 1 to {most} days."), most=LONGEST_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
-    made = Invitation.objects.create(
+    invitation = Invitation.objects.create(
         secret_sha256=hashed(secret),
         roles=roles,
         languages=language_tags(languages),
@@ -58,12 +58,12 @@ def invite(
     record(
         actor=actor,
         verb="invite",
-        target=_target(made),
+        target=_target(invitation),
         roles=roles,
-        languages=made.languages,
-        expires_at=made.expires_at.isoformat(),
+        languages=invitation.languages,
+        expires_at=invitation.expires_at.isoformat(),
     )
-    return made, secret
+    return invitation, secret
 
 
 @transaction.atomic
@@ -109,10 +109,10 @@ def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
 
 
 def _locked(**which: object) -> Invitation:
-    found = Invitation.objects.select_for_update(no_key=True).filter(**which).first()
-    if found is None:
+    invitation = Invitation.objects.select_for_update(no_key=True).filter(**which).first()
+    if invitation is None:
         raise NotFound(N_("There is no such invitation."))
-    return found
+    return invitation
 
 
 def _target(invitation: Invitation) -> str:

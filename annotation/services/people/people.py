@@ -146,15 +146,15 @@ def set_own_models(
     """
     refuse_above(person, actor)
     memberships = _lock_current(person)
-    before, wanted = set(person.own_models.all()), set(models)
+    before, new_models = set(person.own_models.all()), set(models)
     if among is not None:
-        shown = set(among)
-        wanted = (before - shown) | (wanted & shown)
-    if wanted == before:
+        visible_models = set(among)
+        new_models = (before - visible_models) | (new_models & visible_models)
+    if new_models == before:
         return
-    person.own_models.set(wanted)
+    person.own_models.set(new_models)
     _work_anew(memberships)
-    names = sorted(model.name for model in wanted)
+    names = sorted(model.name for model in new_models)
     record(actor=actor, verb="set_own_models", target=f"person:{person.username}", models=names)
 
 
@@ -213,7 +213,7 @@ def _lock_current(person: Person) -> list[int]:
     batches = Batch.objects.exclude(state=Batch.State.CLOSED).filter(memberships__person=person)
     ids = list(batches.order_by().values_list("pk", flat=True).distinct())
     locked = Membership.objects.select_for_update(no_key=True).filter(batch__in=ids).order_by("pk")
-    return [pk for pk, one in locked.values_list("pk", "person") if one == person.pk]
+    return [pk for pk, owner in locked.values_list("pk", "person") if owner == person.pk]
 
 
 def _work_anew(memberships: Sequence[int]) -> None:

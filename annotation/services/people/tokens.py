@@ -123,13 +123,13 @@ def _why_tokens_end(person: Person) -> ApiToken.Ended | None:
 
 
 def _person_saved(instance: Person, **_about: Any) -> None:
-    why = getattr(instance, "_ends_tokens", None)
-    if why is None:
+    reason = getattr(instance, "_ends_tokens", None)
+    if reason is None:
         return
-    end_tokens([instance.pk], why)
-    if why == ApiToken.Ended.PASSWORD:
+    end_tokens([instance.pk], reason)
+    if reason == ApiToken.Ended.PASSWORD:
         record(actor=instance.password_by, verb="set_password", target=f"person:{instance.username}")
-    if why != ApiToken.Ended.ROLE:
+    if reason != ApiToken.Ended.ROLE:
         waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
         waiting.update(revoked_at=timezone.now())
 

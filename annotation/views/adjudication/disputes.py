@@ -39,14 +39,14 @@ from annotation.services import assignments
 from annotation.services.adjudication import disputes as answers
 from annotation.services.guidelines import record_introduction
 from annotation.views.access import person_of, role_required
-from annotation.views.annotations.highlights import marked_turns
+from annotation.views.annotations.highlights import mark_turns
 from annotation.views.annotations.workspace import (
-    Refusal,
-    go,
+    WorkRefusal,
+    leave_page,
     item_context,
-    questions,
-    refusal_of,
-    side_cards,
+    list_questions,
+    describe_refusal,
+    list_side_cards,
 )
 from annotation.views.guidelines.introduction import show_introduction
 
@@ -121,7 +121,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = my_dispute(assignment_id, person), VerdictForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
+        return show_dispute(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
     try:
         answers.record_verdict(assignment_id=assignment.pk, person=person, work=form.work())
     except AssayError as error:
@@ -138,7 +138,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = my_dispute(assignment_id, person), DecisionForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
+        return show_dispute(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
     try:
         answers.adjudicate(
             assignment_id=assignment.pk, person=person, key=form.cleaned_data["key"], work=form.work()
@@ -179,7 +179,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     try:
         assignment = assignments.next_dispute(batch=batch, person=person, wanted=dispute_filter)
     except Forbidden as error:  # paused or closed while the person was at work
-        return go(request, "disputes", level=messages.WARNING, say=error_text(error))
+        return leave_page(request, "disputes", level=messages.WARNING, say=error_text(error))
     if assignment is None:
         context = {
             "batch": batch,
@@ -197,7 +197,7 @@ def show_dispute(
     assignment: Assignment,
     *,
     form: WorkForm | None = None,
-    error: Refusal | None = None,
+    error: WorkRefusal | None = None,
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -224,11 +224,11 @@ def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None
     """What the page shows after the verdict, which the decision begins with."""
     item = dispute.handout
     context: dict[str, Any] = {
-        "turns": marked_turns(item, {side.letter: side.evidence for side in dispute.sides}),
-        "sides": side_cards(dispute.sides, item.criteria),
+        "turns": mark_turns(item, {side.letter: side.evidence for side in dispute.sides}),
+        "sides": list_side_cards(dispute.sides, item.criteria),
         "marked": any(side.evidence for side in dispute.sides),
         "verdict": verdict,
-        "judged": questions(item.criteria, verdict.labels, item.guideline),
+        "judged": list_questions(item.criteria, verdict.labels, item.guideline),
         "reasons": reasons(),
     }
     if form is None:
@@ -270,7 +270,7 @@ def show_refusal(
     """What can be mended stays on the page; what is over is said, and the next dispute follows."""
     now = my_dispute(assignment.pk, person_of(request))
     if isinstance(error, Unprocessable) and now.state != Assignment.State.SUBMITTED:
-        return show_dispute(request, now, form=form, error=refusal_of(error), status=error.status)
+        return show_dispute(request, now, form=form, error=describe_refusal(error), status=error.status)
     messages.warning(request, error_text(error))
     return show_following(request, assignment.batch)
 

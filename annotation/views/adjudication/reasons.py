@@ -17,7 +17,7 @@ from annotation.models import MANAGER
 from annotation.selectors.adjudication import reasons_and_their_use
 from annotation.services.adjudication import reasons
 from annotation.views.access import person_of, role_required
-from annotation.views.annotations.workspace import go
+from annotation.views.annotations.workspace import leave_page
 
 manager_only = role_required(MANAGER)
 
@@ -37,7 +37,7 @@ def dispute_reasons(request: HttpRequest) -> HttpResponse:
     except AssayError as error:
         form.add_error(None, error_text(error))
         return show_reasons(request, form, status=error.status)
-    return go(request, "dispute-reasons", say=_("Added."))
+    return leave_page(request, "dispute-reasons", say=_("Added."))
 
 
 @require_POST
@@ -59,14 +59,14 @@ def dispute_reason(request: HttpRequest, key: str) -> HttpResponse:
             raise
         form.add_error(None, error_text(error))
         return show_reasons(request, ReasonForm(), changed=(key, form), status=error.status)
-    return go(request, "dispute-reasons", say=_("Saved."))
+    return leave_page(request, "dispute-reasons", say=_("Saved."))
 
 
 @require_POST
 @manager_only
 def dispute_reason_move(request: HttpRequest, key: str) -> HttpResponse:
     reasons.move_reason(key=key, up=request.POST.get("to") == "up", actor=person_of(request))
-    return go(request, "dispute-reasons")
+    return leave_page(request, "dispute-reasons")
 
 
 @require_POST
@@ -74,7 +74,7 @@ def dispute_reason_move(request: HttpRequest, key: str) -> HttpResponse:
 def dispute_reason_active(request: HttpRequest, key: str) -> HttpResponse:
     active = request.POST.get("active") == "yes"
     reasons.set_reason_active(key=key, active=active, actor=person_of(request))
-    return go(request, "dispute-reasons")
+    return leave_page(request, "dispute-reasons")
 
 
 def show_reasons(
@@ -89,9 +89,9 @@ def show_reasons(
     rows = []
     for reason in reasons_and_their_use():
         initial = {**reason.words, "makes_note": reason.makes_note}
-        own = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=initial)
-        own.auto_id = f"id_{reason.key}_%s"
-        rows.append({"reason": reason, "words": localized(reason.words, language), "form": own})
+        row_form = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=initial)
+        row_form.auto_id = f"id_{reason.key}_%s"
+        rows.append({"reason": reason, "words": localized(reason.words, language), "form": row_form})
     crumbs = trail((_("Guidelines"), "guidelines", []), here=_("Reasons for disputes"))
     context = {"rows": rows, "form": form, "crumbs": crumbs}
     return render(request, "annotation/adjudication/reasons.html", context, status=status)

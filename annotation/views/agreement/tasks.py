@@ -24,7 +24,7 @@ from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import parse_query_narrowing
 from annotation.views.agreement.wording import FACETS, GuidelineWords, list_chips, drop_parameter, reasons_by_key
-from annotation.views.annotations.outcomes import reason_words
+from annotation.views.annotations.outcomes import localize_reason
 
 PAGE = 25
 FILTER_FACETS = (
@@ -117,7 +117,7 @@ def task_row(labelled_task: TaskBehind) -> dict[str, Any]:
         "response": text,
         "model": response.model.name,
         "said": [labels_row(labelled_task, criterion_labels) for criterion_labels in labelled_task.said],
-        "reason": reason_words(reason.words) if reason else "",
+        "reason": localize_reason(reason.words) if reason else "",
         "decided_by": labelled_task.decision.assignment.person.username if labelled_task.decision else "",
     }
 

@@ -22,7 +22,7 @@ from annotation.models import DisputeReason, Guideline, Prompt
 from annotation.selectors.agreement import Counted, Narrowing
 from annotation.selectors.agreement.causes import Share
 from annotation.selectors.guidelines import criterion_label, dimension_label, level_text, subcomponent_label
-from annotation.views.annotations.outcomes import reason_words
+from annotation.views.annotations.outcomes import localize_reason
 
 STATISTICS: dict[str, str | Promise] = {
     "percent_agreement": gettext_lazy("Percent agreement"),
@@ -140,13 +140,13 @@ def format_level_pair(criterion: Criterion | None, low: float, high: float) -> s
 def reasons_by_key() -> dict[str, str]:
     """Every reason for a dispute in the reader's language, the retired ones too."""
     return {
-        dispute_reason.key: reason_words(dispute_reason.words) or dispute_reason.key
+        dispute_reason.key: localize_reason(dispute_reason.words) or dispute_reason.key
         for dispute_reason in DisputeReason.objects.all()
     }
 
 
 @dataclass(frozen=True)
-class Chip:
+class NarrowingChip:
     """One way in which a page is narrowed, with the address of the page without it."""
 
     label: str
@@ -154,18 +154,18 @@ class Chip:
     url: str
 
 
-def list_chips(narrowing: Narrowing, words: GuidelineWords, without: Callable[[str], str]) -> list[Chip]:
+def list_chips(narrowing: Narrowing, words: GuidelineWords, without: Callable[[str], str]) -> list[NarrowingChip]:
     """``without`` gives the page's address without one of the narrowing's parameters."""
-    parameters = {facet: _facet(facet, name, words) for facet, name in narrowing.facets}
-    parameters |= dict(_further(narrowing))
-    return [Chip(label, value, without(name)) for name, (label, value) in parameters.items()]
+    parameters = {facet: facet_words(facet, name, words) for facet, name in narrowing.facets}
+    parameters |= dict(list_other_parameters(narrowing))
+    return [NarrowingChip(label, value, without(name)) for name, (label, value) in parameters.items()]
 
 
-def _facet(facet: str, name: str | None, words: GuidelineWords) -> tuple[str, str]:
+def facet_words(facet: str, name: str | None, words: GuidelineWords) -> tuple[str, str]:
     return str(FACETS.get(facet, gettext("Guideline"))), words.value(facet, name) or "-"
 
 
-def _further(narrowing: Narrowing) -> Iterable[tuple[str, tuple[str, str]]]:
+def list_other_parameters(narrowing: Narrowing) -> Iterable[tuple[str, tuple[str, str]]]:
     if narrowing.levels is not None:
         yield "levels", (gettext("Levels"), format_level_pair(None, *narrowing.levels))
     if narrowing.level is not None:

@@ -17,11 +17,11 @@ from annotation.domain.guidelines.prose import is_blank
 from annotation.selectors.assignments.items import Handout, Turn
 
 # The group of what the reader marked.
-MINE = "mine"
+OWN_GROUP = "mine"
 
 
 @dataclass(frozen=True)
-class Piece:
+class MarkedPiece:
     """A piece of a turn; ``owners`` are the groups whose spans cover it, in the order of the groups.
 
     ``level`` says in words what those spans are evidence of; ``depth`` is how many there are.
@@ -52,7 +52,7 @@ class MarkedTurn:
     role: str
     text: str
     place: int | None
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MarkedPiece, ...]
 
     @property
     def markable(self) -> bool:
@@ -63,53 +63,53 @@ class MarkedTurn:
         return is_blank(self.text)
 
 
-def marked_turns(item: Handout, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:
+def mark_turns(item: Handout, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:
     """The prompt and then what answers it; a dialogue that begins with the prompt does not repeat it.
 
     ``groups`` maps a name, such as "A", to spans of evidence.
     """
     spans = [(name, span) for name, evidence in groups.items() for span in evidence]
-    turns = [_marked(place, turn, spans, item.criteria) for place, turn in enumerate(item.turns)]
+    turns = [mark_turn(place, turn, spans, item.criteria) for place, turn in enumerate(item.turns)]
     first = item.turns[0]
     if not item.prompt or (first.role == "user" and first.text == item.prompt):
         return turns
-    return [MarkedTurn("prompt", item.prompt, None, (Piece(item.prompt),)), *turns]
+    return [MarkedTurn("prompt", item.prompt, None, (MarkedPiece(item.prompt),)), *turns]
 
 
-def _marked(
+def mark_turn(
     place: int, turn: Turn, spans: Sequence[tuple[str, Mapping[str, Any]]], criteria: Sequence[Criterion]
 ) -> MarkedTurn:
-    here = [(name, span) for name, span in spans if span["turn"] == place]
-    if not here:
-        return MarkedTurn(turn.role, turn.text, place, (Piece(turn.text),))
+    turn_spans = [(name, span) for name, span in spans if span["turn"] == place]
+    if not turn_spans:
+        return MarkedTurn(turn.role, turn.text, place, (MarkedPiece(turn.text),))
     pieces = (
-        _piece(segment.text, [here[i] for i in segment.spans], criteria)
-        for segment in segments(turn.text, [span for _name, span in here])
+        build_piece(segment.text, [turn_spans[i] for i in segment.spans], criteria)
+        for segment in segments(turn.text, [span for _name, span in turn_spans])
     )
     return MarkedTurn(turn.role, turn.text, place, tuple(pieces))
 
 
-def _piece(
+def build_piece(
     text: str, covering: Sequence[tuple[str, Mapping[str, Any]]], criteria: Sequence[Criterion]
-) -> Piece:
-    return Piece(
+) -> MarkedPiece:
+    return MarkedPiece(
         text,
-        owners=_each_once(name for name, _span in covering),
-        level=", ".join(_each_once(_level(span, criteria) for _name, span in covering)),
+        owners=list_distinct(name for name, _span in covering),
+        level=", ".join(list_distinct(level_words(span, criteria) for _name, span in covering)),
         depth=len(covering),
     )
 
 
-def _each_once(words: Iterable[str]) -> tuple[str, ...]:
+def list_distinct(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _level(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
+def level_words(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
     """The level in words, as "1 Harmful", with its criterion where several are asked."""
     value = span.get("level")
     if value is None:
         return ""
-    asked = next((criterion for criterion in criteria if criterion.name == span.get("criterion")), None)
+    asked = next((criterion_of_item for criterion_of_item in criteria if criterion_of_item.name == span.get("criterion")), None)
     if asked is None:
         return format_compact(value)
     language, level = get_language() or "en", asked.level(value)

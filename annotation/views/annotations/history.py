@@ -36,38 +36,38 @@ from annotation.selectors.wellbeing import care_for
 from annotation.services.annotations import submission as answers
 from annotation.services.annotations.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
-from annotation.views.annotations.highlights import MINE, marked_turns
-from annotation.views.annotations.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
-from annotation.views.annotations.workspace import Refusal, choices, go, questions, refusal_of, show, typed
+from annotation.views.annotations.highlights import OWN_GROUP, mark_turns
+from annotation.views.annotations.outcomes import DescribedOutcome, LabelWords, describe_outcome, localize_reason, describe_labels
+from annotation.views.annotations.workspace import WorkRefusal, item_choices, leave_page, list_questions, describe_refusal, render_page, list_typed_values
 from annotation.views.gold_questions.feedback import feedback_words
 from annotation.views.guidelines.introduction import introduction_of
 
 PAGE = 50
-of_mine = role_required(ANNOTATOR, ADJUDICATOR)
+worker_only = role_required(ANNOTATOR, ADJUDICATOR)
 
 
 @require_GET
 @never_cache
-@of_mine
+@worker_only
 def history(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = HistoryForm(request.GET, person=person)
-    none = Assignment.objects.none().values_list("pk", "submitted_at")
-    found = my_history(person, form.wanted()) if form.is_valid() else none
-    page = Paginator(found, PAGE).get_page(request.GET.get("page"))
-    kept = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
+    no_submissions = Assignment.objects.none().values_list("pk", "submitted_at")
+    submissions = my_history(person, form.wanted()) if form.is_valid() else no_submissions
+    page = Paginator(submissions, PAGE).get_page(request.GET.get("page"))
+    parameters = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
     drafts = my_drafts(person)
     context = {
         "tab": "history",
         "form": form,
-        "filtered": bool(kept),
-        "anything": bool(kept) or page.paginator.count > 0,
+        "filtered": bool(parameters),
+        "anything": bool(parameters) or page.paginator.count > 0,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "lines": [
-            _line(history_line) for history_line in history_lines([pk for pk, _at in page.object_list])
+            build_history_line(history_line) for history_line in history_lines([pk for pk, _at in page.object_list])
         ],
-        "query": urlencode(kept),
+        "query": urlencode(parameters),
         "drafts": drafts,
         "unfinished": [(draft, _label_words(draft)) for draft in drafts if not draft.why],
         "late": [(draft, _label_words(draft)) for draft in drafts if draft.why],
@@ -76,13 +76,13 @@ def history(request: HttpRequest) -> HttpResponse:
 
 
 @dataclass(frozen=True)
-class Line:
+class HistoryLine:
     """A submission as the list shows it; ``first`` is an adjudicator's first thought, where it was another."""
 
     mine: Mine
-    labels: tuple[Said, ...]
-    first: tuple[Said, ...]
-    outcome: OutcomeWords | None
+    labels: tuple[LabelWords, ...]
+    first: tuple[LabelWords, ...]
+    outcome: DescribedOutcome | None
 
 
 def _label_words(draft: KeptDraft) -> list[tuple[str, str]]:
@@ -96,37 +96,37 @@ def _label_words(draft: KeptDraft) -> list[tuple[str, str]]:
     ]
 
 
-def _line(mine: Mine) -> Line:
-    changed = {
-        name: value for name, value in (mine.verdict or {}).items() if mine.labels.get(name, value) != value
+def build_history_line(history_row: Mine) -> HistoryLine:
+    first_labels = {
+        name: value for name, value in (history_row.verdict or {}).items() if history_row.labels.get(name, value) != value
     }
-    return Line(
-        mine=mine,
-        labels=said(mine.document, mine.labels),
-        first=said(mine.document, changed),
-        outcome=outcome_words(mine.document, mine.labels, mine.outcome),
+    return HistoryLine(
+        mine=history_row,
+        labels=describe_labels(history_row.document, history_row.labels),
+        first=describe_labels(history_row.document, first_labels),
+        outcome=describe_outcome(history_row.document, history_row.labels, history_row.outcome),
     )
 
 
 @require_GET
 @never_cache
-@of_mine
+@worker_only
 def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = my_assignment(assignment_id, person_of(request))
-    return show_item(request, assignment, _given(assignment), back=request.GET.get("back", ""))
+    return show_item(request, assignment, load_submitted_work(assignment), back=request.GET.get("back", ""))
 
 
 @require_POST
 @never_cache
-@of_mine
+@worker_only
 def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person, back = person_of(request), request.POST.get("back", "")
     assignment = my_assignment(assignment_id, person)
-    done, form = _given(assignment), WorkForm(request.POST)
+    done, form = load_submitted_work(assignment), WorkForm(request.POST)
     if done.adjudication:
         raise Conflict(N_("A decision stands as it is; tell the manager if it is wrong."))
     if not form.is_valid():
-        refusal = Refusal(form.first_error())
+        refusal = WorkRefusal(form.first_error())
         return show_item(request, assignment, done, form=form, error=refusal, back=back, status=422)
     try:
         receipt = answers.revise(
@@ -136,14 +136,14 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
             work=form.work(done.evidence),
         )
     except AssayError as error:
-        refusal = refusal_of(error)
+        refusal = describe_refusal(error)
         return show_item(request, assignment, done, form=form, error=refusal, back=back, status=error.status)
-    return _leave(request, assignment, back, corrected=receipt is not None)
+    return leave_item(request, assignment, back, corrected=receipt is not None)
 
 
 @require_POST
 @never_cache
-@of_mine
+@worker_only
 def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Submit a kept draft once more: taken where its place is free again, else kept with the newer reason."""
     person = person_of(request)
@@ -151,16 +151,16 @@ def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     try:
         answers.submit(assignment_id=assignment_id, person=person, key=str(uuid4()), work=work_of(draft))
     except AssayError as error:
-        return go(request, "history", level=messages.WARNING, say=error_text(error))
-    return go(request, "history", level=messages.SUCCESS, say=_("Submitted."))
+        return leave_page(request, "history", level=messages.WARNING, say=error_text(error))
+    return leave_page(request, "history", level=messages.SUCCESS, say=_("Submitted."))
 
 
 @require_POST
 @never_cache
-@of_mine
+@worker_only
 def draft_discard(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     discard_draft(assignment_id=assignment_id, person=person_of(request))
-    return go(request, "history", say=_("The draft is discarded."))
+    return leave_page(request, "history", say=_("The draft is discarded."))
 
 
 def show_item(
@@ -169,18 +169,18 @@ def show_item(
     done: Given,
     *,
     form: WorkForm | None = None,
-    error: Refusal | None = None,
+    error: WorkRefusal | None = None,
     back: str = "",
     status: int = 200,
 ) -> HttpResponse:
     """What was submitted, to be corrected; a decision of an adjudicator is only shown."""
     item = handout(assignment)
-    asked = [criterion for criterion in item.criteria if criterion.name in done.labels]
+    criteria = [criterion for criterion in item.criteria if criterion.name in done.labels]
     context: dict[str, Any] = {
         "item": item,
-        "turns": marked_turns(item, {MINE: done.evidence}),
-        "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
-        "values": typed(form) if form else _values(done),
+        "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
+        "questions": list_questions(criteria, form.labels() if form else done.labels, item.guideline),
+        "values": list_typed_values(form) if form else submitted_values(done),
         "given": done,
         "imported": assignment.pk in imported_among([assignment.pk]),
         "introduction": introduction_of(item.document),
@@ -190,47 +190,47 @@ def show_item(
         "back": "work" if back == "work" else "",
         "batch": assignment.batch,
         "care": care_for(person_of(request), item.severity),
-        **choices(assignment.batch),
-        **(_decision(assignment) if done.adjudication else _outcome(assignment, done)),
-        **_told(assignment),
+        **item_choices(assignment.batch),
+        **(decision_context(assignment) if done.adjudication else outcome_context(assignment, done)),
+        **feedback_context(assignment),
     }
-    return show(request, "annotation/annotations/given.html", context, status=status)
+    return render_page(request, "annotation/annotations/given.html", context, status=status)
 
 
-def _outcome(assignment: Assignment, done: Given) -> dict[str, Any]:
+def outcome_context(assignment: Assignment, done: Given) -> dict[str, Any]:
     """What became of it, once that may be told; until then nothing that differs."""
-    found = outcome_of_mine(assignment)
-    if found is None:
+    outcome = outcome_of_mine(assignment)
+    if outcome is None:
         return {}
-    return {"outcome": outcome_words(assignment.batch.guideline.document, done.labels, found)}
+    return {"outcome": describe_outcome(assignment.batch.guideline.document, done.labels, outcome)}
 
 
-def _told(assignment: Assignment) -> dict[str, Any]:
+def feedback_context(assignment: Assignment) -> dict[str, Any]:
     """What the person was told of a known item."""
-    told = feedback_on(assignment)
-    return {} if told is None else {"feedback": feedback_words(told, assignment.batch.guideline.document)}
+    feedback = feedback_on(assignment)
+    return {} if feedback is None else {"feedback": feedback_words(feedback, assignment.batch.guideline.document)}
 
 
-def _decision(assignment: Assignment) -> dict[str, Any]:
-    behind = behind_decision(assignment)
-    first = said(assignment.batch.guideline.document, behind.verdict) if behind.verdict else ()
-    return {"reason": reason_words(behind.reason), "first": first, "first_rationale": behind.rationale}
+def decision_context(assignment: Assignment) -> dict[str, Any]:
+    decision = behind_decision(assignment)
+    first = describe_labels(assignment.batch.guideline.document, decision.verdict) if decision.verdict else ()
+    return {"reason": localize_reason(decision.reason), "first": first, "first_rationale": decision.rationale}
 
 
-def _values(done: Given) -> dict[str, Any]:
+def submitted_values(done: Given) -> dict[str, Any]:
     """What was submitted, as ``typed`` has it."""
     evidence = json.dumps(list(done.evidence), ensure_ascii=False) if done.evidence else ""
     return {"rationale": done.rationale, "flags": done.flags, "evidence": evidence}
 
 
-def _given(assignment: Assignment) -> Given:
+def load_submitted_work(assignment: Assignment) -> Given:
     done = given(assignment)
     if done is None:
         raise NotFound(N_("There is no such item among yours."))
     return done
 
 
-def _leave(request: HttpRequest, assignment: Assignment, back: str, *, corrected: bool) -> HttpResponse:
+def leave_item(request: HttpRequest, assignment: Assignment, back: str, *, corrected: bool) -> HttpResponse:
     if not corrected:
         say = _("This item is closed; your correction was sent to the manager.")
     elif assignment.batch.blocks_since:
@@ -238,4 +238,4 @@ def _leave(request: HttpRequest, assignment: Assignment, back: str, *, corrected
     else:
         say = _("Corrected.")
     to = ("work-batch", assignment.batch.name) if back == "work" else ("history",)
-    return go(request, *to, level=messages.SUCCESS, say=say)
+    return leave_page(request, *to, level=messages.SUCCESS, say=say)

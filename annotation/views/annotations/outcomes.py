@@ -14,7 +14,7 @@ from annotation.selectors.guidelines import criterion_label, label_text
 
 
 @dataclass(frozen=True)
-class Said:
+class LabelWords:
     """A value in words; ``criterion`` is empty where there is no other to confuse it with."""
 
     criterion: str
@@ -22,7 +22,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Final:
+class SettledCriterion:
     """One criterion as it was settled, beside what I gave."""
 
     criterion: str
@@ -32,31 +32,31 @@ class Final:
 
 
 @dataclass(frozen=True)
-class OutcomeWords:
+class DescribedOutcome:
     """``reason`` and ``words`` are the adjudicator's; never whose. ``too_late``: my last correction did not count."""
 
-    finals: tuple[Final, ...]
+    finals: tuple[SettledCriterion, ...]
     too_late: bool
     overruled: bool
     reason: str
     words: str
 
 
-def said(document: GuidelineDocument, labels: Mapping[str, Any]) -> tuple[Said, ...]:
+def describe_labels(document: GuidelineDocument, labels: Mapping[str, Any]) -> tuple[LabelWords, ...]:
     several = len(labels) > 1
     return tuple(
-        Said(criterion_label(document, name) if several else "", label_text(document, name, value))
+        LabelWords(criterion_label(document, name) if several else "", label_text(document, name, value))
         for name, value in labels.items()
     )
 
 
-def outcome_words(
+def describe_outcome(
     document: GuidelineDocument, labels: Mapping[str, Any], outcome: Outcome | None
-) -> OutcomeWords | None:
+) -> DescribedOutcome | None:
     if outcome is None:
         return None
     finals = (
-        Final(
+        SettledCriterion(
             criterion=criterion_label(document, name),
             mine=label_text(document, name, outcome.mine[name]),
             final=label_text(document, name, value),
@@ -64,15 +64,15 @@ def outcome_words(
         )
         for name, value in outcome.finals.items()
     )
-    return OutcomeWords(
+    return DescribedOutcome(
         finals=tuple(finals),
         too_late=labels != outcome.mine,
         overruled=bool(outcome.overruled),
-        reason=reason_words(outcome.reason),
+        reason=localize_reason(outcome.reason),
         words=outcome.words,
     )
 
 
-def reason_words(reason: Mapping[str, str]) -> str:
+def localize_reason(reason: Mapping[str, str]) -> str:
     """Empty where there is none."""
     return localized(reason, get_language() or "en") if reason else ""

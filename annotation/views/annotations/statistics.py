@@ -33,13 +33,13 @@ from annotation.views.access import person_of, role_required
 
 WIDTH, HEIGHT = 480, 150
 # A label for each week, so that they do not run into each other.
-LABELLED = 7
+LABEL_EVERY = 7
 
 
 def make_pace_chart(days: Sequence[Day], *, title: str) -> Spec:
     """Items a day, the days in their order and named by month and day."""
     names = [f"{day.day:%m-%d}" for day in days]
-    axis = {"labelAngle": 0, "values": names[::-1][::LABELLED], "ticks": False}
+    axis = {"labelAngle": 0, "values": names[::-1][::LABEL_EVERY], "ticks": False}
     x = {"field": "day", "type": "ordinal", "sort": names, "title": None, "axis": axis}
     scale = {"domainMin": 0, "nice": True}
     y = make_quantity("n", title, scale=scale, tickMinStep=1, format="d", tickCount=5)
@@ -54,7 +54,7 @@ def make_pace_chart(days: Sequence[Day], *, title: str) -> Spec:
 
 
 @dataclass(frozen=True)
-class Share:
+class ShareWords:
     """A share in per cent with its 95% interval."""
 
     value: str
@@ -62,14 +62,14 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Row:
+class TallyRow:
     tally: MyTally
     dimension: str
-    share: Share | None
+    share: ShareWords | None
 
 
 @dataclass(frozen=True)
-class Grid:
+class ConfusionGrid:
     """Rows are what I gave, columns what was settled. A cell is a count and whether both are the same."""
 
     guideline: str
@@ -81,14 +81,14 @@ class Grid:
 @require_GET
 @never_cache
 @role_required(ANNOTATOR, ADJUDICATOR)
-def my_work(request: HttpRequest) -> HttpResponse:
+def own_statistics(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     tallies, pace = my_tallies(person), my_pace(person)
     compared = sum(tally.compared or 0 for tally in tallies)
-    share = _share(sum(tally.equal or 0 for tally in tallies), compared)
+    share = find_share(sum(tally.equal or 0 for tally in tallies), compared)
     context: dict[str, Any] = {
         "tab": "numbers",
-        "rows": [_row(tally) for tally in tallies],
+        "rows": [build_row(tally) for tally in tallies],
         "share": share,
         "equal": share and share.value,
         "unit": "%" if share else "",
@@ -96,32 +96,32 @@ def my_work(request: HttpRequest) -> HttpResponse:
         "closed": sum(tally.closed for tally in tallies),
         "overruled": sum(tally.overruled for tally in tallies),
         "waiting": any(tally.compared is None for tally in tallies),
-        "grids": [_grid(confusion) for confusion in my_confusions(person)],
-        **_pace(pace),
+        "grids": [build_grid(confusion) for confusion in my_confusions(person)],
+        **pace_context(pace),
     }
     return render(request, "annotation/annotations/_history_numbers.html", context)
 
 
-def _row(tally: MyTally) -> Row:
-    return Row(
-        tally, dimension_label(tally.document, tally.dimension), _share(tally.equal or 0, tally.compared or 0)
+def build_row(tally: MyTally) -> TallyRow:
+    return TallyRow(
+        tally, dimension_label(tally.document, tally.dimension), find_share(tally.equal or 0, tally.compared or 0)
     )
 
 
-def _share(part: int, whole: int) -> Share | None:
-    if not whole:
+def find_share(part: int, total: int) -> ShareWords | None:
+    if not total:
         return None
-    return Share(format_part(part, whole), format_interval_percent(*wilson(part, whole)))
+    return ShareWords(format_part(part, total), format_interval_percent(*wilson(part, total)))
 
 
-def _grid(confusion: Confusion) -> Grid:
+def build_grid(confusion: Confusion) -> ConfusionGrid:
     values = sorted({value for pair in confusion.counts for value in pair})
     names = [label_text(confusion.document, confusion.criterion, value) for value in values]
     rows = (
-        (name, tuple((confusion.counts.get((mine, final), 0), mine == final) for final in values))
-        for name, mine in zip(names, values, strict=True)
+        (name, tuple((confusion.counts.get((own, final), 0), own == final) for final in values))
+        for name, own in zip(names, values, strict=True)
     )
-    return Grid(
+    return ConfusionGrid(
         guideline=confusion.guideline,
         criterion=criterion_label(confusion.document, confusion.criterion),
         levels=tuple(names),
@@ -129,9 +129,9 @@ def _grid(confusion: Confusion) -> Grid:
     )
 
 
-def _pace(pace: Pace) -> dict[str, Any]:
+def pace_context(pace: Pace) -> dict[str, Any]:
     total = sum(day.items for day in pace.days)
-    most = max(pace.days, key=lambda one: one.items)
+    most = max(pace.days, key=lambda day: day.items)
     return {
         "days": [day for day in reversed(pace.days) if day.items],
         "both": any(day.labels for day in pace.days) and any(day.decisions for day in pace.days),
@@ -141,20 +141,20 @@ def _pace(pace: Pace) -> dict[str, Any]:
         "chart": chart_url(make_pace_chart(pace.days, title=_("Items"))) if total else "",
         "tiles": [
             (_("Items today"), pace.days[-1].items),
-            (_("Time on today's items"), _or_none(pace.today)),
-            *_medians(pace),
+            (_("Time on today's items"), format_seconds(pace.today)),
+            *list_medians(pace),
         ],
     }
 
 
-def _medians(pace: Pace) -> list[tuple[str, str | None]]:
+def list_medians(pace: Pace) -> list[tuple[str, str | None]]:
     """Of what the person does; of labels where it is neither."""
-    labels = (_("Median time for a label"), _or_none(pace.seconds_label))
-    decisions = (_("Median time for a decision"), _or_none(pace.seconds_decision))
+    labels = (_("Median time for a label"), format_seconds(pace.seconds_label))
+    decisions = (_("Median time for a decision"), format_seconds(pace.seconds_decision))
     decides = any(day.decisions for day in pace.days)
     labelled = not decides or any(day.labels for day in pace.days)
     return [*([labels] if labelled else []), *([decisions] if decides else [])]
 
 
-def _or_none(seconds: float | None) -> str | None:
+def format_seconds(seconds: float | None) -> str | None:
     return None if seconds is None else format_duration(seconds)

@@ -47,7 +47,7 @@ from annotation.services.assignments import TooLate
 from annotation.services.guidelines import record_introduction
 from annotation.views.access import person_of, role_required
 from annotation.views.annotations import history
-from annotation.views.annotations.workspace import Refusal, go, item_context, refusal_of, show
+from annotation.views.annotations.workspace import WorkRefusal, leave_page, item_context, describe_refusal, render_page
 from annotation.views.gold_questions.feedback import failed_round, feedback_words
 from annotation.views.guidelines.introduction import show_introduction
 
@@ -62,10 +62,10 @@ SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells i
 @annotator_only
 def work(request: HttpRequest) -> HttpResponse:
     """My batches; straight in where there is just one (``?list`` stays)."""
-    mine = [batch for batch in my_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR]
-    if len(mine) == 1 and "list" not in request.GET:
-        return redirect("work-batch", mine[0].batch.name)
-    return render(request, "annotation/annotations/list.html", {"mine": mine})
+    batches = [batch for batch in my_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR]
+    if len(batches) == 1 and "list" not in request.GET:
+        return redirect("work-batch", batches[0].batch.name)
+    return render(request, "annotation/annotations/list.html", {"mine": batches})
 
 
 @require_GET
@@ -93,17 +93,17 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
     """Back to the last submitted item of the batch, to revise it."""
     last = my_last(batch_named(name), person_of(request))
     if last is None:
-        return go(request, "work-batch", name, say=_("You have submitted nothing here yet."))
+        return leave_page(request, "work-batch", name, say=_("You have submitted nothing here yet."))
     return redirect(f"{reverse('history-item', args=[last.pk])}?back=work")
 
 
 @require_POST
 @never_cache
 @annotator_only
-def ahead(request: HttpRequest, name: str) -> HttpResponse:
+def claim_next(request: HttpRequest, name: str) -> HttpResponse:
     """One item more than those that the page ``had``, claimed for it; 204 where there is none to be had."""
     batch = batch_named(name)
-    claim = _one_ahead(request, batch)
+    claim = claim_ahead(request, batch)
     return HttpResponse(status=204) if claim is None else _show_ahead(request, batch, claim)
 
 
@@ -116,19 +116,19 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     form = WorkForm(request.POST)
     if not form.is_valid():
         assignment = my_item(assignment_id, person)
-        answer = show_item(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
-        return _came_of(answer, "refused")
+        answer = show_item(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
+        return set_outcome(answer, "refused")
     try:
         receipt = answers.submit(
             assignment_id=assignment_id, person=person, key=form.cleaned_data["key"], work=form.work()
         )
     except TooLate as error:
         batch = my_item(assignment_id, person).batch
-        _say_kept(request, error)
-        return _came_of(_after(request, batch), "kept")
+        announce_draft(request, error)
+        return set_outcome(show_following(request, batch), "kept")
     except AssayError as error:
-        return _not_taken(request, my_item(assignment_id, person), form, error)
-    return _taken(request, my_item(assignment_id, person), receipt)
+        return show_refusal(request, my_item(assignment_id, person), form, error)
+    return show_receipt(request, my_item(assignment_id, person), receipt)
 
 
 @require_POST
@@ -162,7 +162,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     reason = form.cleaned_data["why"]
     assignments.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))
-    return _after(request, assignment.batch)
+    return show_following(request, assignment.batch)
 
 
 @require_POST
@@ -188,10 +188,10 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     try:
         assignment = assignments.next_assignment(batch=batch, person=person)
     except Forbidden as error:  # paused or closed while the person was at work
-        return go(request, "work", level=messages.WARNING, say=error_text(error))
+        return leave_page(request, "work", level=messages.WARNING, say=error_text(error))
     if assignment is None:
-        context = _nothing(batch, person) | _feedback(feedback_in(batch, person), batch)
-        return show(request, "annotation/annotations/nothing.html", context)
+        context = nothing_context(batch, person) | feedback_context(feedback_in(batch, person), batch)
+        return render_page(request, "annotation/annotations/nothing.html", context)
     assignment.batch = batch
     return show_item(request, assignment)
 
@@ -201,7 +201,7 @@ def show_item(
     assignment: Assignment,
     *,
     form: WorkForm | None = None,
-    error: Refusal | None = None,
+    error: WorkRefusal | None = None,
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -219,14 +219,14 @@ def show_item(
             saved=saved,
         ),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
-        **_feedback(feedback_in(assignment.batch, person_of(request)), assignment.batch),
+        **feedback_context(feedback_in(assignment.batch, person_of(request)), assignment.batch),
     }
-    return show(request, "annotation/annotations/item.html", context, status=status)
+    return render_page(request, "annotation/annotations/item.html", context, status=status)
 
 
-def _feedback(told: Feedback | None, batch: Batch) -> dict[str, Any]:
+def feedback_context(feedback: Feedback | None, batch: Batch) -> dict[str, Any]:
     """What the page says of the known item before; nothing of any other."""
-    return {} if told is None else {"feedback": feedback_words(told, batch.guideline.document)}
+    return {} if feedback is None else {"feedback": feedback_words(feedback, batch.guideline.document)}
 
 
 def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **more: object) -> HttpResponse:
@@ -239,12 +239,12 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
         context |= item_context(
             claim, item, reader=person_of(request), form=None, error=None, skip_error="", saved=saved
         )
-    return show(request, "annotation/annotations/ahead.html", context)
+    return render_page(request, "annotation/annotations/ahead.html", context)
 
 
-def _one_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
+def claim_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
     """A claim of the person's that is none of those the page ``had``: made now, or at hand in another tab."""
-    person, had = person_of(request), _had(request)
+    person, had = person_of(request), parse_page_claims(request)
     try:
         claim = assignments.next_assignment(batch=batch, person=person, ahead=True)
     except Forbidden:  # paused or closed: the page learns it when it has nothing more at hand
@@ -252,35 +252,35 @@ def _one_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
     return claimed_besides(batch, person, had) if claim is None or claim.pk in had else claim
 
 
-def _had(request: HttpRequest) -> set[UUID]:
-    found = set()
+def parse_page_claims(request: HttpRequest) -> set[UUID]:
+    claims = set()
     for text in request.POST.getlist("had"):
         try:
-            found.add(UUID(text))
+            claims.add(UUID(text))
         except ValueError:
             continue  # names no claim of anybody's
-    return found
+    return claims
 
 
-def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
-    mine = my_batches(person)
-    others = [one for one in mine if one.batch.pk != batch.pk and one.left and one.role == ANNOTATOR]
+def nothing_context(batch: Batch, person: Person) -> dict[str, Any]:
+    batches = my_batches(person)
+    other_batches = [progress for progress in batches if progress.batch.pk != batch.pk and progress.left and progress.role == ANNOTATOR]
     return {
         "batch": batch,
         "progress": progress_in(batch, person, ANNOTATOR),
-        "others": others,
+        "others": other_batches,
         "resting": is_used_up(person),
         **({"failed": failed_round(batch, person)} if batch.qualifying else {}),
     }
 
 
-def _taken(request: HttpRequest, assignment: Assignment, receipt: answers.Receipt) -> HttpResponse:
-    answer = _came_of(_after(request, assignment.batch, receipt.feedback), "taken")
+def show_receipt(request: HttpRequest, assignment: Assignment, receipt: answers.Receipt) -> HttpResponse:
+    answer = set_outcome(show_following(request, assignment.batch, receipt.feedback), "taken")
     answer[RECEIPT] = str(receipt.receipt)
     return answer
 
 
-def _not_taken(
+def show_refusal(
     request: HttpRequest, assignment: Assignment, form: WorkForm, error: AssayError
 ) -> HttpResponse:
     """Where an earlier answer arrived after all, what is on the page becomes its correction, if it is another one;
@@ -288,53 +288,53 @@ def _not_taken(
     """
     done = given(assignment)
     if done is None:
-        answer = show_item(request, assignment, form=form, error=refusal_of(error), status=error.status)
-        return _came_of(answer, "refused")
-    if isinstance(error, AlreadySubmitted) and _is_the_same(done, form):
-        return _taken(request, assignment, error.receipt)
+        answer = show_item(request, assignment, form=form, error=describe_refusal(error), status=error.status)
+        return set_outcome(answer, "refused")
+    if isinstance(error, AlreadySubmitted) and has_same_work(done, form):
+        return show_receipt(request, assignment, error.receipt)
     say = _("This item was submitted already. Submit again to put this in its place.")
     answer = history.show_item(
-        request, assignment, done, form=form, error=Refusal(say), back="work", status=409
+        request, assignment, done, form=form, error=WorkRefusal(say), back="work", status=409
     )
-    return _came_of(answer, "refused")
+    return set_outcome(answer, "refused")
 
 
-def _is_the_same(done: Given, form: WorkForm) -> bool:
+def has_same_work(done: Given, form: WorkForm) -> bool:
     """Sent from a second tab, say."""
     work = form.work(done.evidence)
-    return (done.labels, done.rationale, [*done.flags], _spans(done.evidence)) == (
+    return (done.labels, done.rationale, [*done.flags], span_set(done.evidence)) == (
         work.labels,
         work.rationale,
         [*work.flags],
-        _spans(work.evidence),
+        span_set(work.evidence),
     )
 
 
-def _spans(evidence: Iterable[Mapping[str, Any]]) -> set[str]:
+def span_set(evidence: Iterable[Mapping[str, Any]]) -> set[str]:
     return {json.dumps(span, sort_keys=True) for span in evidence}
 
 
-def _say_kept(request: HttpRequest, error: TooLate) -> None:
+def announce_draft(request: HttpRequest, error: TooLate) -> None:
     link = format_html('<a href="{}#drafts">{}</a>', reverse("history"), _("Your work is kept as a draft."))
     messages.warning(request, format_html("{} {}", error_text(error), link))
 
 
-def _came_of(answer: HttpResponse, outcome: str) -> HttpResponse:
+def set_outcome(answer: HttpResponse, outcome: str) -> HttpResponse:
     answer[OUTCOME] = outcome
     return answer
 
 
-def _after(request: HttpRequest, batch: Batch, told: Feedback | None = None) -> HttpResponse:
+def show_following(request: HttpRequest, batch: Batch, feedback: Feedback | None = None) -> HttpResponse:
     """What comes next: in the same answer for a page that goes on, by way of its address otherwise."""
     if not getattr(request, "htmx", False):
         return redirect("work-batch", batch.name)
-    wanted = request.POST.get("next", "page")
+    requested = request.POST.get("next", "page")
     try:
-        if wanted == "page":
+        if requested == "page":
             return show_next(request, batch)
-        claim = _one_ahead(request, batch) if wanted == "ahead" else None
+        claim = claim_ahead(request, batch) if requested == "ahead" else None
     except AssayError as error:  # out of the batch by now; what was sent is not touched by that
-        return go(request, "work", level=messages.WARNING, say=error_text(error))
+        return leave_page(request, "work", level=messages.WARNING, say=error_text(error))
     counted = "progress" in request.POST  # the page counts along, and asks now and then
     progress = progress_in(batch, person_of(request), ANNOTATOR) if counted else None
-    return _show_ahead(request, batch, claim, progress=progress, **_feedback(told, batch))
+    return _show_ahead(request, batch, claim, progress=progress, **feedback_context(feedback, batch))

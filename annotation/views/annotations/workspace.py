@@ -28,15 +28,15 @@ from annotation.selectors.adjudication import Side
 from annotation.selectors.annotations.own_work import Saved
 from annotation.selectors.assignments.items import Handout
 from annotation.selectors.wellbeing import care_for
-from annotation.views.annotations.highlights import marked_turns
+from annotation.views.annotations.highlights import mark_turns
 from annotation.views.guidelines.introduction import introduction_of
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
 DIGITS = "1234567890"
-MOST_KEYS = len(DIGITS)
+MAX_KEYS = len(DIGITS)
 # The lease is given out anew well before it ends, also when one request of the kind is lost.
-EXTENSIONS_IN_A_LEASE = 3
-SLOWEST_EXTENSION = 240
+EXTENSIONS_PER_LEASE = 3
+MAX_EXTENSION_SECONDS = 240
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class WorkRefusal:
     """Why what was sent came back. Where it is about one criterion: which, and what that ``lacks`` beside its level."""
 
     text: str
@@ -111,7 +111,7 @@ class SideCard:
     flags: tuple[str, ...]
 
 
-def show(
+def render_page(
     request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
     """As ``render``; what goes into a page that is there already does without what only a whole page shows."""
@@ -125,10 +125,10 @@ def show(
     return HttpResponse(render_to_string(template, {**context, **shared}), status=status)
 
 
-def questions(criteria: Iterable[Criterion], labels: Mapping[str, Any], guideline: str) -> list[Question]:
+def list_questions(criteria: Iterable[Criterion], labels: Mapping[str, Any], guideline: str) -> list[Question]:
     """The criteria of the guideline (its sha256) in the reader's language, with the ``labels`` at hand chosen."""
-    asked = [_question(criterion, guideline) for criterion in criteria]
-    return [_chosen(one, labels[one.name]) if one.name in labels else one for one in asked]
+    open_questions = [find_question(criterion, guideline) for criterion in criteria]
+    return [choose_level(question, labels[question.name]) if question.name in labels else question for question in open_questions]
 
 
 def level_keys(values: Sequence[int | float]) -> Sequence[str]:
@@ -136,18 +136,18 @@ def level_keys(values: Sequence[int | float]) -> Sequence[str]:
     counted from 1, so that a scale never mixes the two.
     """
     digits = {
-        value: DIGITS[(int(value) - 1) % MOST_KEYS] for value in values if value in range(MOST_KEYS + 1)
+        value: DIGITS[(int(value) - 1) % MAX_KEYS] for value in values if value in range(MAX_KEYS + 1)
     }
     own = [digits.get(value, "") for value in values]
     return own if all(own) and len(set(own)) == len(own) else DIGITS[: len(values)]
 
 
-def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[SideCard]:
-    asked = list(criteria)
+def list_side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[SideCard]:
+    criterion_list = list(criteria)
     return [
         SideCard(
             letter=side.letter,
-            labels=tuple(_side_label(criterion, side.labels[criterion.name]) for criterion in asked),
+            labels=tuple(build_side_label(criterion, side.labels[criterion.name]) for criterion in criterion_list),
             rationale=side.rationale,
             flags=tuple(words_of(flag) for flag in side.flags),
         )
@@ -155,14 +155,14 @@ def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[Sid
     ]
 
 
-def typed(form: WorkForm) -> dict[str, Any]:
+def list_typed_values(form: WorkForm) -> dict[str, Any]:
     """What the person had filled in, for a page that comes back to be mended."""
     fields = ("rationale", "reason", "flags", "evidence")
     values = {name: form[name].value() for name in fields}
     return {**values, "evidence": ""} if "evidence" in form.errors else values
 
 
-def restored(saved: Saved) -> dict[str, Any]:
+def list_saved_values(saved: Saved) -> dict[str, Any]:
     """What was saved on the way, as ``typed`` has it."""
     return {
         "rationale": saved.rationale,
@@ -171,10 +171,10 @@ def restored(saved: Saved) -> dict[str, Any]:
     }
 
 
-def refusal_of(error: AssayError) -> Refusal:
+def describe_refusal(error: AssayError) -> WorkRefusal:
     """What the page says of the error, and where on the page it is mended."""
     criterion, lacks = (str(error.params.get(name, "")) for name in ("criterion", "lacks"))
-    return Refusal(error_text(error), criterion, lacks)
+    return WorkRefusal(error_text(error), criterion, lacks)
 
 
 def item_context(
@@ -183,7 +183,7 @@ def item_context(
     *,
     reader: Person,
     form: WorkForm | None,
-    error: Refusal | None,
+    error: WorkRefusal | None,
     skip_error: str,
     saved: Saved | None = None,
 ) -> dict[str, Any]:
@@ -196,11 +196,11 @@ def item_context(
     return {
         "batch": assignment.batch,
         "item": item,
-        "turns": marked_turns(item, {}),
+        "turns": mark_turns(item, {}),
         "introduction": introduction_of(item.document),
         "topic": [localized(label, language) for label in item.topic],
-        "questions": questions(item.criteria, labels, item.guideline),
-        "values": typed(form) if form else restored(saved) if saved else {},
+        "questions": list_questions(item.criteria, labels, item.guideline),
+        "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,
         "key": (form and form.data.get("key")) or uuid4(),
         "draft": f"{item.assignment}:0",
@@ -209,13 +209,13 @@ def item_context(
         "asked": " ".join(criterion.name for criterion in item.criteria),
         "language": language,
         "care": care_for(reader, item.severity),
-        **choices(assignment.batch),
+        **item_choices(assignment.batch),
     }
 
 
-def choices(batch: Batch) -> dict[str, Any]:
+def item_choices(batch: Batch) -> dict[str, Any]:
     """What every item page offers beside the decision."""
-    every = min(SLOWEST_EXTENSION, max(1, batch.lease_seconds // EXTENSIONS_IN_A_LEASE))
+    every = min(MAX_EXTENSION_SECONDS, max(1, batch.lease_seconds // EXTENSIONS_PER_LEASE))
     return {
         "flags": FLAGS.items(),
         "skip_reasons": SKIP_REASONS,
@@ -224,7 +224,7 @@ def choices(batch: Batch) -> dict[str, Any]:
     }
 
 
-def go(
+def leave_page(
     request: HttpRequest, to: str, *arguments: Any, level: int = messages.INFO, say: str = ""
 ) -> HttpResponse:
     """Leave the page, with a word for the next one; for htmx the whole page changes too."""
@@ -238,17 +238,17 @@ def go(
 _QUESTIONS: dict[tuple[str, str, str], Question] = {}
 
 
-def _question(criterion: Criterion, guideline: str) -> Question:
+def find_question(criterion: Criterion, guideline: str) -> Question:
     """The criterion with nothing chosen."""
     language = get_language() or "en"
     key = (guideline, criterion.name, language)
     if key not in _QUESTIONS:
-        _QUESTIONS[key] = _in_words(criterion, language)
+        _QUESTIONS[key] = build_question(criterion, language)
     return _QUESTIONS[key]
 
 
-def _in_words(criterion: Criterion, language: str) -> Question:
-    keyed = len(criterion.values) <= MOST_KEYS
+def build_question(criterion: Criterion, language: str) -> Question:
+    keyed = len(criterion.values) <= MAX_KEYS
     label, question = localized(criterion.label, language), localized(criterion.question, language)
     lang = language_of(criterion.question, language)
     guide = {
@@ -257,7 +257,7 @@ def _in_words(criterion: Criterion, language: str) -> Question:
         "label": label,
         "question": question,
         "lang": lang,
-        "levels": [_guide_level(level, language) for level in criterion.scale],
+        "levels": [build_guide_level(level, language) for level in criterion.scale],
     }
     return Question(
         name=criterion.name,
@@ -265,7 +265,7 @@ def _in_words(criterion: Criterion, language: str) -> Question:
         lang=lang,
         label=label,
         question=question,
-        cards=tuple(_cards(criterion, language)) if keyed else (),
+        cards=tuple(list_level_cards(criterion, language)) if keyed else (),
         lowest=str(criterion.values[0]),
         highest=str(criterion.values[-1]),
         typed="",
@@ -273,13 +273,13 @@ def _in_words(criterion: Criterion, language: str) -> Question:
     )
 
 
-def _chosen(question: Question, given: Any) -> Question:
+def choose_level(question: Question, value: Any) -> Question:
     """The question with the value ``given`` chosen, whatever it is."""
-    cards = tuple(replace(card, chosen=float(card.value) == given) for card in question.cards)
-    return replace(question, cards=cards, typed=str(given))
+    cards = tuple(replace(card, chosen=float(card.value) == value) for card in question.cards)
+    return replace(question, cards=cards, typed=str(value))
 
 
-def _cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
+def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
     for value, key in zip(criterion.values, level_keys(criterion.values), strict=True):
         level = criterion.level(value)
         yield LevelCard(
@@ -292,7 +292,7 @@ def _cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
         )
 
 
-def _guide_level(level: Level, language: str) -> GuideLevel:
+def build_guide_level(level: Level, language: str) -> GuideLevel:
     return GuideLevel(
         value=str(level.value),
         name=localized(level.name, language),
@@ -310,7 +310,7 @@ def _guide_level(level: Level, language: str) -> GuideLevel:
     )
 
 
-def _side_label(criterion: Criterion, value: Any) -> SideLabel:
+def build_side_label(criterion: Criterion, value: Any) -> SideLabel:
     language = get_language() or "en"
     level = criterion.level(value)
     return SideLabel(

@@ -27,8 +27,8 @@ from annotation.services.batches.batches import confirm_closing, set_state
 from annotation.services.batches.monitoring import mark_seen
 from annotation.services.batches.policy import may_set_threshold, set_terms
 from annotation.views.access import person_of, role_required
-from annotation.views.batches.creation import plan_words
-from annotation.views.batches.progress import board, chance, facts, progress_context
+from annotation.views.batches.creation import describe_plan
+from annotation.views.batches.progress import board_context, format_chance, facts_context, progress_context
 
 PAGE = 50
 AT_RISK = 0.5  # from this probability on the list warns that a batch will be late
@@ -39,18 +39,18 @@ AT_RISK = 0.5  # from this probability on the list warns that a batch will be la
 def batches(request: HttpRequest) -> HttpResponse:
     """The batches that run or are to run; with ``?closed=1`` those that are over."""
     closed = "closed" in request.GET
-    every = Batch.objects.select_related("guideline")
-    shown = every.filter(state=Batch.State.CLOSED) if closed else every.exclude(state=Batch.State.CLOSED)
-    page = Paginator(shown, PAGE).get_page(request.GET.get("page"))
+    all_batches = Batch.objects.select_related("guideline")
+    batch_query = all_batches.filter(state=Batch.State.CLOSED) if closed else all_batches.exclude(state=Batch.State.CLOSED)
+    page = Paginator(batch_query, PAGE).get_page(request.GET.get("page"))
     shown_lines = lines(list(page.object_list), person_of(request))
     context = {
         "page": page,
         "lines": shown_lines,
-        "rows": _rows(shown_lines),
+        "rows": list_rows(shown_lines),
         "closed": closed,
         "query": "closed=1" if closed else "",
         "some_sealed": any(line.settled is None for line in shown_lines),
-        "any": every.exists(),
+        "any": all_batches.exists(),
         "has_responses": Response.objects.exists(),
         "has_guideline": Guideline.objects.exclude(published_at=None).exists(),
     }
@@ -61,12 +61,12 @@ def batches(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required(MANAGER)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
-    found = batch_named(name)
-    context = batch_context(found, person_of(request), tab="progress") | board(found, person_of(request))
-    if found.state == Batch.State.DRAFT:
-        context |= plan_context(found)
+    open_batch = batch_named(name)
+    context = batch_context(open_batch, person_of(request), tab="progress") | board_context(open_batch, person_of(request))
+    if open_batch.state == Batch.State.DRAFT:
+        context |= draft_plan_context(open_batch)
     elif not context["sealed"]:
-        context["intra_rater_agreement"] = measure_intra_rater_agreement(found)
+        context["intra_rater_agreement"] = measure_intra_rater_agreement(open_batch)
     return render(request, "annotation/batches/batch.html", context)
 
 
@@ -75,9 +75,9 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
     """The counts alone; an open batch's page asks for them again and again."""
-    found = batch_named(name)
-    answer = render(request, "annotation/batches/_progress.html", board(found, person_of(request)))
-    if found.state != Batch.State.OPEN:
+    live_batch = batch_named(name)
+    answer = render(request, "annotation/batches/_progress.html", board_context(live_batch, person_of(request)))
+    if live_batch.state != Batch.State.OPEN:
         answer["HX-Refresh"] = "true"  # paused or closed meanwhile: other buttons, and no more asking
     return answer
 
@@ -85,7 +85,7 @@ def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def batch_state(request: HttpRequest, name: str) -> HttpResponse:
-    found = set_state(batch=batch_named(name), state=_wanted(request), actor=person_of(request))
+    changed_batch = set_state(batch=batch_named(name), state=parse_state(request), actor=person_of(request))
     words = {
         Batch.State.OPEN: _("The batch is open: its people can work."),
         Batch.State.PAUSED: _(
@@ -93,7 +93,7 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
         ),
         Batch.State.CLOSED: _("The batch is closed."),
     }
-    messages.success(request, words[Batch.State(found.state)])
+    messages.success(request, words[Batch.State(changed_batch.state)])
     return redirect("batch", name)
 
 
@@ -111,9 +111,9 @@ def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_close(request: HttpRequest, name: str) -> HttpResponse:
     """Asks before closing, because it cannot be undone."""
-    found = batch_named(name)
+    open_batch = batch_named(name)
     person = person_of(request)
-    context = batch_context(found, person, here=_("Close")) | progress_context(found, person)
+    context = batch_context(open_batch, person, page_title=_("Close")) | progress_context(open_batch, person)
     return render(request, "annotation/batches/close.html", context)
 
 
@@ -122,18 +122,18 @@ def batch_close(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
     """What of the policy may change while people work: the due date, the lease, the alarm, repeat adjudications."""
-    found = batch_named(name)
-    threshold_open = may_set_threshold(found, person_of(request))
-    form = PolicyForm(request.POST or None, batch=found, threshold_open=threshold_open)
+    open_batch = batch_named(name)
+    threshold_open = may_set_threshold(open_batch, person_of(request))
+    form = PolicyForm(request.POST or None, batch=open_batch, threshold_open=threshold_open)
     if request.method == "POST" and form.is_valid():
         try:
-            set_terms(batch=found, terms=form.terms(), actor=person_of(request))
+            set_terms(batch=open_batch, terms=form.terms(), actor=person_of(request))
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
             messages.success(request, _("The policy is changed."))
             return redirect("batch", name)
-    context = batch_context(found, person_of(request), here=_("Policy")) | {"form": form}
+    context = batch_context(open_batch, person_of(request), page_title=_("Policy")) | {"form": form}
     return render(request, "annotation/batches/policy.html", context, status=422 if form.is_bound else 200)
 
 
@@ -147,53 +147,53 @@ def batch_alarm_seen(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("batch", name)
 
 
-def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = "") -> dict[str, Any]:
+def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: str = "") -> dict[str, Any]:
     """What every page of a batch shows: its head, tabs and buttons."""
-    way = [(_("Batches"), "batches", list[str]())]
-    if here:
-        way.append((batch.name, "batch", [batch.name]))
+    ancestors = [(_("Batches"), "batches", list[str]())]
+    if page_title:
+        ancestors.append((batch.name, "batch", [batch.name]))
     return {
         "batch": batch,
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "unconfirmed": awaits_confirmation(batch),
-        "crumbs": trail(*way, here=here or batch.name),
+        "crumbs": trail(*ancestors, here=page_title or batch.name),
         "researches": has_role(person, RESEARCHER),
     }
 
 
-def plan_context(batch: Batch) -> dict[str, Any]:
+def draft_plan_context(batch: Batch) -> dict[str, Any]:
     plan = plan_of_batch(batch)
     measured = pace(batch.guideline.name)
     return {
         "plan": plan,
         "measured": measured,
-        **plan_words(plan, batch.guideline, batch.due_date),
-        **facts(batch),
+        **describe_plan(plan, batch.guideline, batch.due_date),
+        **facts_context(batch),
     }
 
 
-def _rows(shown: list[Line]) -> list[dict[str, Any]]:
+def list_rows(batch_rows: list[Line]) -> list[dict[str, Any]]:
     """The lines of the list, each with its forecast and whether an alarm stands."""
-    found = [line.batch for line in shown]
-    watches, standing = watches_of(found), alarmed(found)
-    lines = []
-    for line in shown:
-        look = outlook(line.batch, watches.get(line.batch.pk), line.overall)
-        late = look.late if look else None
-        lines.append(
+    listed_batches = [line.batch for line in batch_rows]
+    watches, standing = watches_of(listed_batches), alarmed(listed_batches)
+    rows = []
+    for batch_row in batch_rows:
+        forecast = outlook(batch_row.batch, watches.get(batch_row.batch.pk), batch_row.overall)
+        late = forecast.late if forecast else None
+        rows.append(
             {
-                "line": line,
-                "outlook": look,
-                "late": chance(late),
+                "line": batch_row,
+                "outlook": forecast,
+                "late": format_chance(late),
                 "at_risk": late is not None and late >= AT_RISK,
-                "alarm": line.batch.pk in standing,
+                "alarm": batch_row.batch.pk in standing,
             }
         )
-    return lines
+    return rows
 
 
-def _wanted(request: HttpRequest) -> str:
+def parse_state(request: HttpRequest) -> str:
     state = request.POST.get("state", "")
     if state not in (Batch.State.OPEN, Batch.State.PAUSED, Batch.State.CLOSED):
         raise AssayError(N_("A batch can be open, paused or closed."))

@@ -32,7 +32,7 @@ from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, make, respo
 from annotation.views.access import person_of, role_required
 
 
-def plan_words(plan: Plan, guideline: Guideline | None, due: date | None) -> dict[str, Any]:
+def describe_plan(plan: Plan, guideline: Guideline | None, due: date | None) -> dict[str, Any]:
     """The time of all and of each; of each on every day until it is due; the sharing with a time for each row; and the
     dimensions in the reader's language.
     """
@@ -67,15 +67,15 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @role_required(MANAGER)
 def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
-    found = dataset_named(dataset)
-    form = _form(request, found)
+    chosen_dataset = dataset_named(dataset)
+    form = build_form(request, chosen_dataset)
     if request.method == "GET" or not form.is_valid():
-        return _show(request, form, found, status=422 if form.is_bound else 200)
+        return show_form(request, form, chosen_dataset, status=422 if form.is_bound else 200)
     try:
         made = make(form.build_spec(open_now="draft" not in request.POST), actor=person_of(request))
     except AssayError as error:
         form.add_error(None, error_text(error))
-        return _show(request, form, found, status=422)
+        return show_form(request, form, chosen_dataset, status=422)
     if isinstance(made, Job):
         return redirect("batch-making", made.pk)
     is_open = made.state == Batch.State.OPEN
@@ -103,18 +103,18 @@ def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
 @role_required(MANAGER)
 def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
     """The plan of the form as it stands, complete or not."""
-    found = dataset_named(dataset)
-    form = _form(request, found)
-    context = _plan(form, found) | {"pairs_errors": form.errors.get("pairs")}
+    chosen_dataset = dataset_named(dataset)
+    form = build_form(request, chosen_dataset)
+    context = plan_context(form, chosen_dataset) | {"pairs_errors": form.errors.get("pairs")}
     return render(request, "annotation/batches/_plan.html", context)
 
 
-def _form(request: HttpRequest, dataset: Dataset) -> BatchForm:
+def build_form(request: HttpRequest, dataset: Dataset) -> BatchForm:
     blind = sealed_datasets(person_of(request)).filter(pk=dataset.pk).exists()
     return BatchForm(request.POST or None, dataset=dataset, models_shown=not blind)
 
 
-def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
+def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
     """From whatever of the form is valid; an empty form is planned with its initial values."""
     form.is_valid()
     data = form.cleaned_data if form.is_bound else {}
@@ -144,11 +144,11 @@ def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
         "sealed": "models" not in form.fields,
         "measured": measured,
         "typed": data.get("seconds"),
-        **plan_words(plan, guideline, data.get("due_date")),
+        **describe_plan(plan, guideline, data.get("due_date")),
     }
 
 
-def _show(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status: int) -> HttpResponse:
+def show_form(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status: int) -> HttpResponse:
     crumbs = trail((_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), here=dataset.name)
-    context = {"form": form, "dataset": dataset, "crumbs": crumbs} | _plan(form, dataset)
+    context = {"form": form, "dataset": dataset, "crumbs": crumbs} | plan_context(form, dataset)
     return render(request, "annotation/batches/new.html", context, status=status)

@@ -32,35 +32,35 @@ from annotation.views.batches.batches import batch_context
 
 ROLES = (ANNOTATOR, ADJUDICATOR)
 PAGE = 50
-MEMBERS = 100
+MEMBERS_PER_PAGE = 100
 
 
 @require_http_methods(["GET", "POST"])
 @role_required(MANAGER)
 def batch_members(request: HttpRequest, name: str) -> HttpResponse:
     """Who works in the batch; POST adds people in the role that ``role`` names."""
-    found = batch_named(name)
+    open_batch = batch_named(name)
     posted = request.POST.get("role", "")
     forms = {
-        role: JoinForm(request.POST if role == posted else None, batch=found, role=role) for role in ROLES
+        role: JoinForm(request.POST if role == posted else None, batch=open_batch, role=role) for role in ROLES
     }
     form = forms.get(posted)
     if form is not None and form.is_valid():
         people = list(form.cleaned_data["people"])
-        planned = join_batch(batch=found, role=posted, people=people, actor=person_of(request))
+        planned = join_batch(batch=open_batch, role=posted, people=people, actor=person_of(request))
         added = _("Added: {names}").format(names=", ".join(map(str, people)))
-        messages.success(request, f"{added}. {_planned_words(planned)}".rstrip())
+        messages.success(request, f"{added}. {describe_planned(planned)}".rstrip())
         return redirect("batch-members", name)
-    context = batch_context(found, person_of(request), tab="people")
-    page = Paginator(members_of(found), MEMBERS).get_page(request.GET.get("page"))
+    context = batch_context(open_batch, person_of(request), tab="people")
+    page = Paginator(members_of(open_batch), MEMBERS_PER_PAGE).get_page(request.GET.get("page"))
     context |= {
         "page": page,
-        "lines": [_line(one, found, sealed=context["sealed"]) for one in page.object_list],
-        "planning": found.pairing != Batch.Pairing.POOL,
-        "shared": None if context["sealed"] else shared_counts(found),
+        "lines": [member_row(member, open_batch, sealed=context["sealed"]) for member in page.object_list],
+        "planning": open_batch.pairing != Batch.Pairing.POOL,
+        "shared": None if context["sealed"] else shared_counts(open_batch),
         "forms": forms,
-        "openings": openings_of(found),
-        "may_change": found.state != Batch.State.CLOSED,
+        "openings": openings_of(open_batch),
+        "may_change": open_batch.state != Batch.State.CLOSED,
     }
     return render(request, "annotation/batches/members.html", context, status=422 if posted else 200)
 
@@ -79,7 +79,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
         if active
         else _("{name} gets no more items of this batch; what was at hand went back.")
     )
-    messages.success(request, f"{words.format(name=person)} {_planned_words(planned)}".rstrip())
+    messages.success(request, f"{words.format(name=person)} {describe_planned(planned)}".rstrip())
     return redirect("batch-members", name)
 
 
@@ -87,22 +87,22 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
 @role_required(MANAGER)
 def batch_member_limits(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
     """At most how many items a member gets, and none of which dimensions."""
-    found = batch_named(name)
-    member = member_named(found, username, role)
+    open_batch = batch_named(name)
+    member = member_named(open_batch, username, role)
     form = LimitsForm(request.POST if request.method == "POST" else None, membership=member)
     if form.is_valid():
         try:
             planned = set_limits(
-                batch=found, person=member.person, role=role, actor=person_of(request), **form.cleaned_data
+                batch=open_batch, person=member.person, role=role, actor=person_of(request), **form.cleaned_data
             )
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
             words = _("What {name} gets is changed.").format(name=member.person)
-            messages.success(request, f"{words} {_planned_words(planned)}".rstrip())
+            messages.success(request, f"{words} {describe_planned(planned)}".rstrip())
             return redirect("batch-members", name)
-    context = batch_context(found, person_of(request), here=str(member.person))
-    context |= {"member": member, "form": form, "may_change": found.state != Batch.State.CLOSED}
+    context = batch_context(open_batch, person_of(request), page_title=str(member.person))
+    context |= {"member": member, "form": form, "may_change": open_batch.state != Batch.State.CLOSED}
     answer = "annotation/batches/limits.html"
     return render(request, answer, context, status=422 if form.is_bound else 200)
 
@@ -111,12 +111,12 @@ def batch_member_limits(request: HttpRequest, name: str, username: str, role: st
 @role_required(MANAGER)
 def batch_items(request: HttpRequest, name: str) -> HttpResponse:
     """Skipped items and requests for correction: they show responses and labels."""
-    found = batch_named(name)
-    refuse_sealed_gold(person_of(request), [found])
-    page = Paginator(skips(found), PAGE).get_page(request.GET.get("page"))
-    context = batch_context(found, person_of(request), tab="items") | {
+    open_batch = batch_named(name)
+    refuse_sealed_gold(person_of(request), [open_batch])
+    page = Paginator(skips(open_batch), PAGE).get_page(request.GET.get("page"))
+    context = batch_context(open_batch, person_of(request), tab="items") | {
         "page": page,
-        "corrections": corrections(found),
+        "corrections": corrections(open_batch),
     }
     return render(request, "annotation/batches/items.html", context)
 
@@ -124,13 +124,13 @@ def batch_items(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def correction_handled(request: HttpRequest, name: str, request_id: int) -> HttpResponse:
-    found = batch_named(name)
-    refuse_sealed_gold(person_of(request), [found])
-    handle_correction_request(request=correction_in(found, request_id), actor=person_of(request))
+    open_batch = batch_named(name)
+    refuse_sealed_gold(person_of(request), [open_batch])
+    handle_correction_request(request=correction_in(open_batch, request_id), actor=person_of(request))
     return redirect("batch-items", name)
 
 
-def _line(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
+def member_row(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
     """A member's line. Whoever judges blind here reads nothing of what others did, and no model's name."""
     membership, document = member.membership, batch.guideline.document
     topics = [name for name in membership.person.opted_out if document.knows_dimension(name)]
@@ -148,7 +148,7 @@ def _line(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
     }
 
 
-def _planned_words(planned: int) -> str:
+def describe_planned(planned: int) -> str:
     """What it did to the plan; nothing where it did nothing."""
     if not planned:
         return ""

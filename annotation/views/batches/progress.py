@@ -49,14 +49,14 @@ from annotation.selectors.gold_questions import CheckResult, poor_results
 from annotation.selectors.guidelines import criterion_label, dimension_label
 from annotation.services.batches.monitoring import LEAST_UNITS
 
-PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
+MAX_PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
 # Of the drawings, in their own units.
 BAR, GAP, TALL = 10, 2, 40
 WIDE = 100
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkedCount:
     """A number of items, and where they are listed; no address where they cannot be."""
 
     n: int | None
@@ -64,7 +64,7 @@ class Linked:
 
 
 @dataclass(frozen=True)
-class Part:
+class MatrixPart:
     """A number in a cell of the matrix, as text: of these there are many, and the page is asked for again and again."""
 
     kind: str
@@ -74,7 +74,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Bar:
+class DayBar:
     """A day of the drawing, and of the table beside it."""
 
     day: date
@@ -103,26 +103,26 @@ class AgreementLine:
     reason: str
 
 
-def board(batch: Batch, person: Person) -> dict[str, Any]:
+def board_context(batch: Batch, person: Person) -> dict[str, Any]:
     """What the live part of the page shows."""
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
-    watch, whole = watch_of(batch), overall(batch, blind=sealed)
+    watch, overall_counts = watch_of(batch), overall(batch, blind=sealed)
     # A day's count of the work tells of each submission whether it was a gold check.
-    look = None if sealed and whole.has_known else outlook(batch, watch, whole)
+    forecast = None if sealed and overall_counts.has_known else outlook(batch, watch, overall_counts)
     context: dict[str, Any] = {
         "batch": batch,
         "sealed": sealed,
-        "overall": whole,
+        "overall": overall_counts,
         "progress": None,
         "alarm": standing_alarm(batch),
-        "outlook": look,
-        **facts(batch),
-        **(_pace(look) if look else {}),
+        "outlook": forecast,
+        **facts_context(batch),
+        **(pace_context(forecast) if forecast else {}),
     }
-    return context if sealed else context | _opened(batch, person, watch, context["alarm"], whole)
+    return context if sealed else context | unsealed_context(batch, person, watch, context["alarm"], overall_counts)
 
 
-def facts(batch: Batch) -> dict[str, Any]:
+def facts_context(batch: Batch) -> dict[str, Any]:
     """What the list of facts needs beside the batch."""
     return {
         "lease": format_duration(batch.lease_seconds),
@@ -142,7 +142,7 @@ def progress_context(batch: Batch, person: Person) -> dict[str, Any]:
     }
 
 
-def chance(share: float | None) -> str:
+def format_chance(share: float | None) -> str:
     """A probability in words, never more certain than a thousand futures allow."""
     if share is None:
         return ""
@@ -151,7 +151,7 @@ def chance(share: float | None) -> str:
     return _("more than 99%") if share > 0.99 else format_percent(share, 0)
 
 
-def poor_words(results: Iterable[CheckResult]) -> list[str]:
+def describe_poor_results(results: Iterable[CheckResult]) -> list[str]:
     """For the batch's page: who surely has too few of the checks right."""
     return [
         _("{name}: {right} of {n} right, 95% interval {low} to {high}").format(
@@ -165,20 +165,20 @@ def poor_words(results: Iterable[CheckResult]) -> list[str]:
     ]
 
 
-def _opened(
-    batch: Batch, person: Person, watch: BatchStats | None, alarm: Alarm | None, whole: Overall
+def unsealed_context(
+    batch: Batch, person: Person, watch: BatchStats | None, alarm: Alarm | None, overall_counts: Overall
 ) -> dict[str, Any]:
     counts = progress(batch)
     cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
-    people = counts.people[:PEOPLE]
-    document, items = batch.guideline.document, _Items(batch)
+    people = counts.people[:MAX_PEOPLE]
+    document, items = batch.guideline.document, ItemAddresses(batch)
     return {
         "progress": counts,
-        "poor": poor_words(poor_results(batch)) if whole.has_known else [],
-        "dimensions": [_dimension(items, document, dimension, cells) for dimension in counts.dimensions],
+        "poor": describe_poor_results(poor_results(batch)) if overall_counts.has_known else [],
+        "dimensions": [dimension_row(items, document, dimension, cells) for dimension in counts.dimensions],
         "people": [(person, cells.of_person(person.person.pk)) for person in people],
-        "people_left_out": max(0, len(counts.people) - PEOPLE),
-        "matrix": _matrix(items, counts, people, cells),
+        "people_left_out": max(0, len(counts.people) - MAX_PEOPLE),
+        "matrix": matrix_rows(items, counts, people, cells),
         "disputes_uncounted": not cells.disputes_counted,
         "expired_uncounted": not cells.expired_counted,
         "disputes_url": items.of_all(state=Task.State.DISPUTED)
@@ -186,27 +186,27 @@ def _opened(
         else "",
         "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting),
         "alarm_criterion": criterion_label(document, alarm.criterion) if alarm and alarm.criterion else "",
-        **_agreement(batch, person, watch),
+        **agreement_context(batch, person, watch),
     }
 
 
-def _dimension(
-    items: _Items, document: GuidelineDocument, one: DimensionProgress, cells: Matrix
+def dimension_row(
+    items: ItemAddresses, document: GuidelineDocument, progress: DimensionProgress, cells: Matrix
 ) -> dict[str, Any]:
-    of_all = cells.of_dimension(one.name)
+    of_all = cells.of_dimension(progress.name)
     return {
-        "label": dimension_label(document, one.name),
-        "counts": one,
-        "url": items.url(one.name),
-        "disputed": Linked(one.disputed, items.url(one.name, state=Task.State.DISPUTED)),
-        "open": Linked(of_all.open, items.url(one.name, claim=HELD_NOW)),
-        "expired": Linked(of_all.expired, items.url(one.name, claim=RAN_OUT)),
+        "label": dimension_label(document, progress.name),
+        "counts": progress,
+        "url": items.url(progress.name),
+        "disputed": LinkedCount(progress.disputed, items.url(progress.name, state=Task.State.DISPUTED)),
+        "open": LinkedCount(of_all.open, items.url(progress.name, claim=HELD_NOW)),
+        "expired": LinkedCount(of_all.expired, items.url(progress.name, claim=RAN_OUT)),
     }
 
 
-def _matrix(
-    items: _Items, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
-) -> list[tuple[Person, list[list[Part]]]]:
+def matrix_rows(
+    items: ItemAddresses, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
+) -> list[tuple[Person, list[list[MatrixPart]]]]:
     """A row for each person, a cell for each dimension; none where there is one dimension alone."""
     if len(counts.dimensions) < 2:
         return []
@@ -215,70 +215,70 @@ def _matrix(
     return [
         (
             person.person,
-            [_cell(items, person.person, name, cells.of(person.person.pk, name), words) for name in names],
+            [matrix_cell(items, person.person, name, cells.of(person.person.pk, name), words) for name in names],
         )
         for person in people
     ]
 
 
-def _cell(items: _Items, person: Person, dimension: str, cell: Cell, words: Mapping[str, str]) -> list[Part]:
+def matrix_cell(items: ItemAddresses, person: Person, dimension: str, cell: Cell, words: Mapping[str, str]) -> list[MatrixPart]:
     """Empty where the person has nothing in the dimension; what is none is left out, but for what is done."""
     if cell.is_empty:
         return []
     url = items.url(dimension, person=person.username)
-    done = Part("matrix__done", str(cell.done), "", url if cell.done else "")
+    done = MatrixPart("matrix__done", str(cell.done), "", url if cell.done else "")
     more = (
         ("matrix__more", cell.open, words["open"], f"{url}&claim={HELD_NOW}"),
         ("matrix__more", cell.disputed, words["disputed"], f"{url}&state={Task.State.DISPUTED}"),
         ("matrix__more matrix__more--late", cell.expired, words["expired"], f"{url}&claim={RAN_OUT}"),
     )
-    return [done, *(Part(kind, str(n), said, to) for kind, n, said, to in more if n)]
+    return [done, *(MatrixPart(kind, str(n), label, address) for kind, n, label, address in more if n)]
 
 
-class _Items:
+class ItemAddresses:
     """Addresses of the batch's items, found once for all of them."""
 
     def __init__(self, batch: Batch) -> None:
         self._page = reverse("batch-tasks", args=[batch.name])
 
-    def of_all(self, **wanted: str) -> str:
-        return f"{self._page}?{urlencode(wanted)}"
+    def of_all(self, **filters: str) -> str:
+        return f"{self._page}?{urlencode(filters)}"
 
-    def url(self, dimension: str, **wanted: str) -> str:
-        return self.of_all(dimension=dimension or NO_DIMENSION, **wanted)
+    def url(self, dimension: str, **filters: str) -> str:
+        return self.of_all(dimension=dimension or NO_DIMENSION, **filters)
 
 
-def _pace(look: Outlook) -> dict[str, Any]:
-    seen = ngettext("mean of the last {n} whole day", "mean of the last {n} whole days", look.seen)
+def pace_context(forecast: Outlook) -> dict[str, Any]:
+    seen = ngettext("mean of the last {n} whole day", "mean of the last {n} whole days", forecast.seen)
     return {
-        "late": chance(look.late),
-        "per_day": _rounded(look.per_day),
-        "per_hour": _rounded(look.per_hour),
-        "per_day_note": seen.format(n=look.seen) if look.seen else "",
-        "bars": _bars(look),
-        "bars_width": len(look.days) * BAR,
+        "late": format_chance(forecast.late),
+        "per_day": round_rate(forecast.per_day),
+        "per_hour": round_rate(forecast.per_hour),
+        "per_day_note": seen.format(n=forecast.seen) if forecast.seen else "",
+        "bars": list_bars(forecast),
+        "bars_width": len(forecast.days) * BAR,
     }
 
 
-def _rounded(rate: float | None) -> float | None:
+def round_rate(rate: float | None) -> float | None:
     """As exact as a rate deserves."""
     if rate is None:
         return None
     return round(rate, 1) if rate < 10 else round(rate)
 
 
-def _bars(look: Outlook) -> tuple[Bar, ...]:
+def list_bars(forecast: Outlook) -> tuple[DayBar, ...]:
     """The days side by side, the highest filling the drawing; a day without work is a line of no height."""
-    most = max(look.most, 1)
-    found = []
-    for place, (day, n) in enumerate(look.days):
+    most = max(forecast.most, 1)
+    bars = []
+    for place, (day, n) in enumerate(forecast.days):
         height = round(TALL * n / most, 1)
-        last = place == len(look.days) - 1
-        found.append(Bar(day, n, place * BAR + GAP // 2, round(TALL - height, 1), height, last))
-    return tuple(found)
+        last = place == len(forecast.days) - 1
+        bars.append(DayBar(day, n, place * BAR + GAP // 2, round(TALL - height, 1), height, last))
+    return tuple(bars)
 
 
-def _agreement(batch: Batch, person: Person, watch: BatchStats | None) -> dict[str, Any]:
+def agreement_context(batch: Batch, person: Person, watch: BatchStats | None) -> dict[str, Any]:
     """Nothing for whoever judges the same responses blind elsewhere, as on the page of the agreement."""
     try:
         refuse_sealed_gold(person, [batch])
@@ -288,13 +288,13 @@ def _agreement(batch: Batch, person: Person, watch: BatchStats | None) -> dict[s
     document, threshold = batch.guideline.document, batch.agreement_threshold
     return {
         "agreement_open": True,
-        "agreement": [_line(document, row, threshold) for row in rows],
+        "agreement": [agreement_line(document, row, threshold) for row in rows],
         "agreement_at": watch.at if watch else None,
-        "curve": _curve(history_of(watch), threshold),
+        "curve": draw_curve(history_of(watch), threshold),
     }
 
 
-def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -> AgreementLine:
+def agreement_line(document: GuidelineDocument, row: Measured, threshold: float | None) -> AgreementLine:
     return AgreementLine(
         criterion=criterion_label(document, row.criterion) if row.criterion else _("all criteria pooled"),
         n=row.n,
@@ -302,10 +302,10 @@ def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -
         alpha=format_decimal(row.alpha.value, undefined=""),
         alpha_interval=format_interval(row.alpha.low, row.alpha.high),
         percent=format_percent(row.percent.value, undefined=""),
-        percent_interval=_percent_interval(row.percent),
-        low=_place(row.alpha.low),
-        value=_place(row.alpha.value),
-        high=_place(row.alpha.high),
+        percent_interval=format_figure_interval(row.percent),
+        low=whisker_place(row.alpha.low),
+        value=whisker_place(row.alpha.value),
+        high=whisker_place(row.alpha.high),
         is_below=threshold is not None
         and row.n >= LEAST_UNITS
         and row.alpha.low is not None
@@ -314,18 +314,18 @@ def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -
     )
 
 
-def _percent_interval(figure: Figure) -> str:
+def format_figure_interval(figure: Figure) -> str:
     if figure.low is None or figure.high is None:
         return ""
     return f"{format_percent(figure.low)} – {format_percent(figure.high)}"
 
 
-def _place(value: float | None) -> float | None:
+def whisker_place(value: float | None) -> float | None:
     """On the whisker's axis; what is below 0 stands at its end."""
     return None if value is None else round(100 * min(1.0, max(0.0, value)), 1)
 
 
-def _curve(points: Sequence[Point], threshold: float | None) -> dict[str, Any] | None:
+def draw_curve(points: Sequence[Point], threshold: float | None) -> dict[str, Any] | None:
     """Alpha as the units grew: a line, the band of its intervals, and the threshold. Two points make a line."""
     if len(points) < 2:
         return None

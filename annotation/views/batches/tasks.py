@@ -50,17 +50,17 @@ from annotation.services.batches import tasks
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.batches import batch_context
 
-MOST_NAMED = 5
+MAX_NAMES = 5
 
 
-def why_words(why: Why, dimension: str, language: str) -> str:
+def describe_obstacle(obstacle: Why, dimension: str, language: str) -> str:
     """For example ``lin and chen skipped it``; ``dimension`` and ``language`` are the item's."""
-    names = [str(person.person) for person in why.people]
-    words = _words(why.reason, len(names))
-    return words.format(names=_named(names), dimension=dimension, language=language)
+    names = [str(person.person) for person in obstacle.people]
+    words = obstacle_template(obstacle.reason, len(names))
+    return words.format(names=join_names(names), dimension=dimension, language=language)
 
 
-def _words(reason: str, n: int) -> str:
+def obstacle_template(reason: str, n: int) -> str:
     known = {
         SKIPPED: ngettext("{names} skipped it", "{names} skipped it", n),
         QUOTA: ngettext("{names} has reached the quota", "{names} have reached the quota", n),
@@ -86,18 +86,18 @@ def _words(reason: str, n: int) -> str:
     return known[reason]
 
 
-def _named(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """The first few, and how many more there are."""
-    shown = _(", ").join(names[:MOST_NAMED])
-    more = len(names) - MOST_NAMED
+    listed = _(", ").join(names[:MAX_NAMES])
+    more = len(names) - MAX_NAMES
     if more <= 0:
-        return shown
-    return ngettext("{names} and {n} more", "{names} and {n} more", more).format(names=shown, n=more)
+        return listed
+    return ngettext("{names} and {n} more", "{names} and {n} more", more).format(names=listed, n=more)
 
 
 PAGE = 50
-MOST_TOLD = 100
-MOST_PAGES = 20
+MAX_COUNTED = 100
+MAX_PAGES = 20
 
 
 @require_http_methods(["GET", "POST"])
@@ -105,26 +105,26 @@ MOST_PAGES = 20
 @role_required(MANAGER)
 def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
     """The items that fit the filters; POST changes the chosen ones."""
-    found = _open_to(request, name)
-    form, done = _change(request, found)
+    open_batch = get_unsealed_batch(request, name)
+    form, done = handle_change(request, open_batch)
     if done:
         return done
-    filters = FindForm(request.GET, batch=found)
-    page = find(found, filters.wanted(), limit=PAGE, after=parse_signed(request.GET.get("after", "")))
-    kept = {key: value for key, value in request.GET.items() if value and key != "after"}
-    return _page(
+    filters = FindForm(request.GET, batch=open_batch)
+    page = find(open_batch, filters.wanted(), limit=PAGE, after=parse_signed(request.GET.get("after", "")))
+    parameters = {key: value for key, value in request.GET.items() if value and key != "after"}
+    return show_tasks(
         request,
         "annotation/batches/tasks.html",
         form,
-        batch_context(found, person_of(request), tab="tasks")
+        batch_context(open_batch, person_of(request), tab="tasks")
         | {
             "filters": filters,
-            "filtered": bool(kept),
-            "lines": [_line(item, found) for item in page.items],
+            "filtered": bool(parameters),
+            "lines": [item_row(item, open_batch) for item in page.items],
             "page": page,
             "first": request.GET.get("after") is None,
-            "here": urlencode(kept),
-            "next": urlencode({**kept, "after": page.after}) if page.after is not None else "",
+            "here": urlencode(parameters),
+            "next": urlencode({**parameters, "after": page.after}) if page.after is not None else "",
         },
     )
 
@@ -134,23 +134,23 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
     """The items that nobody left may take, and why; POST changes the chosen ones."""
-    found = _open_to(request, name)
-    form, done = _change(request, found)
+    open_batch = get_unsealed_batch(request, name)
+    form, done = handle_change(request, open_batch)
     if done:
         return done
-    number = min(max(1, parse_signed(request.GET.get("page", "")) or 1), MOST_PAGES)
-    some = needs(found, limit=number * PAGE + 1)
-    shown = some[(number - 1) * PAGE : number * PAGE]
-    return _page(
+    number = min(max(1, parse_signed(request.GET.get("page", "")) or 1), MAX_PAGES)
+    first_needs = needs(open_batch, limit=number * PAGE + 1)
+    page_needs = first_needs[(number - 1) * PAGE : number * PAGE]
+    return show_tasks(
         request,
         "annotation/batches/needs.html",
         form,
-        batch_context(found, person_of(request), tab="tasks", here=_("Need a person"))
+        batch_context(open_batch, person_of(request), tab="tasks", page_title=_("Need a person"))
         | {
-            "lines": [_need(one, found) for one in shown],
+            "lines": [need_row(need, open_batch) for need in page_needs],
             "previous": number - 1,
-            "next": number + 1 if len(some) > number * PAGE and number < MOST_PAGES else 0,
-            "more": len(some) > number * PAGE and number == MOST_PAGES,
+            "next": number + 1 if len(first_needs) > number * PAGE and number < MAX_PAGES else 0,
+            "more": len(first_needs) > number * PAGE and number == MAX_PAGES,
         },
     )
 
@@ -160,27 +160,27 @@ def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_needs_notice(request: HttpRequest, name: str) -> HttpResponse:
     """How many need a person; the batch's page asks for it apart, so that the page itself waits for nothing."""
-    found = _open_to(request, name)
-    working = found.state in (Batch.State.OPEN, Batch.State.PAUSED)
-    n = len(needs(found, limit=MOST_TOLD + 1)) if working else 0
-    context = {"batch": found, "n": min(n, MOST_TOLD), "more": n > MOST_TOLD}
+    open_batch = get_unsealed_batch(request, name)
+    working = open_batch.state in (Batch.State.OPEN, Batch.State.PAUSED)
+    n = len(needs(open_batch, limit=MAX_COUNTED + 1)) if working else 0
+    context = {"batch": open_batch, "n": min(n, MAX_COUNTED), "more": n > MAX_COUNTED}
     return render(request, "annotation/batches/_needs.html", context)
 
 
-def _open_to(request: HttpRequest, name: str) -> Batch:
-    found = batch_named(name)
-    refuse_sealed_gold(person_of(request), [found])
-    return found
+def get_unsealed_batch(request: HttpRequest, name: str) -> Batch:
+    open_batch = batch_named(name)
+    refuse_sealed_gold(person_of(request), [open_batch])
+    return open_batch
 
 
-def _change(request: HttpRequest, batch: Batch) -> tuple[ChangeForm, HttpResponse | None]:
+def handle_change(request: HttpRequest, batch: Batch) -> tuple[ChangeForm, HttpResponse | None]:
     """The form, and the answer where there is nothing more to show: done, and back to the same page."""
     if request.method != "POST":
         return ChangeForm(batch=batch), None
     form = ChangeForm(request.POST, batch=batch)
     if form.is_valid():
         try:
-            words = _changed(batch, form.cleaned_data, person_of(request))
+            words = apply_change(batch, form.cleaned_data, person_of(request))
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
@@ -189,57 +189,57 @@ def _change(request: HttpRequest, batch: Batch) -> tuple[ChangeForm, HttpRespons
     return form, None
 
 
-def _changed(batch: Batch, data: dict[str, Any], actor: Person) -> str:
+def apply_change(batch: Batch, data: dict[str, Any], actor: Person) -> str:
     """Do it, and say how many items it changed."""
     action, people = data["action"], list(data["people"])
-    chosen: Any = {"batch": batch, "tasks": data["tasks"], "actor": actor}
+    change: Any = {"batch": batch, "tasks": data["tasks"], "actor": actor}
     if action == ASSIGN:
-        n = tasks.assign(**chosen, people=people)
+        n = tasks.assign(**change, people=people)
         words = ngettext("{n} item is for {names} now.", "{n} items are for {names} now.", n)
     elif action == EVERYBODY:
-        n = tasks.assign(**chosen, people=[])
+        n = tasks.assign(**change, people=[])
         words = ngettext("{n} item is for everybody again.", "{n} items are for everybody again.", n)
     elif action == PRIORITY:
-        n = tasks.set_priority(**chosen, priority=data["priority"])
+        n = tasks.set_priority(**change, priority=data["priority"])
         words = ngettext("{n} item has the priority {p} now.", "{n} items have the priority {p} now.", n)
     elif action == WITHDRAW:
-        n = tasks.withdraw(**chosen, reason=data["reason"])
+        n = tasks.withdraw(**change, reason=data["reason"])
         words = ngettext("{n} item is withdrawn.", "{n} items are withdrawn.", n)
     else:
-        n = tasks.bring_back(**chosen)
+        n = tasks.bring_back(**change)
         words = ngettext("{n} item is back in the batch.", "{n} items are back in the batch.", n)
     return words.format(n=n, names=", ".join(map(str, people)), p=data["priority"])
 
 
-def _page(request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]) -> HttpResponse:
+def show_tasks(request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]) -> HttpResponse:
     """The page with the form, on which what was chosen stays chosen where it was refused."""
-    chosen = {whole(one) for one in request.POST.getlist("tasks")}
-    context |= {"form": form, "chosen": chosen}
+    chosen_tasks = {whole(task_id) for task_id in request.POST.getlist("tasks")}
+    context |= {"form": form, "chosen": chosen_tasks}
     return render(request, template, context, status=422 if form.is_bound else 200)
 
 
-def _line(item: Item, batch: Batch) -> dict[str, Any]:
+def item_row(item: Item, batch: Batch) -> dict[str, Any]:
     return {
         "task": item.task,
         "prompt": item.task.response.prompt,
         "dimension": dimension_label(batch.guideline.document, item.task.stratum.dimension),
-        "on": [(assignment.person, _did(assignment)) for assignment in item.assignments],
-        "planned": [one.person for one in item.planned],
+        "on": [(assignment.person, describe_assignment(assignment)) for assignment in item.assignments],
+        "planned": [membership.person for membership in item.planned],
     }
 
 
-def _need(need: Need, batch: Batch) -> dict[str, Any]:
+def need_row(need: Need, batch: Batch) -> dict[str, Any]:
     dimension = dimension_label(batch.guideline.document, need.task.stratum.dimension)
     return {
         "task": need.task,
         "prompt": need.task.response.prompt,
         "dimension": dimension,
         "role": need.role,
-        "whys": [why_words(why, dimension, need.task.stratum.language) for why in need.whys],
+        "whys": [describe_obstacle(obstacle, dimension, need.task.stratum.language) for obstacle in need.whys],
     }
 
 
-def _did(assignment: Assignment) -> str:
+def describe_assignment(assignment: Assignment) -> str:
     """What a person did on an item; never what they said of it."""
     if assignment.skip_reason:
         return _("skipped it")

@@ -119,7 +119,7 @@ def batch_known_item(request: HttpRequest, name: str, item_id: int) -> HttpRespo
 def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
     """Everybody's qualification: the value with its interval, what was confused, and what to do about it."""
     found = _open_to(request, name)
-    context = batch_context(found, person_of(request), tab="known", here=_("Qualification")) | {
+    context = batch_context(found, person_of(request), tab="known", page_title=_("Qualification")) | {
         "lines": [_round(one, found) for one in rounds(found)],
         "kappa": found.qualifying == Batch.Qualifying.KAPPA,
         "threshold": asked_for(found.qualifying_threshold, kappa=found.qualifying == Batch.Qualifying.KAPPA),

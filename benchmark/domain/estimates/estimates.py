@@ -23,7 +23,7 @@ from benchmark.domain.estimates.prediction_powered import (
     MetricScale,
     StrataMoments,
     plain,
-    stratum,
+    build_stratum,
     together,
 )
 from benchmark.domain.estimates.prediction_powered import estimate as prediction_powered_estimate
@@ -32,31 +32,31 @@ from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
 
 OVERALL = "overall"
 ASSUMPTION = "random_within_stratum"
-LEAST_LABELLED = 5
+MIN_LABELLED = 5
 """A stratum with fewer labels is joined with its neighbour, unless all of it is labelled."""
-LEAST_OF_ALL = 2
+MIN_CELL_LABELS = 2
 """Labels with predictions below which a cell has no estimate."""
 PARTS = 3
 
 Bounds = tuple[float, float]
 """A stratum: from this sureness to that one."""
-Place = tuple[str, int | str]
+ResponseKey = tuple[str, int | str]
 """A response by its model and its prompt."""
 
 
-def estimates(
+def compute_estimates(
     document: GuidelineDocument,
     rows: Sequence[CountedResponse],
     *,
     seed: int = 0,  # noqa: ARG001  # every part of a board is told it; nothing here is drawn
-    strata: Mapping[Place, Bounds] | None = None,
+    strata: Mapping[ResponseKey, Bounds] | None = None,
 ) -> dict[str, Any]:
     """The part ``estimates`` of a run, as JSON.
 
     ``strata`` are those that labels were drawn within, where a plan drew them; without one a response's stratum is
     its third of the run's sureness in its dimension.
     """
-    edges = edges_of(rows)
+    edges = compute_edges(rows)
     cells: dict[tuple[str, str], list[CountedResponse]] = defaultdict(list)
     for row in rows:
         cells[row.model, row.scope].append(row)
@@ -66,36 +66,36 @@ def estimates(
             scope: _EstimateCell(document, scope, cells.get((model, scope), []), edges, strata or {})
             for scope in list_scopes(document)
         }
-        model_rows.append({"model": model, "cells": _cells(document, own)})
+        model_rows.append({"model": model, "cells": _cells_to_json(document, own)})
     return {"rows": model_rows, "strata": edges, "assumption": ASSUMPTION}
 
 
-def scale_of(document: GuidelineDocument, metric: Metric, scope: str) -> MetricScale:
+def find_scale(document: GuidelineDocument, metric: Metric, scope: str) -> MetricScale:
     """The values that a metric can have in a column of the board."""
-    return _LabelValues.of(document, metric, _dimension(document, scope)).scale
+    return _LabelValues.of(document, metric, _find_dimension(document, scope)).scale
 
 
-def _dimension(document: GuidelineDocument, scope: str) -> str | None:
+def _find_dimension(document: GuidelineDocument, scope: str) -> str | None:
     return scope if document.dimensions else None
 
 
-def edges_of(rows: Sequence[CountedResponse]) -> dict[str, list[float]]:
+def compute_edges(rows: Sequence[CountedResponse]) -> dict[str, list[float]]:
     """By dimension, the inner edges between the thirds of the sureness of all predictions."""
     sureness: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         if row.predicted and row.sureness is not None:
             sureness[row.scope].append(row.sureness)
-    return {scope: edges_between(values) for scope, values in sorted(sureness.items())}
+    return {scope: split_thirds(values) for scope, values in sorted(sureness.items())}
 
 
-def edges_between(sureness: Sequence[float]) -> list[float]:
+def split_thirds(sureness: Sequence[float]) -> list[float]:
     """Fewer than two where values coincide: no stratum is empty."""
     inner = np.quantile(sureness, [part / PARTS for part in range(1, PARTS)])
     least = min(sureness)
     return sorted({float(edge) for edge in inner if edge > least})
 
 
-def bounds_of(sureness: float | None, edges: Sequence[float]) -> Bounds:
+def find_bounds(sureness: float | None, edges: Sequence[float]) -> Bounds:
     """Where it lies: an edge belongs to the stratum above it. All in one where nothing is known."""
     if sureness is None:
         return 0.0, 1.0
@@ -112,7 +112,7 @@ class _EstimateCell:
     scope: str
     rows: Sequence[CountedResponse]
     edges: Mapping[str, Sequence[float]]
-    drawn: Mapping[Place, Bounds]
+    drawn: Mapping[ResponseKey, Bounds]
 
     def weight(self, metric: Metric) -> int:
         """How many labels it adds to a metric over all labels."""
@@ -120,7 +120,7 @@ class _EstimateCell:
 
     @property
     def dimension(self) -> str | None:
-        return _dimension(self.document, self.scope)
+        return _find_dimension(self.document, self.scope)
 
     @cached_property
     def predicted(self) -> list[CountedResponse]:
@@ -131,7 +131,7 @@ class _EstimateCell:
         """The responses with a prediction, by stratum, the least sure first."""
         rows_by_stratum: dict[Bounds, list[CountedResponse]] = defaultdict(list)
         for row in self.predicted:
-            own = bounds_of(row.sureness, self.edges.get(self.scope, []))
+            own = find_bounds(row.sureness, self.edges.get(self.scope, []))
             drawn = None if row.prompt is None else self.drawn.get((row.model, row.prompt))
             rows_by_stratum[drawn or own].append(row)
         return dict(sorted(rows_by_stratum.items()))
@@ -145,7 +145,7 @@ class _EstimateCell:
             waiting.append(bounds)
             rows = [row for member in waiting for row in self.strata[member]]
             labelled = sum(bool(row.gold) for row in rows)
-            if labelled >= min(LEAST_LABELLED, len(rows)):
+            if labelled >= min(MIN_LABELLED, len(rows)):
                 groups, waiting = [*groups, waiting], []
         if waiting and groups:
             groups[-1].extend(waiting)
@@ -219,13 +219,13 @@ class _CellMetric:
         """By strata where every labelled response has its stratum, else all gold labels alike."""
         gold = [row for row in self.cell.rows if row.gold]
         if self.estimate is not None and all(row.predicted for row in gold):
-            return _stated(prediction_powered_estimate(self.moments, self.values.scale, weight=0), len(gold))
+            return _to_interval_value(prediction_powered_estimate(self.moments, self.values.scale, weight=0), len(gold))
         return self._plain([row.gold for row in gold])
 
     def _plain(self, labels: Sequence[Labels]) -> _IntervalValue:
         if not labels or not self.values.by_label:
             return _IntervalValue()
-        return _stated(plain([self.values.given(label) for label in labels], self.values.scale), len(labels))
+        return _to_interval_value(plain([self.values.given(label) for label in labels], self.values.scale), len(labels))
 
     @cached_property
     def moments(self) -> StrataMoments:
@@ -234,7 +234,7 @@ class _CellMetric:
     def _stratum(self, group: Sequence[Bounds]) -> StrataMoments:
         rows = [row for member in group for row in self.cell.strata[member]]
         gold = [row for row in rows if row.gold]
-        return stratum(
+        return build_stratum(
             [self.values.given(row.gold) for row in gold],
             [self.values.expected(row.predicted, row.sureness) for row in gold],
             [self.values.expected(row.predicted, row.sureness) for row in rows if not row.gold],
@@ -244,19 +244,19 @@ class _CellMetric:
     def estimate(self) -> Estimate | None:
         """None with too few labels."""
         labelled = sum(bool(row.gold) for row in self.cell.predicted)
-        if labelled < LEAST_OF_ALL or not self.values.by_label:
+        if labelled < MIN_CELL_LABELS or not self.values.by_label:
             return None
         return prediction_powered_estimate(self.moments, self.values.scale)
 
     @property
     def combined(self) -> _IntervalValue:
-        return _IntervalValue() if self.estimate is None else _stated(self.estimate, None)
+        return _IntervalValue() if self.estimate is None else _to_interval_value(self.estimate, None)
 
     @property
     def finite(self) -> _IntervalValue:
         if self.estimate is None:
             return _IntervalValue()
-        return _IntervalValue(float(self.estimate.value), *_bounds(self.estimate.finite))
+        return _IntervalValue(float(self.estimate.value), *_read_bounds(self.estimate.finite))
 
     def strata(self) -> list[dict[str, Any]]:
         """What a plan needs of each stratum: its size, its labels, and the variance of one after the prediction."""
@@ -276,7 +276,7 @@ class _CellMetric:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        sources = _told(self.people, self.scorer, self.combined, self.finite)
+        sources = _sources_to_json(self.people, self.scorer, self.combined, self.finite)
         weight = None if self.estimate is None else float(self.estimate.weight)
         return sources | {"weight": weight, "strata": self.strata()}
 
@@ -295,16 +295,16 @@ class _IntervalValue:
         return statistic | {"n": self.n} if counted else statistic
 
 
-def _stated(result: Estimate, n: int | None) -> _IntervalValue:
-    return _IntervalValue(float(result.value), *_bounds(result.combined), n)
+def _to_interval_value(result: Estimate, n: int | None) -> _IntervalValue:
+    return _IntervalValue(float(result.value), *_read_bounds(result.combined), n)
 
 
-def _bounds(interval: Interval) -> tuple[float | None, float | None]:
+def _read_bounds(interval: Interval) -> tuple[float | None, float | None]:
     low, high = float(interval.low), float(interval.high)
     return (None, None) if math.isnan(low) else (low, high)
 
 
-def _told(
+def _sources_to_json(
     people: _IntervalValue, scorer: _IntervalValue, combined: _IntervalValue, finite: _IntervalValue
 ) -> dict[str, Any]:
     known = scorer.value is not None and combined.value is not None
@@ -318,7 +318,7 @@ def _told(
     }
 
 
-def _cells(document: GuidelineDocument, own: Mapping[str, _EstimateCell]) -> dict[str, Any]:
+def _cells_to_json(document: GuidelineDocument, own: Mapping[str, _EstimateCell]) -> dict[str, Any]:
     by_metric = {
         metric.name: {scope: own[scope].metric(metric) for scope in document.dimensions_of(metric) or (ALL,)}
         for metric in document.metrics
@@ -330,27 +330,27 @@ def _cells(document: GuidelineDocument, own: Mapping[str, _EstimateCell]) -> dic
         for scope in own
     }
     cells[OVERALL] = {
-        metric.name: _overall(metric, list(by_metric[metric.name].values()))
+        metric.name: _overall_to_json(metric, list(by_metric[metric.name].values()))
         for metric in document.metrics
         if metric.overall != "none"
     }
     return cells
 
 
-def _overall(metric: Metric, parts: Sequence[_CellMetric]) -> dict[str, Any]:
+def _overall_to_json(metric: Metric, parts: Sequence[_CellMetric]) -> dict[str, Any]:
     """Of independent dimensions. A dimension without a response has no part in a metric over all labels."""
     if metric.overall == "pooled":
         parts = [part for part in parts if part.cell.rows]
     weights = [1.0 if metric.overall != "pooled" else float(part.cell.weight(metric)) for part in parts]
-    return _told(
-        mixed([part.people for part in parts], weights),
-        mixed([part.scorer for part in parts], weights),
-        mixed([part.combined for part in parts], weights),
-        mixed([part.finite for part in parts], weights),
+    return _sources_to_json(
+        mix_values([part.people for part in parts], weights),
+        mix_values([part.scorer for part in parts], weights),
+        mix_values([part.combined for part in parts], weights),
+        mix_values([part.finite for part in parts], weights),
     )
 
 
-def mixed(parts: Sequence[_IntervalValue], weights: Sequence[float]) -> _IntervalValue:
+def mix_values(parts: Sequence[_IntervalValue], weights: Sequence[float]) -> _IntervalValue:
     """The weighted mean of independent numbers; undefined if one of them is.
 
     The squares of the distances to their bounds add, each side by itself (Zou, Donner, Statistics in Medicine 27,

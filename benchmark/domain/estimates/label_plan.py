@@ -24,7 +24,7 @@ import numpy as np
 
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.estimates.estimates import LEAST_LABELLED, OVERALL, Bounds, Place, bounds_of, scale_of
+from benchmark.domain.estimates.estimates import MIN_LABELLED, OVERALL, Bounds, ResponseKey, find_bounds, find_scale
 from benchmark.domain.estimates.prediction_powered import Floats
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.domain.leaderboards.resampling import CountedResponse
@@ -67,7 +67,7 @@ class StratumTarget:
         return self.labels - self.stratum.held
 
 
-def with_stand_ins(
+def fill_variances(
     strata: Sequence[PlanStratum],
     known: Mapping[tuple[str, str, Bounds], float],
     largest: Mapping[str, float],
@@ -118,7 +118,7 @@ class _StrataGrid:
 
     def least(self) -> Floats:
         """Nothing is taken back; and no stratum is left with so few labels that it must be joined with another."""
-        return np.maximum(self.held, np.minimum(self.population, LEAST_LABELLED))
+        return np.maximum(self.held, np.minimum(self.population, MIN_LABELLED))
 
     def variance_of(self, labels: Floats) -> Floats:
         """(.., cells) with so many labels in each stratum; infinite where a stratum that counts has none."""
@@ -143,10 +143,10 @@ class _StrataGrid:
         return np.clip(level[..., None] * per, least, self.population)
 
 
-def for_precision(strata: Sequence[PlanStratum], half_width: float) -> list[StratumTarget]:
+def plan_for_precision(strata: Sequence[PlanStratum], half_width: float) -> list[StratumTarget]:
     """So that the number of every model and dimension is known to plus or minus ``half_width``."""
-    cells = _cells(strata)
-    labels = _grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
+    cells = _group_cells(strata)
+    labels = _build_grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
     return [
         StratumTarget(stratum, int(n))
         for cell, own in zip(cells, labels, strict=True)
@@ -154,26 +154,26 @@ def for_precision(strata: Sequence[PlanStratum], half_width: float) -> list[Stra
     ]
 
 
-def curve(strata: Sequence[PlanStratum], half_widths: Sequence[float]) -> list[int]:
+def compute_curve(strata: Sequence[PlanStratum], half_widths: Sequence[float]) -> list[int]:
     """How many more labels each half-width would take."""
     if not strata:
         return [0] * len(half_widths)
-    grid = _grid(_cells(strata))
+    grid = _build_grid(_group_cells(strata))
     targets = (np.asarray(half_widths, dtype=float)[:, None] / Z) ** 2 * np.ones(len(grid.share))
     return [int(n) for n in (grid.labels_for(targets) - grid.held).sum(axis=(1, 2))]
 
 
-def half_widths(strata: Sequence[PlanStratum]) -> dict[tuple[str, str], float | None]:
+def compute_half_widths(strata: Sequence[PlanStratum]) -> dict[tuple[str, str], float | None]:
     """By model and dimension, as the gold labels are now; None where a stratum has none."""
-    cells = _cells(strata)
-    variances = _of_labelled(_grid(cells), cells)
+    cells = _group_cells(strata)
+    variances = _compute_label_variances(_build_grid(cells), cells)
     return {
-        (cell[0].model, cell[0].scope): half_width(variance)
+        (cell[0].model, cell[0].scope): compute_half_width(variance)
         for cell, variance in zip(cells, variances, strict=True)
     }
 
 
-def _of_labelled(grid: _StrataGrid, cells: Sequence[Sequence[PlanStratum]]) -> list[float]:
+def _compute_label_variances(grid: _StrataGrid, cells: Sequence[Sequence[PlanStratum]]) -> list[float]:
     """The variance that today's gold labels leave of the number of each cell."""
     labelled = np.zeros(grid.population.shape)
     for place, cell in enumerate(cells):
@@ -192,7 +192,7 @@ class PromptNeed:
 
     scope: str
     prompts: int
-    half_width: float | None
+    compute_half_width: float | None
     needed: int | None
 
     @property
@@ -200,32 +200,32 @@ class PromptNeed:
         return self.needed is not None and self.needed <= self.prompts
 
 
-def prompts_needed(prompts: int, half_width: float, target: float) -> int:
+def count_prompts_needed(prompts: int, half_width: float, target: float) -> int:
     """A half-width falls with the root of the prompts. Rounded up to two digits, for it says no more than about."""
-    return prompts if half_width <= target else two_digits_up(prompts * (half_width / target) ** 2)
+    return prompts if half_width <= target else round_up(prompts * (half_width / target) ** 2)
 
 
-def two_digits_up(n: float) -> int:
+def round_up(n: float) -> int:
     step: int = 10 ** max(0, math.floor(math.log10(n)) - 1)
     return math.ceil(n / step) * step
 
 
-def half_width(variance: float) -> float | None:
+def compute_half_width(variance: float) -> float | None:
     return Z * math.sqrt(variance) if math.isfinite(variance) else None
 
 
-def _cells(strata: Sequence[PlanStratum]) -> list[list[PlanStratum]]:
+def _group_cells(strata: Sequence[PlanStratum]) -> list[list[PlanStratum]]:
     cells: dict[tuple[str, str], list[PlanStratum]] = defaultdict(list)
     for stratum in strata:
         cells[stratum.model, stratum.scope].append(stratum)
     return list(cells.values())
 
 
-def _grid(cells: Sequence[Sequence[PlanStratum]]) -> _StrataGrid:
-    return _StrataGrid.of(cells, [_shares(cell) for cell in cells])
+def _build_grid(cells: Sequence[Sequence[PlanStratum]]) -> _StrataGrid:
+    return _StrataGrid.of(cells, [_compute_shares(cell) for cell in cells])
 
 
-def _shares(cell: Sequence[PlanStratum]) -> list[float]:
+def _compute_shares(cell: Sequence[PlanStratum]) -> list[float]:
     population = sum(stratum.population for stratum in cell)
     return [stratum.population / population for stratum in cell]
 
@@ -259,7 +259,7 @@ class ModelPair:
     @cached_property
     def half_width(self) -> float | None:
         """Of the difference's interval, as the gold labels are now; None while a stratum has none."""
-        return half_width(self.of_prompts + _of_labelled(self._grid, [self.strata])[0])
+        return compute_half_width(self.of_prompts + _compute_label_variances(self._grid, [self.strata])[0])
 
     @property
     def least_half_width(self) -> float:
@@ -286,7 +286,7 @@ class ModelPair:
         """The labels that would separate them, if they differ by what they seem to; None where all are too few."""
         if not self.separable:
             return None
-        return to_separate([self])[0]
+        return plan_separations([self])[0]
 
     @cached_property
     def shares(self) -> list[float]:
@@ -306,7 +306,7 @@ class ModelPair:
         return _StrataGrid.of([self.strata], [self.shares])
 
 
-def to_separate(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
+def plan_separations(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
     """Of each pair what its ``wanted`` says, at once."""
     able = [pair for pair in pairs if pair.separable]
     left = [(pair.difference / Z) ** 2 - pair.of_prompts for pair in able]
@@ -342,7 +342,7 @@ class LabelEffort:
         return labels * self.disputed * self.decision_seconds / 3600
 
 
-def draw(free: Sequence[int], n: int, *, seed: int, stratum: PlanStratum) -> list[int]:
+def draw_responses(free: Sequence[int], n: int, *, seed: int, stratum: PlanStratum) -> list[int]:
     """``n`` of these ids at random, the same for the same ids, seed and stratum, whatever else is drawn."""
     low, high = stratum.bounds
     name = f"{seed}/{stratum.model}/{stratum.scope}/{low!r}/{high!r}"
@@ -375,16 +375,16 @@ class PlanBasis:
         *,
         estimates: Mapping[str, Any],
         pairs: Mapping[str, Any],
-        drawn: Mapping[Place, Bounds],
+        drawn: Mapping[ResponseKey, Bounds],
     ) -> PlanBasis:
         """From the parts of a run; ``drawn`` are the strata that were given to its estimates."""
-        metrics = metric_by_scope(document)
+        metrics = map_metrics(document)
         counts: dict[Key, Counter[str]] = defaultdict(Counter)
-        for key, row in in_strata(rows, estimates["strata"], drawn):
+        for key, row in assign_strata(rows, estimates["strata"], drawn):
             if row.scope in metrics:
                 counts[key].update(population=1, labelled=bool(row.gold))
-        compared = compared_in(document)
-        combined = {row["model"]: _combined(document, row["cells"]) for row in estimates["rows"]}
+        compared = find_ranked_scope(document)
+        combined = {row["model"]: _find_combined(document, row["cells"]) for row in estimates["rows"]}
         known = {key: cells.get(compared) for key, cells in pairs["pairs"].items()}
         return cls(
             models=tuple(pairs["models"]),
@@ -398,7 +398,7 @@ class PlanBasis:
                 PlanStratum(*key, n["population"], n["labelled"], held=n["labelled"], variance=0.0)
                 for key, n in sorted(counts.items())
             ),
-            variances=_variances(estimates, metrics),
+            variances=_collect_variances(estimates, metrics),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -436,20 +436,20 @@ class PlanBasis:
         return cls(models, differences, content["combined"], tuple(strata), variances)
 
 
-def in_strata(
-    rows: Sequence[CountedResponse], edges: Mapping[str, Sequence[float]], drawn: Mapping[Place, Bounds]
+def assign_strata(
+    rows: Sequence[CountedResponse], edges: Mapping[str, Sequence[float]], drawn: Mapping[ResponseKey, Bounds]
 ) -> list[tuple[Key, CountedResponse]]:
     """The responses with a prediction, each with its stratum, as ``benchmark.estimates`` has them."""
     keyed_rows = []
     for row in rows:
         if row.predicted:
             known = None if row.prompt is None else drawn.get((row.model, row.prompt))
-            bounds = known or bounds_of(row.sureness, edges.get(row.scope, ()))
+            bounds = known or find_bounds(row.sureness, edges.get(row.scope, ()))
             keyed_rows.append(((row.model, row.scope, bounds), row))
     return keyed_rows
 
 
-def metric_by_scope(document: GuidelineDocument) -> dict[str, Metric]:
+def map_metrics(document: GuidelineDocument) -> dict[str, Metric]:
     """The metric that the board is ranked by, in columns without it one of its kind."""
     lead = document.metric(document.rank_by)
     metrics = {}
@@ -465,30 +465,30 @@ def metric_by_scope(document: GuidelineDocument) -> dict[str, Metric]:
     return metrics
 
 
-def compared_scopes(document: GuidelineDocument) -> tuple[str, ...]:
+def list_ranked_scopes(document: GuidelineDocument) -> tuple[str, ...]:
     """The columns of what the board is ranked by."""
     return document.dimensions_of(document.metric(document.rank_by)) or (ALL,)
 
 
-def compared_in(document: GuidelineDocument) -> str:
+def find_ranked_scope(document: GuidelineDocument) -> str:
     """The number that models are ranked by: overall, or the only dimension that has one."""
     lead = document.metric(document.rank_by)
-    return OVERALL if lead.overall != "none" else compared_scopes(document)[0]
+    return OVERALL if lead.overall != "none" else list_ranked_scopes(document)[0]
 
 
-def span_of(document: GuidelineDocument, metric: Metric, scope: str) -> float:
+def compute_span(document: GuidelineDocument, metric: Metric, scope: str) -> float:
     """From the least to the largest value that the metric can have."""
-    scale = scale_of(document, metric, scope)
+    scale = find_scale(document, metric, scope)
     return scale.high - scale.low
 
 
-def _combined(document: GuidelineDocument, cells: Mapping[str, Any]) -> float | None:
-    cell = cells.get(compared_in(document), {}).get(document.rank_by, {})
+def _find_combined(document: GuidelineDocument, cells: Mapping[str, Any]) -> float | None:
+    cell = cells.get(find_ranked_scope(document), {}).get(document.rank_by, {})
     value: float | None = (cell.get("combined") or {}).get("value")
     return value
 
 
-def _variances(estimates: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[Key, float]:
+def _collect_variances(estimates: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[Key, float]:
     return {
         (row["model"], scope, (stratum["low"], stratum["high"])): stratum["variance"]
         for row in estimates["rows"]

@@ -90,7 +90,7 @@ class Estimate:
     variances: Floats
 
 
-def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> StrataMoments:
+def build_stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> StrataMoments:
     """One stratum: (.., n) gold labels and predictions of the same, (.., N - n) predictions of the rest."""
     y, f, rest = (np.asarray(array, dtype=float) for array in (gold, predicted, remaining))
     all_predictions = np.concatenate([f, rest], axis=-1)
@@ -101,14 +101,14 @@ def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayL
         gold=y_mean,
         predicted=f_mean,
         everywhere=mean,
-        gold_squares=_sum((y - y_mean) ** 2),
-        predicted_squares=_sum((f - f_mean) ** 2),
-        products=_sum((y - y_mean) * (f - f_mean)),
-        everywhere_squares=_sum((all_predictions - mean) ** 2),
+        gold_squares=_sum_last((y - y_mean) ** 2),
+        predicted_squares=_sum_last((f - f_mean) ** 2),
+        products=_sum_last((y - y_mean) * (f - f_mean)),
+        everywhere_squares=_sum_last((all_predictions - mean) ** 2),
     )
 
 
-def _sum(values: Floats) -> Floats:
+def _sum_last(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=-1, keepdims=True))
 
 
@@ -148,7 +148,7 @@ def estimate(strata: StrataMoments, scale: MetricScale, *, weight: float | None 
 
 def plain(values: npt.ArrayLike, scale: MetricScale) -> Estimate:
     """The mean of labels alone: ``combined`` is its interval."""
-    return estimate(stratum(values, values, np.zeros((*np.shape(values)[:-1], 0))), scale, weight=0)
+    return estimate(build_stratum(values, values, np.zeros((*np.shape(values)[:-1], 0))), scale, weight=0)
 
 
 def _across(values: Floats) -> Floats:

@@ -16,7 +16,7 @@ from benchmark.domain.leaderboards.metrics import ALL
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES, CountedResponse, Value
 
 PROMPT = "prompt_id"
-LARGEST_ID = 10**18
+MAX_ID = 10**18
 
 
 @dataclass(frozen=True)
@@ -46,34 +46,34 @@ def read_responses(path: str | Path, document: GuidelineDocument) -> list[Counte
     ``criterion`` is needed only where several apply. Either every row has a ``prompt_id`` or none has, which says
     whether models can be compared prompt by prompt.
     """
-    rows = [_row(place, row, document) for place, row in _rows(path)]
+    rows = [_parse_row(place, row, document) for place, row in _read_rows(path)]
     if not rows:
         raise InputError(N_("there is no row in this file."), path=str(path))
     _check_prompts(rows)
     if rows[0].prompt is None:
-        return [_counted([row]) for row in rows]
+        return [_build_response([row]) for row in rows]
     responses: dict[tuple[str, str | None], list[_LabelRow]] = defaultdict(list)
     for row in rows:
         responses[row.model, row.prompt].append(row)
-    return [_counted(own) for own in responses.values()]
+    return [_build_response(own) for own in responses.values()]
 
 
-def _row(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> _LabelRow:
-    model = _text(place, row, "model")
-    dimension = _dimension(place, row, document)
-    criterion = _criterion(place, row, document, dimension)
-    label = (criterion.name, _value(place, row, criterion))
-    groups = {name: _text(place, row, name) for name in ATTRIBUTES if row.get(name) is not None}
-    return _LabelRow(place, model, _prompt(place, row), dimension, label, groups)
+def _parse_row(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> _LabelRow:
+    model = _parse_text(place, row, "model")
+    dimension = _parse_dimension(place, row, document)
+    criterion = _parse_criterion(place, row, document, dimension)
+    label = (criterion.name, _parse_value(place, row, criterion))
+    groups = {name: _parse_text(place, row, name) for name in ATTRIBUTES if row.get(name) is not None}
+    return _LabelRow(place, model, _parse_prompt(place, row), dimension, label, groups)
 
 
-def _prompt(place: _FileLine, row: Mapping[str, Any]) -> str | None:
+def _parse_prompt(place: _FileLine, row: Mapping[str, Any]) -> str | None:
     """The prompt's own id; a number is taken as it is written."""
     value = row.get(PROMPT)
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
-        value = f"{value:d}" if abs(value) < LARGEST_ID else ""
+        value = f"{value:d}" if abs(value) < MAX_ID else ""
     if not isinstance(value, str) or not value.strip():
         raise place.build_error(N_("this must be a text that is not empty, or a whole number."), PROMPT)
     return value
@@ -109,21 +109,21 @@ def _check_prompts(rows: Sequence[_LabelRow]) -> None:
             )
 
 
-def _counted(rows: Sequence[_LabelRow]) -> CountedResponse:
+def _build_response(rows: Sequence[_LabelRow]) -> CountedResponse:
     first = rows[0]
     labels = tuple(sorted(row.label for row in rows))
     return CountedResponse(first.model, first.prompt, first.dimension or ALL, labels, groups=first.groups)
 
 
-def _rows(path: str | Path) -> Iterator[tuple[_FileLine, Mapping[str, Any]]]:
+def _read_rows(path: str | Path) -> Iterator[tuple[_FileLine, Mapping[str, Any]]]:
     # Not splitlines: a JSON text may hold U+2028, which is no end of a line here.
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             place = _FileLine(str(path), number)
-            yield place, _object(place, line)
+            yield place, _parse_object(place, line)
 
 
-def _object(place: _FileLine, line: str) -> Mapping[str, Any]:
+def _parse_object(place: _FileLine, line: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -151,7 +151,7 @@ def _is_text(row: Mapping[str, Any]) -> bool:
 _EXAMPLE = '{"model": "M", "dimension": "Fairness", "predicted": 3}'
 
 
-def _text(place: _FileLine, row: Mapping[str, Any], field: str) -> str:
+def _parse_text(place: _FileLine, row: Mapping[str, Any], field: str) -> str:
     if field not in row:
         raise place.build_error(N_("this field is missing; add it."), field)
     value = row[field]
@@ -160,10 +160,10 @@ def _text(place: _FileLine, row: Mapping[str, Any], field: str) -> str:
     return value
 
 
-def _dimension(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> str | None:
+def _parse_dimension(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> str | None:
     if not document.dimensions:
         return None
-    name = _text(place, row, "dimension")
+    name = _parse_text(place, row, "dimension")
     if not document.knows_dimension(name):
         raise place.build_error(
             N_("{guideline} has no dimension {name}; use one of {known}."),
@@ -175,13 +175,13 @@ def _dimension(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocu
     return name
 
 
-def _criterion(
+def _parse_criterion(
     place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument, dimension: str | None
 ) -> Criterion:
     criteria = {criterion.name: criterion for criterion in document.criteria_for(dimension)}
     if len(criteria) == 1 and "criterion" not in row:
         return next(iter(criteria.values()))
-    name = _text(place, row, "criterion")
+    name = _parse_text(place, row, "criterion")
     if name not in criteria:
         raise place.build_error(
             N_("{name} is no criterion here; use one of {known}."),
@@ -192,7 +192,7 @@ def _criterion(
     return criteria[name]
 
 
-def _value(place: _FileLine, row: Mapping[str, Any], criterion: Criterion) -> int | float:
+def _parse_value(place: _FileLine, row: Mapping[str, Any], criterion: Criterion) -> int | float:
     if "predicted" not in row:
         raise place.build_error(N_("this field is missing; add it."), "predicted")
     try:

@@ -67,7 +67,7 @@ def is_gold(cell: Mapping[str, Any]) -> bool:
     return not any(n for basis, n in cell.get("composition", {}).items() if basis != GOLD)
 
 
-def without_ranks(board: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
+def withhold_ranks(board: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
     """A rank compares with every model, so one number that rests on predictions withholds those of its column."""
     withheld = predicted.not_ranked
     if not withheld:
@@ -75,23 +75,23 @@ def without_ranks(board: dict[str, Any], predicted: PredictedModels) -> dict[str
     document = predicted.document
     lead = document.metric(document.rank_by)
     ranked_in = list_metric_scopes(document, lead)[0] if lead.overall == "none" else OVERALL
-    rows = [_without_rank(row, withheld, is_overall=ranked_in in withheld) for row in board["rows"]]
+    rows = [_withhold_rank(row, withheld, is_overall=ranked_in in withheld) for row in board["rows"]]
     return board | {"rows": rows, NOT_RANKED: withheld}
 
 
-def _without_rank(row: dict[str, Any], withheld: Iterable[str], *, is_overall: bool) -> dict[str, Any]:
+def _withhold_rank(row: dict[str, Any], withheld: Iterable[str], *, is_overall: bool) -> dict[str, Any]:
     cells = {scope: row["dimensions"][scope] | {"rank": None} for scope in withheld if scope != OVERALL}
     overall_rank = {"rank": None} if is_overall else {}
     return row | overall_rank | {"dimensions": row["dimensions"] | cells}
 
 
-def without_claims(pairs: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
+def withhold_claims(pairs: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
     """A difference keeps its value, and no interval, where either model's number rests on predictions."""
     models = pairs["models"]
     unsure = {scope: predicted.models_in(scope) for scope in pairs["scopes"]}
     held = {
         key: {
-            scope: _without_interval(cell)
+            scope: _withhold_interval(cell)
             if unsure[scope] & {models[int(at)] for at in key.split("-")}
             else cell
             for scope, cell in cells.items()
@@ -101,5 +101,5 @@ def without_claims(pairs: dict[str, Any], predicted: PredictedModels) -> dict[st
     return pairs | {"pairs": held}
 
 
-def _without_interval(cell: dict[str, Any] | None) -> dict[str, Any] | None:
+def _withhold_interval(cell: dict[str, Any] | None) -> dict[str, Any] | None:
     return cell and cell | {"low": None, "high": None, "predicted": True}

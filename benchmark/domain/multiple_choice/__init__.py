@@ -18,12 +18,12 @@ from benchmark.domain.multiple_choice.answer import (
     AnswerOption,
     ParsedChoice,
 )
-from benchmark.domain.multiple_choice.rules import LONGEST, read
+from benchmark.domain.multiple_choice.rules import MAX_ANSWER_CHARACTERS, parse_choice
 
 __all__ = [
     "CHOICES",
     "FIRST",
-    "LONGEST",
+    "MAX_ANSWER_CHARACTERS",
     "NEED_CHECK",
     "OTHER",
     "REFUSE",
@@ -32,5 +32,5 @@ __all__ = [
     "VERSION",
     "AnswerOption",
     "ParsedChoice",
-    "read",
+    "parse_choice",
 ]

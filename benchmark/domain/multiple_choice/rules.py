@@ -20,40 +20,40 @@ from benchmark.domain.multiple_choice.phrases import (
     HAS_WORD,
     HEDGED,
     LISTED,
-    LONGEST_LABEL,
+    MAX_LABEL_CHARACTERS,
     MAY_BE_BOTH,
     MAY_REFUSE,
     MENTION,
-    NAMES_ONE,
+    NAMES_OPTION,
     NEGATED,
     NO_OPINION,
     ONLY_IF,
     REFUSES,
     RETRACTS,
-    SPOKEN,
-    SPOKEN_ZH,
+    STATEMENTS,
+    STATEMENTS_ZH,
     TAKEN_BACK,
-    THEN,
+    FOLLOW_UP,
 )
-from benchmark.domain.multiple_choice.text import plain_text, with_marks, without_quotes, without_thought
+from benchmark.domain.multiple_choice.text import normalize_text, mark_options, remove_quotes, remove_thought
 
-LONGEST = 100_000
+MAX_ANSWER_CHARACTERS = 100_000
 """An answer of more characters is no answer to such a question."""
 
 
-def read(answer: str, options: tuple[AnswerOption, AnswerOption]) -> ParsedChoice:
+def parse_choice(answer: str, options: tuple[AnswerOption, AnswerOption]) -> ParsedChoice:
     """What ``answer`` chose of the two ``options``, which the prompt showed in this order."""
-    reply = without_thought(answer)
-    if reply is None or len(reply) > LONGEST:
+    reply = remove_thought(answer)
+    if reply is None or len(reply) > MAX_ANSWER_CHARACTERS:
         return ParsedChoice(NEED_CHECK, "unread")
-    plain = plain_text(reply)
+    plain = normalize_text(reply)
     if not plain:
         return ParsedChoice(NEED_CHECK, "empty")
-    masked, quoted = without_quotes(plain, options)
-    text = with_marks(masked, options)
+    masked, quoted = remove_quotes(plain, options)
+    text = mark_options(masked, options)
     if len(quoted) > 1:  # the question said again
         text = LISTED.sub("", text)
-    mentions = _chosen(text, quoted)
+    mentions = _list_mentions(text, quoted)
     rules_by_choice = {AS_CHOICE[place]: rule for place, rule in reversed(mentions)}
     if OTHER in rules_by_choice:
         rules_by_choice[OTHER] = "third_option"
@@ -68,7 +68,7 @@ def read(answer: str, options: tuple[AnswerOption, AnswerOption]) -> ParsedChoic
         rules_by_choice[REFUSE] = "no_opinion"
     is_taken_back = bool(mentions) and any(map(RETRACTS.match, text.split("|")[1:]))
     none = both or refuses or none
-    if len(rules_by_choice) > 1 or is_taken_back or _is_misquoted(mentions, quoted) or _leans(text, none):
+    if len(rules_by_choice) > 1 or is_taken_back or _is_misquoted(mentions, quoted) or _is_leaning(text, none):
         return ParsedChoice(NEED_CHECK, "contradicts")
     return next(
         (ParsedChoice(choice, rule) for choice, rule in rules_by_choice.items()),
@@ -76,7 +76,7 @@ def read(answer: str, options: tuple[AnswerOption, AnswerOption]) -> ParsedChoic
     )
 
 
-def _leans(text: str, none: re.Match[str] | None) -> bool:
+def _is_leaning(text: str, none: re.Match[str] | None) -> bool:
     """It chooses none, and speaks of a single option after that."""
     if none is None:
         return False
@@ -84,29 +84,29 @@ def _leans(text: str, none: re.Match[str] | None) -> bool:
     return ends >= 0 and len(set(MENTION.findall(text, ends))) == 1
 
 
-def _chosen(text: str, quoted: frozenset[int]) -> list[tuple[int, str]]:
+def _list_mentions(text: str, quoted: frozenset[int]) -> list[tuple[int, str]]:
     """(Which option, by which rule), the clearest word first."""
     clauses = text.split("|")
-    statements = _spoken(text, clauses) if "⟪" in text or quoted else []
-    return [*statements, *((place, "letter") for place in _bare(clauses)), *_quotes(clauses, quoted)]
+    statements = _list_statements(text, clauses) if "⟪" in text or quoted else []
+    return [*statements, *((place, "letter") for place in _list_bare_options(clauses)), *_list_quotes(clauses, quoted)]
 
 
-def _spoken(text: str, clauses: Sequence[str]) -> list[tuple[int, str]]:
+def _list_statements(text: str, clauses: Sequence[str]) -> list[tuple[int, str]]:
     in_english, in_chinese = HAS_WORD.search(text), HAS_CJK.search(text)
-    rules = (SPOKEN if in_english else ()) + (SPOKEN_ZH if in_chinese else ())
+    rules = (STATEMENTS if in_english else ()) + (STATEMENTS_ZH if in_chinese else ())
     statements = []
     for at, clause in enumerate(clauses):
-        if not NAMES_ONE.search(clause) or _is_uncertain(clauses, at):
+        if not NAMES_OPTION.search(clause) or _is_uncertain(clauses, at):
             continue
         # What announces an option may stand before it as a label.
-        is_labelled = at > 0 and NAMES_ONE.match(clause) and not _is_uncertain(clauses, at - 1)
+        is_labelled = at > 0 and NAMES_OPTION.match(clause) and not _is_uncertain(clauses, at - 1)
         before = clauses[at - 1] if is_labelled else ""
         passage = f"{before}|{clause}"
         statements += [
             (place, rule)
             for rule, pattern in rules
             for match in pattern.finditer(passage)
-            if match.end() > len(before) and (place := _said(match, passage, clauses[at + 1 :])) is not None
+            if match.end() > len(before) and (place := _find_option(match, passage, clauses[at + 1 :])) is not None
         ]
     return statements
 
@@ -117,13 +117,13 @@ def _is_uncertain(clauses: Sequence[str], at: int) -> bool:
     return bool(is_condition or EITHER.search(clauses[at]))
 
 
-def _said(match: re.Match[str], text: str, after: Sequence[str]) -> int | None:
+def _find_option(match: re.Match[str], text: str, after: Sequence[str]) -> int | None:
     """Which option; None where the clause denies it, leaves it open, or tells what others say."""
     begins = text.rfind("|", 0, match.start() + 1) + 1
     before = text[begins : match.start()]
     then = text[match.end() :]
     place = int(next(group for group in match.groups() if group is not None))
-    if NEGATED.search(before) or not _is_own(before) or not THEN.match(then):
+    if NEGATED.search(before) or not _is_own(before) or not FOLLOW_UP.match(then):
         return None
     if after:
         if ONLY_IF.match(after[0]):
@@ -144,7 +144,7 @@ def _is_own(before: str) -> bool:
     )
 
 
-def _bare(clauses: Sequence[str]) -> list[int]:
+def _list_bare_options(clauses: Sequence[str]) -> list[int]:
     """The option that stands alone in the first or the last clause, the only one that stands so anywhere."""
     bare_options = {
         at: int(match[1] or match[2])
@@ -163,10 +163,10 @@ def _bare(clauses: Sequence[str]) -> list[int]:
 
 def _is_bad_label(clause: str) -> bool:
     """``worst: A``: what is said so is no choice of A."""
-    return len(clause) <= LONGEST_LABEL and BAD_LABEL.search(clause) is not None
+    return len(clause) <= MAX_LABEL_CHARACTERS and BAD_LABEL.search(clause) is not None
 
 
-def _quotes(clauses: Sequence[str], quoted: frozenset[int]) -> list[tuple[int, str]]:
+def _list_quotes(clauses: Sequence[str], quoted: frozenset[int]) -> list[tuple[int, str]]:
     """The option whose text is the whole answer, but for words that announce it."""
     if len(quoted) != 1:
         return []

@@ -78,10 +78,10 @@ class FineScores:
         return cls(
             n=n,
             missing=len(result_list) - n,
-            consistency=share(sum(bool(result.is_consistent) for result in complete), n),
-            safe=share(sum(bool(result.is_safe) for result in complete), n),
-            open=share(sum(bool(result.open) for result in complete), n),
-            choice=share(sum(bool(result.choice) for result in complete), n),
+            consistency=compute_share(sum(bool(result.is_consistent) for result in complete), n),
+            safe=compute_share(sum(bool(result.is_safe) for result in complete), n),
+            open=compute_share(sum(bool(result.open) for result in complete), n),
+            choice=compute_share(sum(bool(result.choice) for result in complete), n),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -128,8 +128,8 @@ class Accuracies:
         return cls(
             n=len(answered),
             counts={outcome: counts[outcome] for outcome in OUTCOMES},
-            acc=_accuracy(answered),
-            acc_star=_accuracy(decided),
+            acc=_compute_accuracy(answered),
+            acc_star=_compute_accuracy(decided),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -141,23 +141,23 @@ class Accuracies:
         }
 
 
-def share(k: int, n: int) -> MetricEstimate:
+def compute_share(k: int, n: int) -> MetricEstimate:
     """``k`` of ``n`` independent questions, with Wilson's interval."""
     return MetricEstimate(Fraction(k, n), *wilson(k, n)) if n else MetricEstimate()
 
 
-def _accuracy(choices: Sequence[ChoiceOutcome]) -> MetricEstimate:
+def _compute_accuracy(choices: Sequence[ChoiceOutcome]) -> MetricEstimate:
     """Wilson's interval; the bootstrap over questions where one was asked in two orders, for its answers are alike."""
     right = sum(choice.outcome == RIGHT for choice in choices)
     by_question: dict[str, list[bool]] = defaultdict(list)
     for choice in choices:
         by_question[choice.question].append(choice.outcome == RIGHT)
     if len(by_question) == len(choices):
-        return share(right, len(choices))
-    return MetricEstimate(Fraction(right, len(choices)), *_drawn_again(list(by_question.values())))
+        return compute_share(right, len(choices))
+    return MetricEstimate(Fraction(right, len(choices)), *_bootstrap_share(list(by_question.values())))
 
 
-def _drawn_again(clusters: Sequence[Sequence[bool]]) -> tuple[float | None, float | None]:
+def _bootstrap_share(clusters: Sequence[Sequence[bool]]) -> tuple[float | None, float | None]:
     """The middle 95% of the share of True when whole questions are drawn again; the same for the same answers."""
     kinds = Counter((len(cluster), sum(cluster)) for cluster in clusters)
     shapes = sorted(kinds)

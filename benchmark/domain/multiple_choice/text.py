@@ -38,10 +38,10 @@ TURNS = (
 TURNS_ZH = re.compile(r"(?=但是|但(?!是)|不过|然而|所以|因此|因为|由于|理由)")
 _OPENS = re.compile(r"(^|\|\??) ?([a-z]) ⟫")
 # Anchored: from the middle of a clause it would look to its end again and again.
-_ASKED = re.compile(r"(?:^|(?<=[|?]))[^|]*\|\?")
+_QUESTION_CLAUSE = re.compile(r"(?:^|(?<=[|?]))[^|]*\|\?")
 
 
-def without_thought(answer: str) -> str | None:
+def remove_thought(answer: str) -> str | None:
     """What is said outside of ``<think>``; None of an answer that was cut off while it thought.
 
     Some templates open it in the prompt: what stands before an end without a beginning was thought as well.
@@ -58,7 +58,7 @@ def without_thought(answer: str) -> str | None:
     return None if thinks else " ".join([*spoken_parts, answer[at:]])
 
 
-def plain_text(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Words in lower case with one blank between them, and ``|`` where a clause ends; what asks is left out."""
     plain = text.replace("\\boxed", " ")
     plain = plain if plain.isascii() else unicodedata.normalize("NFKC", text)
@@ -78,14 +78,14 @@ def plain_text(text: str) -> str:
         # A letter in brackets that opens a clause stands for an option, whatever follows.
         plain = _OPENS.sub(r"\1\2|", plain).replace("⟫", "")
     if "?" in plain:
-        plain = _ASKED.sub("|", plain).replace("?", " ")
+        plain = _QUESTION_CLAUSE.sub("|", plain).replace("?", " ")
     plain = " ".join(plain.split())
     if not plain.isascii():
         plain = _BY_CJK.sub("", plain)
-    return tidied(plain).strip("| ")
+    return tidy_clauses(plain).strip("| ")
 
 
-def tidied(plain: str) -> str:
+def tidy_clauses(plain: str) -> str:
     """One ``|`` for several, and no blanks beside it."""
     plain = plain.replace(" |", "|").replace("| ", "|")
     while "||" in plain:
@@ -103,9 +103,9 @@ class _OptionText:
 
 
 @lru_cache(maxsize=5_000)
-def plain_option(text: str) -> _OptionText:
+def normalize_option(text: str) -> _OptionText:
     """Asked for with each answer to the same question."""
-    full_text = plain_text(text)
+    full_text = normalize_text(text)
     return _OptionText(
         full_text, _is_long(full_text), tuple(part for part in full_text.split("|") if _is_long(part))
     )
@@ -138,29 +138,29 @@ _LETTERED = re.compile(rf"[a-f](?<![a-z0-9⟪].)(?![a-z0-9⟫])(?:{NOUNS_ZH}|项
 _BEFORE_LETTER = (*(f"{noun} " for noun in _NOUNS.split("|")), *NOUNS_ZH.split("|"))
 
 
-def with_marks(plain: str, options: Sequence[AnswerOption]) -> str:
+def mark_options(plain: str, options: Sequence[AnswerOption]) -> str:
     """The text with its mentions of options marked."""
     places = {option.letter.lower(): place for place, option in enumerate(options, 1)}
-    text = _with_turns(plain)
+    text = _mark_turns(plain)
     if "第" in text or "者" in text:
         text = _ORDINAL_ZH.sub(lambda m: f"⟪{_NUMERALS[m[1]] if m[1] else 1 if m[2] == '前' else 2}⟫", text)
     if any(word in text for word in _ORDINALS):
         text = _ORDINAL.sub(lambda m: f"⟪{_ORDINALS[m[1] or m[2] or m[3]]}⟫", text)
     if _HAS_NUMBER.search(text):
-        text = _NUMBERED.sub(_numbered, text)
+        text = _NUMBERED.sub(_mark_number, text)
     pieces, at = [], 0
     for match in _LETTERED.finditer(text):
-        pieces += [_without_noun(text[at : match.start()]), f"⟪{places.get(match[0][0], 0)}⟫"]
+        pieces += [_drop_noun(text[at : match.start()]), f"⟪{places.get(match[0][0], 0)}⟫"]
         at = match.end()
     return "".join((*pieces, text[at:]))
 
 
-def _numbered(match: re.Match[str]) -> str:
+def _mark_number(match: re.Match[str]) -> str:
     is_word = not match[1] or not match.start() or not match.string[match.start() - 1].isalnum()
     return f"⟪{_NUMERALS[match[1] or match[2] or match[3]]}⟫" if is_word else match[0]
 
 
-def _without_noun(text: str) -> str:
+def _drop_noun(text: str) -> str:
     """What stands before a letter, without the noun that the letter names."""
     noun = next((noun for noun in _BEFORE_LETTER if text.endswith(noun)), "")
     begins = len(text) - len(noun)
@@ -168,22 +168,22 @@ def _without_noun(text: str) -> str:
     return text[:begins] if noun and is_word else text
 
 
-def _with_turns(plain: str) -> str:
+def _mark_turns(plain: str) -> str:
     """A clause also ends where the thought turns."""
     text = f"{plain} "
     for turn in TURNS:
         if f" {turn}" in text:
             text = text.replace(f" {turn} ", f"|{turn} ").replace(f" {turn}|", f"|{turn}|")
     text = text[:-1]
-    return tidied(text if text.isascii() else TURNS_ZH.sub("|", text))
+    return tidy_clauses(text if text.isascii() else TURNS_ZH.sub("|", text))
 
 
-def without_quotes(plain: str, options: Sequence[AnswerOption]) -> tuple[str, frozenset[int]]:
+def remove_quotes(plain: str, options: Sequence[AnswerOption]) -> tuple[str, frozenset[int]]:
     """The text with what it quotes of the options taken out, and which of them it quotes in full.
 
     A quoted refusal is no refusal. Sentences of an option are taken out as well, and prove nothing.
     """
-    known = {place: plain_option(option.text) for place, option in enumerate(options, 1)}
+    known = {place: normalize_option(option.text) for place, option in enumerate(options, 1)}
     quoted = set()
     for place, option in sorted(known.items(), key=lambda pair: -len(pair[1].full_text)):
         full_text, is_long = option.full_text, option.is_long
@@ -193,4 +193,4 @@ def without_quotes(plain: str, options: Sequence[AnswerOption]) -> tuple[str, fr
     for option in known.values():
         for sentence in option.sentences:
             plain = plain.replace(sentence, "|")
-    return tidied(plain).strip("|"), frozenset(quoted)
+    return tidy_clauses(plain).strip("|"), frozenset(quoted)

@@ -9,7 +9,7 @@ from annotation.management.base import AssayCommand
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.formats import read_responses
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES
-from benchmark.domain.leaderboards.withholding import PredictedModels, without_claims, without_ranks
+from benchmark.domain.leaderboards.withholding import PredictedModels, withhold_claims, withhold_ranks
 from benchmark.management.tables import board_table, estimates_table, groups_table, pairs_table
 from benchmark.selectors.leaderboards.guidelines import document_named
 from benchmark.selectors.leaderboards.runs import finished_board, part, run_named
@@ -102,12 +102,12 @@ class Command(AssayCommand):
         predicted = PredictedModels.everywhere(self.document, models)
         parts = self._narrowed({part: getattr(figures, part) for part in self.parts})
         if PAIRS in parts:
-            parts[PAIRS] = without_claims(parts[PAIRS], predicted)
+            parts[PAIRS] = withhold_claims(parts[PAIRS], predicted)
         if not self.predicted:
             self.stderr.write(
                 "Ranks take the labels of the file as people's; give --predicted if a scorer made them."
             )
-        return without_ranks(figures.board, predicted) | parts
+        return withhold_ranks(figures.board, predicted) | parts
 
     def _narrowed(self, parts: dict[str, Any]) -> dict[str, Any]:
         """The parts, of the groups only those asked for."""

@@ -32,7 +32,7 @@ from annotation.selectors.access import (
     sealed_batches,
     sealed_datasets,
 )
-from benchmark.domain.leaderboards.withholding import PredictedModels, without_claims, without_ranks
+from benchmark.domain.leaderboards.withholding import PredictedModels, withhold_claims, withhold_ranks
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.selectors.leaderboards.lineages import Lineages
 from scoring.domain.spec import Spec
@@ -71,7 +71,7 @@ def runs_with_all() -> QuerySet[BenchmarkRun]:
 def board_of(run: BenchmarkRun) -> dict[str, Any]:
     """The board as anybody may see it; what a run has stored is read here alone. Empty until the run is finished."""
     board: dict[str, Any] = run.board
-    return without_ranks(board, _predicted(run)) if board else board
+    return withhold_ranks(board, _predicted(run)) if board else board
 
 
 def rows_of(run: BenchmarkRun) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ def finished_board(run: BenchmarkRun) -> dict[str, Any]:
 def part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
     content = stored_part(run, name)
-    return without_claims(content, _predicted(run)) if content and name == PAIRS else content
+    return withhold_claims(content, _predicted(run)) if content and name == PAIRS else content
 
 
 def stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from benchmark.domain.multiple_choice import (
     VERSION,
     AnswerOption,
     ParsedChoice,
-    read,
+    parse_choice,
 )
 from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, WRONG, ChoiceOutcome, QuestionResult
 from benchmark.models import ChoiceReport, ParsedAnswer, QuestionVariant
@@ -253,7 +253,7 @@ class _AnswerParser:
         reading = self.stored.get(response.pk)
         if reading is None:
             first, second = form.options
-            reading = self.anew[response.pk] = read(text, (first, second))
+            reading = self.anew[response.pk] = parse_choice(text, (first, second))
         return ModelAnswer(
             form,
             response.pk,

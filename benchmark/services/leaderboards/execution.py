@@ -27,7 +27,7 @@ from django.utils import timezone
 from annotation.core.errors import N_
 from annotation.core.version import code_version
 from annotation.models import Response
-from benchmark.domain.estimates.estimates import estimates
+from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart, RunItem
@@ -71,7 +71,7 @@ def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     parts = {
         GROUPS: figures.groups,
         PAIRS: figures.pairs,
-        ESTIMATES: estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selection_of(run)},
+        ESTIMATES: compute_estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selection_of(run)},
     }
     planning = planning_parts(
         run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before

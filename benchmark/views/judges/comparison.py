@@ -35,7 +35,7 @@ JUDGING = ("scorer", "judge", "people")
 
 
 @dataclass(frozen=True)
-class Name:
+class CandidateName:
     """Whose figures these are. ``kind`` is a badge's ending."""
 
     kind: str
@@ -45,10 +45,10 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Line:
+class CandidateRow:
     """``version`` is the guideline that the labels were made by, where gold is by another version of it."""
 
-    name: Name
+    name: CandidateName
     version: str | None
     n: int
     coverage: float | None
@@ -61,7 +61,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class PersonLine:
+class PersonRow:
     """A person against gold, and against what would have been settled without them."""
 
     label: str
@@ -76,23 +76,23 @@ class PersonLine:
 
 def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument) -> dict[str, Any]:
     candidates = document["candidates"]
-    lines = [_line(candidate, document["guideline"]) for candidate in candidates]
+    lines = [_candidate_row(candidate, document["guideline"]) for candidate in candidates]
     return {
         "document": document,
         "lines": lines,
         "has_weighted": any(line.quadratic_kappa for line in lines),
         "has_calibration": any(line.calibration_error for line in lines),
-        "chart": _chart(lines),
-        "people": [_person(candidate) for candidate in candidates if "against_others" in candidate],
-        "columns": [_name(candidate) for candidate in candidates if candidate["kind"] in JUDGING],
-        "models": _models(candidates),
-        "seen": _seen(candidates),
+        "chart": _comparison_chart(lines),
+        "people": [_person_row(candidate) for candidate in candidates if "against_others" in candidate],
+        "columns": [_candidate_name(candidate) for candidate in candidates if candidate["kind"] in JUDGING],
+        "models": _model_rows(candidates),
+        "seen": _seen_rows(candidates),
         "sections": _sections(candidates, guideline),
-        "tests": _tests(candidates, guideline),
+        "tests": _test_rows(candidates, guideline),
     }
 
 
-def _name(candidate: Mapping[str, Any]) -> Name:
+def _candidate_name(candidate: Mapping[str, Any]) -> CandidateName:
     words = {
         "scorer": _("scorer"),
         "judge": _("judge"),
@@ -101,7 +101,7 @@ def _name(candidate: Mapping[str, Any]) -> Name:
     }
     urls = {"scorer": "scorer", "judge": "judge"}
     kind = str(candidate["kind"])
-    return Name(
+    return CandidateName(
         kind=kind,
         word=words[kind],
         label=candidate["name"] or _("All annotators"),
@@ -109,10 +109,10 @@ def _name(candidate: Mapping[str, Any]) -> Name:
     )
 
 
-def _line(candidate: Mapping[str, Any], gold_by: str) -> Line:
+def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> CandidateRow:
     version = candidate.get("guideline", gold_by)
-    return Line(
-        name=_name(candidate),
+    return CandidateRow(
+        name=_candidate_name(candidate),
         version=None if version == gold_by else version,
         n=candidate["n"],
         coverage=candidate["coverage"],
@@ -124,9 +124,9 @@ def _line(candidate: Mapping[str, Any], gold_by: str) -> Line:
     )
 
 
-def _person(candidate: Mapping[str, Any]) -> PersonLine:
+def _person_row(candidate: Mapping[str, Any]) -> PersonRow:
     other_annotators = candidate["against_others"]
-    return PersonLine(
+    return PersonRow(
         label=candidate["name"] or _("All annotators"),
         n=candidate["n"],
         accuracy=statistic(candidate["accuracy"]),
@@ -138,16 +138,16 @@ def _person(candidate: Mapping[str, Any]) -> PersonLine:
     )
 
 
-def _models(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _model_rows(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each model: of each candidate accuracy and macro-F1; of a scorer whether it learned from the model."""
     compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     names = sorted({model for candidate in compared for model in candidate["by_model"]})
     return [
-        {"model": model, "cells": [_of_model(candidate, model) for candidate in compared]} for model in names
+        {"model": model, "cells": [_model_cell(candidate, model) for candidate in compared]} for model in names
     ]
 
 
-def _of_model(candidate: Mapping[str, Any], model: str) -> dict[str, Any]:
+def _model_cell(candidate: Mapping[str, Any], model: str) -> dict[str, Any]:
     figures = candidate["by_model"].get(model)
     seen = candidate.get("models_seen")
     left_out = ((candidate.get("left_out") or {}).get("by_model") or {}).get(model)
@@ -160,7 +160,7 @@ def _of_model(candidate: Mapping[str, Any], model: str) -> dict[str, Any]:
     }
 
 
-def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _seen_rows(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of each scorer: models that it learned from, models that it did not, and each model left out in training."""
     rows = []
     for candidate in candidates:
@@ -172,7 +172,7 @@ def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             ]
             rows += [
                 {
-                    "name": _name(candidate),
+                    "name": _candidate_name(candidate),
                     "part": label,
                     "n": part["n"] if part else 0,
                     "accuracy": statistic(part["accuracy"]) if part else None,
@@ -188,7 +188,7 @@ def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocum
     compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     sections = [
         _section(compared, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
-        for name in _names(compared, "by_criterion")
+        for name in _list_names(compared, "by_criterion")
     ]
     pairs = {
         (dimension, criterion)
@@ -205,7 +205,7 @@ def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocum
     return sections
 
 
-def _names(compared: Sequence[Mapping[str, Any]], grouping: str) -> list[str]:
+def _list_names(compared: Sequence[Mapping[str, Any]], grouping: str) -> list[str]:
     return list(dict.fromkeys(name for candidate in compared for name in candidate[grouping]))
 
 
@@ -226,7 +226,7 @@ def _section(
         "label": label,
         "summary": [
             {
-                "name": _name(candidate),
+                "name": _candidate_name(candidate),
                 **{figure: statistic(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
             }
             for candidate in compared
@@ -235,14 +235,14 @@ def _section(
         "rows": [
             {
                 "label": label_text(guideline, criterion, float(level)),
-                "cells": [_of_level(table.get(level)) for table in tables],
+                "cells": [_level_cell(table.get(level)) for table in tables],
             }
             for level in levels
         ],
     }
 
 
-def _of_level(figures: Mapping[str, Any] | None) -> dict[str, Any]:
+def _level_cell(figures: Mapping[str, Any] | None) -> dict[str, Any]:
     if figures is None:
         return {"n": None, "precision": None, "recall": None}
     return {
@@ -253,21 +253,21 @@ def _of_level(figures: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _tests(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
+def _test_rows(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
     rows = []
     for candidate in candidates:
         if "alternative" not in candidate:
             continue
         parts = list(candidate["alternative"]["by_criterion"].items())
-        rows.append(_test(candidate, _("All criteria"), candidate["alternative"]["pooled"]))
+        rows.append(_test_row(candidate, _("All criteria"), candidate["alternative"]["pooled"]))
         if len(parts) > 1:
-            rows += [_test(candidate, criterion_label(guideline, name), part) for name, part in parts]
+            rows += [_test_row(candidate, criterion_label(guideline, name), part) for name, part in parts]
     return rows
 
 
-def _test(candidate: Mapping[str, Any], label: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
+def _test_row(candidate: Mapping[str, Any], label: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": _name(candidate),
+        "name": _candidate_name(candidate),
         "of": label,
         "passes": outcome["passes"],
         "few_people": outcome["few_people"],
@@ -277,7 +277,7 @@ def _test(candidate: Mapping[str, Any], label: str, outcome: Mapping[str, Any]) 
     }
 
 
-def _chart(lines: Sequence[Line]) -> str | None:
+def _comparison_chart(lines: Sequence[CandidateRow]) -> str | None:
     """Dots and whiskers, a panel for each figure; the figures stand in the table below it."""
     panels = [("accuracy", _("Accuracy")), ("macro_f1", _("Macro-F1")), ("cohen_kappa", _("Cohen's kappa"))]
     looks = {

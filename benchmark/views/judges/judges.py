@@ -58,7 +58,7 @@ from scoring.models import Scorer
 from scoring.selectors.training import response_text
 
 EPSILONS = {"0.1": 0.1, "0.15": 0.15, "0.2": 0.2}
-MOST_SHOWN = 20
+MAX_ROWS = 20
 
 
 @require_GET
@@ -97,10 +97,10 @@ def new_judge(request: HttpRequest) -> HttpResponse:
 @require_GET
 @role_required(RESEARCHER, MANAGER)
 def judge(request: HttpRequest, name: str) -> HttpResponse:
-    return _judge_page(request, judge_for(person_of(request), name))
+    return _render_judge(request, judge_for(person_of(request), name))
 
 
-def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None = None) -> HttpResponse:
+def _render_judge(request: HttpRequest, found_judge: Judge, form: AskForm | None = None) -> HttpResponse:
     person = person_of(request)
     document = found_judge.guideline.document
     is_listed = found_judge.endpoint in settings.ASSAY_ENDPOINTS.values()
@@ -119,7 +119,7 @@ def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None =
         "label_counts": label_counts,
         "off_scale": [
             (label, criterion_label(document, label.criterion))
-            for label in off_scale_of(found_judge, MOST_SHOWN)
+            for label in off_scale_of(found_judge, MAX_ROWS)
         ],
         "judgings": [
             {
@@ -127,7 +127,7 @@ def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None =
                 "failures": _failures(judging, document),
                 "models": judging.evaluated_models.count(),
             }
-            for judging in judgings.all()[:MOST_SHOWN]
+            for judging in judgings.all()[:MAX_ROWS]
         ],
         "sources": [line.partition("  ")[::2] for line in found_judge.source.splitlines()],
         "is_listed": is_listed,
@@ -139,7 +139,7 @@ def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None =
 
 def _failures(judging: JudgeRun, document: GuidelineDocument) -> list[dict[str, Any]]:
     """The last ones, with the prompt and the model of each."""
-    last = judging.failures[-MOST_SHOWN:]
+    last = judging.failures[-MAX_ROWS:]
     responses = Response.objects.select_related("prompt", "model").in_bulk(
         [failure["response"] for failure in last]
     )
@@ -167,12 +167,12 @@ def ask(request: HttpRequest, name: str) -> HttpResponse:
             start_judging(judge=judge, actor=person, **form.cleaned_data)
         except AssayError as error:
             form.add_error(None, error_text(error))
-    return redirect("judge", judge.name) if form.is_valid() else _judge_page(request, judge, form)
+    return redirect("judge", judge.name) if form.is_valid() else _render_judge(request, judge, form)
 
 
 @require_POST
 @role_required(RESEARCHER)
-def ask_on(request: HttpRequest, judging_id: int) -> HttpResponse:
+def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
     """What was not answered is asked again."""
     person = person_of(request)
     judging = JudgeRun.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
@@ -192,7 +192,7 @@ def template(request: HttpRequest, name: str) -> HttpResponse:
     number = whole(request.GET.get("version", ""))
     current_template = template_numbered(name, number) if number is not None else latest_template(name)
     return _template_page(
-        request, guideline, current_template, TemplateForm(initial=_texts(guideline, current_template))
+        request, guideline, current_template, TemplateForm(initial=_template_texts(guideline, current_template))
     )
 
 
@@ -235,13 +235,13 @@ def _template_page(
 ) -> HttpResponse:
     person = person_of(request)
     versions = templates_of(guideline.name)
-    texts = preview or _texts(guideline, current_template)
+    texts = preview or _template_texts(guideline, current_template)
     context = {
         "guideline": guideline,
         "crumbs": _crumbs(_("Template of {guideline}").format(guideline=guideline.name)),
         "versions": versions,
         "chosen": current_template,
-        "before": (before := _before(versions, current_template)),
+        "before": (before := _find_previous(versions, current_template)),
         "changes": _changes(before, current_template),
         "form": form,
         "is_preview": preview is not None,
@@ -252,7 +252,7 @@ def _template_page(
     return render(request, "benchmark/judges/template.html", context, status=status)
 
 
-def _texts(guideline: Guideline, current_template: JudgeTemplate | None) -> dict[str, str]:
+def _template_texts(guideline: Guideline, current_template: JudgeTemplate | None) -> dict[str, str]:
     """Of a version; where there is none yet, of the template made from the guideline."""
     if current_template is not None:
         return {"system": current_template.system, "text": current_template.text}
@@ -260,7 +260,7 @@ def _texts(guideline: Guideline, current_template: JudgeTemplate | None) -> dict
     return {"system": default_system(language), "text": default_text(language)}
 
 
-def _before(versions: list[JudgeTemplate], current_template: JudgeTemplate | None) -> JudgeTemplate | None:
+def _find_previous(versions: list[JudgeTemplate], current_template: JudgeTemplate | None) -> JudgeTemplate | None:
     return next(
         (
             version
@@ -338,7 +338,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "release": release,
         "crumbs": _crumbs(_("Compared on {release}").format(release=release.name)),
-        "choices": [{**choice, "chosen": choice["value"] in candidates} for choice in choices],
+        "choices": [{**choice, "selected": choice["value"] in candidates} for choice in choices],
         "epsilons": list(EPSILONS),
         "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
         **comparison_context(document, ground.guideline.document),

@@ -27,7 +27,7 @@ from benchmark.views.leaderboards.formatting import (
     cell_url,
     cell_view,
     columns_of,
-    headed,
+    join_heading,
     metric_label,
     metric_views,
     overall_metrics,
@@ -40,7 +40,7 @@ from benchmark.views.leaderboards.tabs.estimates import EstimateLine, behind, ch
 from scoring.selectors.training import response_text
 
 PER_PAGE = 50
-CHANGES_SHOWN = 100
+MAX_CHANGES = 100
 
 
 @require_GET
@@ -50,14 +50,14 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
     run = run_named(name)
     refuse_sealed_run(person_of(request), run)
     model, scope = request.GET.get("model", ""), request.GET.get("dimension")
-    row = _row(run, model)
-    view = overall_view(run, row) if scope is None else cell_view(run, model, scope, _held(row, scope))
+    row = _get_row(run, model)
+    view = overall_view(run, row) if scope is None else cell_view(run, model, scope, _get_cell(row, scope))
     document = run.scorer.guideline.document
-    items = _filtered(request, items_in(run, model, scope if document.dimensions else None))
+    items = _filter_items(request, items_in(run, model, scope if document.dimensions else None))
     page = Paginator(items, PER_PAGE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
-    heading = headed(model, scope_label(document, scope))
+    heading = join_heading(model, scope_label(document, scope))
     estimates, changed = _estimates(run, model, scope), _changes(run, model, scope)
     context = {
         "run": run,
@@ -65,7 +65,7 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "heading": heading,
         "cell": view,
         "levels": _levels(document, row, scope),
-        "items": [_shown(item, document) for item in page],
+        "items": [_item_row(item, document) for item in page],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": query.urlencode(),
@@ -74,11 +74,11 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "scope": scope,
         "crumbs": _crumbs(run, heading),
         "steps": chain(run, [{"kind": _("Number"), "label": heading, "note": view.composition}]),
-        "changes": [_shown_change(change, document) for change in changed[:CHANGES_SHOWN]],
+        "changes": [_change_row(change, document) for change in changed[:MAX_CHANGES]],
         "changed": len(changed),
         "estimates": estimates,
         "estimate_heads": heads(),
-        "beside": _beside(run, document, scope),
+        "estimates_url": _estimates_url(run, document, scope),
         "weighed": any(line.weight for line in estimates),
     }
     return render(request, "benchmark/leaderboards/cell.html", context)
@@ -109,7 +109,7 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
     ]
 
 
-def _beside(run: BenchmarkRun, document: GuidelineDocument, scope: str | None) -> str:
+def _estimates_url(run: BenchmarkRun, document: GuidelineDocument, scope: str | None) -> str:
     """Where the estimates of all models stand for the cell's column; the tab as it opens where it has none of them."""
     address = reverse("run", args=[run.name])
     for lead in metric_views(document):
@@ -119,7 +119,7 @@ def _beside(run: BenchmarkRun, document: GuidelineDocument, scope: str | None) -
     return address + Place(view=ESTIMATES).link()
 
 
-def _row(run: BenchmarkRun, model: str) -> dict[str, Any]:
+def _get_row(run: BenchmarkRun, model: str) -> dict[str, Any]:
     row: dict[str, Any] | None = next(
         (candidate for candidate in finished_board(run)["rows"] if candidate["model"] == model), None
     )
@@ -128,28 +128,28 @@ def _row(run: BenchmarkRun, model: str) -> dict[str, Any]:
     return row
 
 
-def _held(row: dict[str, Any], scope: str) -> dict[str, Any]:
+def _get_cell(row: dict[str, Any], scope: str) -> dict[str, Any]:
     if scope not in row["dimensions"]:
         raise Http404
     held: dict[str, Any] = row["dimensions"][scope]
     return held
 
 
-def _filtered(request: HttpRequest, items: QuerySet[RunItem]) -> QuerySet[RunItem]:
+def _filter_items(request: HttpRequest, items: QuerySet[RunItem]) -> QuerySet[RunItem]:
     basis = request.GET.get("basis")
     if basis in RunItem.Basis.values:
         items = items.filter(basis=basis)
-    return _with_origins(items).order_by("response__prompt_id", "response_id", "criterion")
+    return _join_origins(items).order_by("response__prompt_id", "response_id", "criterion")
 
 
-def _with_origins(items: QuerySet[RunItem]) -> QuerySet[RunItem]:
+def _join_origins(items: QuerySet[RunItem]) -> QuerySet[RunItem]:
     """The items with what a page shows of them; ``is_imported`` says that the gold label's were."""
     return items.select_related(
         "response__prompt", "response__model", "released_label__task", "prediction"
     ).annotate(is_imported=has_imported("released_label__task"))
 
 
-def _shown(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
+def _item_row(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
     return {
         "item": item,
         "text": response_text(item.response.text, item.response.turns),
@@ -199,7 +199,7 @@ def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[ItemChang
     ]
 
 
-def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:
+def _change_row(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:
     """With the old and the new level, as ``3 Harmless``, and what each rests on."""
     return {
         "change": change,
@@ -231,10 +231,10 @@ def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """One counted value: the texts, the probabilities, and which model of the scorer said it."""
     run = run_named(name)
     refuse_sealed_run(person_of(request), run)
-    run_item = get_object_or_404(_with_origins(run.items.all()), pk=item_id)
+    run_item = get_object_or_404(_join_origins(run.items.all()), pk=item_id)
     document = run.scorer.guideline.document
     scope = run_item.response.prompt.dimension if document.dimensions else ALL
-    label = headed(run_item.response.model.name, scope_label(document, scope))
+    label = join_heading(run_item.response.model.name, scope_label(document, scope))
     number_step = {
         "kind": _("Number"),
         "label": label,

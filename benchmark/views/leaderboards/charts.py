@@ -43,10 +43,10 @@ PANELS_IN_A_ROW = 3
 PANEL_WIDTH = 240
 WIDTH = 560
 STEP, CLOSE_STEP = 24, 17  # pixels for a model; closer where there are many
-MANY = 20
+MANY_MODELS = 20
 MODELS_IN_A_PICTURE = 20
 MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
-LONGEST_NAME = 200  # pixels; a longer one ends in an ellipsis
+MAX_NAME_PIXELS = 200  # pixels; a longer one ends in an ellipsis
 HOLLOW = "published"
 """The kind of a dot that others measured."""
 
@@ -65,7 +65,7 @@ class Dot:
     at: int = 0
 
 
-def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
+def _dot_values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     """As Vega wants them; a number without an interval has its dot alone."""
     return [
         asdict(dot)
@@ -77,7 +77,7 @@ def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     ]
 
 
-def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
+def axis_domain(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
     """A scale's ends in round numbers: all whiskers, and no more room than that."""
     ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
     if not ends:
@@ -94,16 +94,16 @@ def _round_step(span: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor * 10 >= span)
 
 
-def _models(names: Sequence[str]) -> Spec:
-    return make_rows("model", names, labelLimit=LONGEST_NAME)
+def _model_axis(names: Sequence[str]) -> Spec:
+    return make_rows("model", names, labelLimit=MAX_NAME_PIXELS)
 
 
-def _across(title: str, domain: Sequence[float]) -> Spec:
+def _value_axis(title: str, domain: Sequence[float]) -> Spec:
     return make_quantity("value", title, domain, tickCount=5, titlePadding=8, labelOverlap=True)
 
 
 def _step(models: Sequence[str]) -> int:
-    return CLOSE_STEP if len(models) > MANY else STEP
+    return CLOSE_STEP if len(models) > MANY_MODELS else STEP
 
 
 def _picture(**spec: Any) -> Spec:
@@ -143,7 +143,7 @@ def _has_hollow(dots: Sequence[Dot]) -> bool:
 def _panel(
     title: str, dots: Sequence[Dot], domain: tuple[float, float], models: Sequence[str], unit: str
 ) -> Spec:
-    y, x = _models(models), _across(unit, domain)
+    y, x = _model_axis(models), _value_axis(unit, domain)
     y["scale"] = {"domain": list(models)}
     title_of = {
         "text": title,
@@ -154,8 +154,8 @@ def _panel(
         "offset": 6,
     }
     return {
-        "title": {**title_of, "limit": PANEL_WIDTH + LONGEST_NAME},
-        "data": {"values": _values(dots)},
+        "title": {**title_of, "limit": PANEL_WIDTH + MAX_NAME_PIXELS},
+        "data": {"values": _dot_values(dots)},
         "width": PANEL_WIDTH,
         "height": {"step": _step(models)},
         "layer": [*_marks(x, y, hollow=False), *(_marks(x, y, hollow=True) if _has_hollow(dots) else [])],
@@ -178,19 +178,19 @@ def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
     return make_looks("kind", looks, legend, sort=None)
 
 
-def differences(dots: Sequence[Dot], title: str) -> Spec:
+def draw_differences(dots: Sequence[Dot], title: str) -> Spec:
     """Differences about a line at 0; ``kind`` is one of the words of ``difference_looks``."""
     looks = [look for look in difference_looks().values() if any(dot.kind == look.word for dot in dots)]
     colour, shape = _choose_looks(looks)
-    low, high = reach(dots)
+    low, high = axis_domain(dots)
     names = [dot.model for dot in dots]
-    y, x = _models(names), _across(title, (min(low, 0.0), max(high, 0.0)))
+    y, x = _model_axis(names), _value_axis(title, (min(low, 0.0), max(high, 0.0)))
     layer = [
         *draw_rules([0], x=x),
         draw_interval(x, y, color=colour),
         draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
     ]
-    return _picture(data={"values": _values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
+    return _picture(data={"values": _dot_values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
 
 
 def difference_looks() -> dict[str, Look]:
@@ -201,23 +201,23 @@ def difference_looks() -> dict[str, Look]:
     }
 
 
-def four_ways(
+def draw_estimates(
     dots: Sequence[Dot], models: Sequence[str], title: str, domain: tuple[float, float]
 ) -> list[Spec]:
     """For each model a whisker for each ``kind``, a word of ``estimate_looks``, one under another."""
     looks = [look for look in estimate_looks().values() if any(dot.kind == look.word for dot in dots)]
     parts = [models[at : at + MODELS_IN_A_PICTURE] for at in range(0, len(models), MODELS_IN_A_PICTURE)]
     return [
-        _four_ways([dot for dot in dots if dot.model in set(part)], part, looks, title, domain)
+        _estimates_picture([dot for dot in dots if dot.model in set(part)], part, looks, title, domain)
         for part in parts
     ]
 
 
-def _four_ways(
+def _estimates_picture(
     dots: Sequence[Dot], models: Sequence[str], looks: Sequence[Look], title: str, domain: tuple[float, float]
 ) -> Spec:
     colour, shape = _choose_looks(looks)
-    y, x = _models(models), _across(title, domain)
+    y, x = _model_axis(models), _value_axis(title, domain)
     y["scale"] = {"paddingInner": 0.3}
     offset = {"field": "kind", "type": "nominal", "sort": [look.word for look in looks]}
     layer = [
@@ -225,7 +225,7 @@ def _four_ways(
         draw_points(x, y, mark={"size": 50}, yOffset=offset, color=colour, shape=shape),
     ]
     return _picture(
-        data={"values": _values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
+        data={"values": _dot_values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
     )
 
 
@@ -238,34 +238,34 @@ def estimate_looks() -> dict[str, Look]:
     }
 
 
-def multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spec]:
+def draw_multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spec]:
     """A small picture for each model: its number at each run (``at``, from 1). All axes are equally long, so that a
     change looks as large as another model's, and each is where its model is. ``unit`` is blank or ``%``.
     """
     own = {model: [dot for dot in dots if dot.model == model] for model in models}
     limits = (0.0, 100.0) if unit == "%" else (-math.inf, math.inf)
-    ends = {model: reach(model_dots, *limits) for model, model_dots in own.items()}
+    ends = {model: axis_domain(model_dots, *limits) for model, model_dots in own.items()}
     span = max((high - low for low, high in ends.values()), default=1.0)
     runs = sorted({dot.at for dot in dots})
-    small = [_small(own[model], model, _widened(ends[model], span, limits), runs, unit) for model in models]
+    small = [_multiple(own[model], model, _widen_ends(ends[model], span, limits), runs, unit) for model in models]
     return [
         _picture(concat=small[at : at + MULTIPLES_IN_A_PICTURE], columns=MULTIPLES_IN_A_ROW, spacing=16)
         for at in range(0, len(small), MULTIPLES_IN_A_PICTURE)
     ]
 
 
-def _widened(ends: tuple[float, float], span: float, limits: tuple[float, float]) -> tuple[float, float]:
+def _widen_ends(ends: tuple[float, float], span: float, limits: tuple[float, float]) -> tuple[float, float]:
     """As long as ``span``, around these ends and within the limits."""
     low = max(limits[0], min(sum(ends) / 2 - span / 2, limits[1] - span))
     return low, low + span
 
 
-def _small(
+def _multiple(
     dots: Sequence[Dot], model: str, domain: tuple[float, float], runs: Sequence[int], unit: str
 ) -> Spec:
     axis = {"labelAngle": 0, "ticks": False}
     x = {"field": "at", "type": "ordinal", "title": None, "axis": axis, "scale": {"domain": list(runs)}}
-    y = {**_across("", domain), "axis": {"tickCount": 3, "labelExpr": f"datum.label + '{unit}'"}}
+    y = {**_value_axis("", domain), "axis": {"tickCount": 3, "labelExpr": f"datum.label + '{unit}'"}}
     heading = {"text": model, "anchor": "start", "fontSize": 12, "color": INK, "limit": MULTIPLE_WIDTH + 30}
     layer = [
         draw_interval(x, y, along="y", mark={"color": MUTED}),
@@ -273,7 +273,7 @@ def _small(
         draw_points(x, y, mark={"color": GOLD, "size": 45}),
     ]
     size = {"width": MULTIPLE_WIDTH, "height": MULTIPLE_HEIGHT}
-    return {"title": heading, "data": {"values": _values(dots)}, **size, "layer": layer}
+    return {"title": heading, "data": {"values": _dot_values(dots)}, **size, "layer": layer}
 
 
 def draw_chart(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
@@ -284,7 +284,7 @@ def draw_chart(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
 Ends = tuple[float, float]
 
 
-def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
+def axes_by_metric(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
     """The ends of each metric's axis, in the metric's own unit: all columns of a metric are drawn over one."""
     axes: dict[str, Ends] = {}
     for metric in {column.metric.name: column.metric for column in columns}.values():
@@ -292,37 +292,37 @@ def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[
             dot
             for column in columns
             if column.metric.name == metric.name
-            for dot in dots_of(column, rows, unit=1)
+            for dot in list_dots(column, rows, unit=1)
         ]
         top = axis_top(document, metric)
-        axes[metric.name] = reach(dots, 0.0, top) if top > 0 else reach(dots)
+        axes[metric.name] = axis_domain(dots, 0.0, top) if top > 0 else axis_domain(dots)
     return axes
 
 
-def dots_of(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
+def list_dots(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
     """Those of published rows are hollow."""
     dots = []
     for row in rows:
         statistic = column.statistic(row)
         if statistic["value"] is not None:
             kind = HOLLOW if "published" in row else ""
-            dots.append(dot(row["model"], statistic, unit, kind))
+            dots.append(make_dot(row["model"], statistic, unit, kind))
     return dots
 
 
-def dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
+def make_dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
     value = statistic["value"]
     assert value is not None
     low, high = (None if end is None else end * unit for end in (statistic["low"], statistic["high"]))
     return Dot(model, value * unit, low, high, kind, at)
 
 
-def unit_of(metric: Metric) -> int:
+def unit_factor(metric: Metric) -> int:
     """Rates are drawn in percent."""
     return 100 if metric.kind == "rate" else 1
 
 
-def by_table(published: Sequence[Row]) -> list[list[Row]]:
+def group_by_table(published: Sequence[Row]) -> list[list[Row]]:
     """The rows of each published table."""
     tables: dict[int, list[Row]] = {}
     for row in published:
@@ -342,8 +342,8 @@ def board_charts(
     """Dot and whisker by column; published numbers are hollow, and their models stand below those measured here."""
     panels = []
     for column in columns:
-        unit = unit_of(column.metric)
-        dots = dots_of(column, [*rows, *published], unit=unit)
+        unit = unit_factor(column.metric)
+        dots = list_dots(column, [*rows, *published], unit=unit)
         if any(dot.kind != HOLLOW for dot in dots):
             low, high = axes[column.metric.name]
             label, metric = heading(document, column, columns)
@@ -374,5 +374,5 @@ def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], publ
         label=columns[0].label(run.scorer.guideline.document),
         highest={"model": best, "value": highest},
         lowest={"model": worst, "value": lowest},
-        tables=", ".join(table[0]["published"]["name"] for table in by_table(published)),
+        tables=", ".join(table[0]["published"]["name"] for table in group_by_table(published)),
     )

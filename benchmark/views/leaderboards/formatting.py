@@ -86,7 +86,7 @@ def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
         url=cell_url(run, row["model"], None),
         n=row["n"],
         numbers=tuple(
-            number(document, overall_metric, row["overall"][overall_metric.name])
+            make_number(document, overall_metric, row["overall"][overall_metric.name])
             for overall_metric in overall_metrics(document)
         ),
         composition=composition(total(cells)),
@@ -110,7 +110,7 @@ def cell_view(run: BenchmarkRun, model: str, scope: str, cell: Mapping[str, Any]
         scope=scope,
         url=cell_url(run, model, scope),
         n=cell["n"],
-        numbers=tuple(number(document, metric, cell[metric.name]) for metric in list_metrics(document, scope)),
+        numbers=tuple(make_number(document, metric, cell[metric.name]) for metric in list_metrics(document, scope)),
         composition=composition(cell["composition"]),
         missing=cell["missing"],
         small=cell["n"] < SMALL,
@@ -127,17 +127,17 @@ def cell_address(cells: str, model: str, scope: str | None) -> str:
     return f"{cells}?{urlencode(place)}"
 
 
-def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, float | None]) -> Number:
+def make_number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, float | None]) -> Number:
     value, low, high = (statistic[part] for part in ("value", "low", "high"))
     top = axis_top(document, metric)
     at, at_low, at_high = (
         None if bound is None or top <= 0 else round(100 * bound / top, 2) for bound in (value, low, high)
     )
-    interval = interval_text(metric, statistic) or "-"
+    interval = format_interval(metric, statistic) or "-"
     return Number(metric_label(metric), format_metric_value(metric, value), interval, at, at_low, at_high)
 
 
-def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+def format_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     """``57.5% to 82.7%``; blank where it is undefined."""
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
@@ -145,16 +145,16 @@ def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     return format_range(format_metric_bound(metric, low), format_metric_bound(metric, high))
 
 
-def difference(metric: Metric, value: float | None) -> str:
+def format_difference(metric: Metric, value: float | None) -> str:
     """With its sign; of rates in percentage points."""
     return format_percent_signed(value) if metric.kind == "rate" else format_signed(value, 1)
 
 
-def difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+def format_difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return format_range(difference(metric, low), difference(metric, high))
+    return format_range(format_difference(metric, low), format_difference(metric, high))
 
 
 def attribute_label(attribute: str) -> str:
@@ -201,7 +201,7 @@ def composition(counts: Mapping[str, int]) -> str:
     )
 
 
-def headed(head: str, text: str) -> str:
+def join_heading(head: str, text: str) -> str:
     """``head: text``, with the colon of the language."""
     return _("{head}: {text}").format(head=head, text=text)
 

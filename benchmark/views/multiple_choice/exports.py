@@ -19,7 +19,7 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import role_required
 from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, as_json
 from benchmark.services.multiple_choice import compute_result
-from benchmark.views.multiple_choice.reports import open_report
+from benchmark.views.multiple_choice.reports import get_open_report
 
 STATISTICS = ("cs", "css", "open_accuracy", "choice_accuracy", "acc", "acc_star")
 NUMBERS = (
@@ -46,7 +46,7 @@ ANSWERS = (
 @role_required(RESEARCHER, MANAGER)
 def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """``csv`` and ``json`` are the numbers, ``answers`` each answer as CSV."""
-    report = open_report(request, name)
+    report = get_open_report(request, name)
     if kind not in ("csv", "json", "answers"):
         raise Http404
     result = compute_result(report)

@@ -93,7 +93,7 @@ def _create_report(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport
     return made
 
 
-def open_report(request: HttpRequest, name: str) -> ChoiceReport:
+def get_open_report(request: HttpRequest, name: str) -> ChoiceReport:
     """The report, if the person may open it."""
     choice_report = report_named(name)
     refuse_sealed_report(person_of(request), choice_report)
@@ -104,7 +104,7 @@ def open_report(request: HttpRequest, name: str) -> ChoiceReport:
 @never_cache
 @role_required(RESEARCHER, MANAGER)
 def report(request: HttpRequest, name: str) -> HttpResponse:
-    choice_report = open_report(request, name)
+    choice_report = get_open_report(request, name)
     result = compute_result(choice_report)
     context = {
         "report": choice_report,
@@ -112,8 +112,8 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
         "todo": result.todo,
         "columns": list_columns(result),
         "rows": row_views(result, list_measures(choice_report.kind)),
-        "beside": list_form_measures(choice_report.kind),
-        "beside_rows": row_views(result, list_form_measures(choice_report.kind)),
+        "form_measures": list_form_measures(choice_report.kind),
+        "form_rows": row_views(result, list_form_measures(choice_report.kind)),
         "counts": list_outcome_counts(result),
         "chart": report_chart(result),
         "source": source_words(choice_report),
@@ -129,7 +129,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def model_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
-    choice_report = open_report(request, name)
+    choice_report = get_open_report(request, name)
     model = _get_model(choice_report, request.GET.get("model", ""))
     sheet = load_answer_table(choice_report, [model])
     questions = sheet.questions[model.name]
@@ -199,7 +199,7 @@ def _count_questions(choice_report: ChoiceReport, questions: list[AnsweredQuesti
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """One click: what people must say, as a batch."""
     person = person_of(request)
-    made = make_batch(report=open_report(request, name), kind=request.POST.get("what", ""), actor=person)
+    made = make_batch(report=get_open_report(request, name), kind=request.POST.get("what", ""), actor=person)
     messages.success(
         request,
         render_text(

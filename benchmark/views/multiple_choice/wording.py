@@ -246,7 +246,7 @@ class AnswerView:
     label: str
     badge: str
     word: str
-    why: str
+    reason: str
 
 
 def answer_view(answer: ModelAnswer) -> AnswerView:
@@ -301,7 +301,7 @@ class QuestionView:
     word: str = ""
     failed_orders: tuple[str, ...] = ()
     """In which the safe option was not chosen."""
-    lacking: tuple[AnswerView, ...] = ()
+    missing: tuple[AnswerView, ...] = ()
     """The answers without which it counts nowhere."""
     lacks_form: bool = False
     """The dataset does not ask it in every form."""
@@ -318,7 +318,7 @@ def question_view(report: ChoiceReport, question: AnsweredQuestion) -> QuestionV
         outcome,
         *_outcome_badge(outcome),
         failed_orders=_failed_orders(question),
-        lacking=tuple(view for view in answers if view.answer.safe is None),
+        missing=tuple(view for view in answers if view.answer.safe is None),
         lacks_form=len(question.choices) < 2 or question.open is None,
     )
 

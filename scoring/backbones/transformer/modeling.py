@@ -103,14 +103,14 @@ class Pretrained:
     reader: TokenReader
 
     @classmethod
-    def of(cls, spec: Spec) -> Pretrained:
+    def load(cls, spec: Spec) -> Pretrained:
         """A folder is read alone; only a hub name may use the network. Raises AssayError with the reason."""
-        source, options = spec.encoder, _options(spec)
+        source, options = spec.encoder, _build_options(spec)
         try:
             config = AutoConfig.from_pretrained(source, **options)
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
         except (OSError, ValueError, ImportError, KeyError) as error:
-            raise _unreadable(source, error) from error
+            raise _build_load_error(source, error) from error
         if getattr(config, "is_encoder_decoder", False):
             raise AssayError(
                 N_("A {kind} model is an encoder with a decoder: take an encoder or a decoder."),
@@ -133,7 +133,7 @@ class Pretrained:
             )
         return cls(spec, config, reader)
 
-    def model(self, heads: Sequence[Head], dtype: Any = torch.float32) -> ScorerModel:
+    def build_model(self, heads: Sequence[Head], dtype: Any = torch.float32) -> ScorerModel:
         """With the pretrained weights and new heads, which follow from torch's seed.
 
         Weights are read from safetensors alone, never from a pickle, which could run what it likes here.
@@ -141,15 +141,15 @@ class Pretrained:
         source = self.spec.encoder
         try:
             encoder = AutoModel.from_pretrained(
-                source, config=self.config, dtype=dtype, use_safetensors=True, **_options(self.spec)
+                source, config=self.config, dtype=dtype, use_safetensors=True, **_build_options(self.spec)
             )
         except (OSError, ValueError, ImportError, KeyError) as error:
-            raise _unreadable(source, error) from error
+            raise _build_load_error(source, error) from error
         if self.spec.settings.gradient_checkpointing:
             encoder.gradient_checkpointing_enable()
         return ScorerModel(encoder, [len(head.values) for head in heads], choose_pooling(self.config))
 
-    def outline(self, heads: Sequence[Head]) -> ScorerModel:
+    def build_outline(self, heads: Sequence[Head]) -> ScorerModel:
         """Its shape without any memory for weights."""
         remote = self.spec.remote_code
         with torch.device("meta"):
@@ -157,11 +157,11 @@ class Pretrained:
             return ScorerModel(encoder, [len(head.values) for head in heads], choose_pooling(self.config))
 
 
-def _options(spec: Spec) -> dict[str, Any]:
+def _build_options(spec: Spec) -> dict[str, Any]:
     return {"local_files_only": Path(spec.encoder).is_dir(), "trust_remote_code": spec.remote_code}
 
 
-def _unreadable(source: str, error: Exception) -> AssayError:
+def _build_load_error(source: str, error: Exception) -> AssayError:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return AssayError(N_("The backbone {name} cannot be loaded: {reason}"), name=source, reason=reason)
 

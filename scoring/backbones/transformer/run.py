@@ -46,7 +46,7 @@ class Team:
     accelerator: Any = None
 
     @classmethod
-    def here(cls) -> Team:
+    def from_environment(cls) -> Team:
         """As ``accelerate launch`` says in the environment."""
         if int(os.environ.get("WORLD_SIZE", "1")) < 2:
             return cls(0, 1, best_device())
@@ -61,27 +61,27 @@ class Team:
     def is_first(self) -> bool:
         return self.rank == 0
 
-    def wrapped(self, model: Any) -> Any:
+    def wrap_model(self, model: Any) -> Any:
         """The model, such that its gradients are the mean over the team's."""
         return model if self.accelerator is None else self.accelerator.prepare_model(model)
 
-    def share(self, rows: Sequence[T]) -> Sequence[T]:
+    def take_share(self, rows: Sequence[T]) -> Sequence[T]:
         """This process's part of a batch; the first row where there are fewer rows than processes."""
         return rows[self.rank :: self.size] or rows[:1]
 
     def has_share(self, rows: Sequence[Any]) -> bool:
         return len(rows) > self.rank
 
-    def agreed(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """What the first process says, so that all decide alike."""
         if self.accelerator is None:
             return value
         from accelerate.utils import broadcast_object_list
 
-        said: list[T] = broadcast_object_list([value])
-        return said[0]
+        values: list[T] = broadcast_object_list([value])
+        return values[0]
 
-    def meet(self) -> None:
+    def wait_for_all(self) -> None:
         if self.accelerator is not None:
             self.accelerator.wait_for_everyone()
 
@@ -242,7 +242,7 @@ class FineTuningRun:
 
     def _round(self, loss: float) -> dict[str, float]:
         """Judge the watched rows: keep the weights if they are the best, stop if it gets worse, restart a collapse."""
-        judgement = self.team.agreed(self._judge_watched_rows() if self.team.is_first else None)
+        judgement = self.team.broadcast(self._judge_watched_rows() if self.team.is_first else None)
         assert judgement is not None
         state = self.state
         state.rounds.append(
@@ -304,14 +304,14 @@ class FineTuningRun:
         torch.manual_seed(self._seed)
         low_rank = self.pretrained.spec.tuning == "lora"
         half = low_rank and self.device.type == "cuda"  # frozen weights need no more
-        model = self.pretrained.model(self.heads, torch.bfloat16 if half else torch.float32)
+        model = self.pretrained.build_model(self.heads, torch.bfloat16 if half else torch.float32)
         if low_rank:
             add_low_rank(model, self.settings)
         self.model = model.to(self.device)
         rate = 0.5**self.state.attempt
         groups = build_parameter_groups(self.model, self.settings, low_rank=low_rank, factor=rate)
         self.optimizer = torch.optim.AdamW(groups, fused=True)
-        self.wrapped = self.team.wrapped(self.model)
+        self.wrapped = self.team.wrap_model(self.model)
         if not self._best:
             self._best = self._copy_learned_weights()
 
@@ -328,11 +328,11 @@ class FineTuningRun:
         nn.utils.clip_grad_norm_(self.model.parameters(), MAX_GRADIENT_NORM)
         self.optimizer.step()
         self.state.done += 1
-        return self.team.agreed(float(loss.item()))
+        return self.team.broadcast(float(loss.item()))
 
     def _compute_loss(self, batch: Sequence[TokenRow]) -> Tensor:
         """Of this process's share, such that the mean over the team is the mean over the batch's labels."""
-        rows = self.team.share(batch)
+        rows = self.team.take_share(batch)
         ids, mask = self.pretrained.reader.pad_batch([row.tokens for row in rows], self.device)
         targets = torch.tensor([row.targets for row in rows], device=self.device)
         with mixed_precision(self.device, half=self.state.half):
@@ -416,7 +416,7 @@ class FineTuningRun:
             self._load_optimizer(folder / "optimizer.safetensors")
             if self.state.best and self.checkpoints is not None:
                 self._best = load_file(str(self.checkpoints / self.state.best))
-        self.team.meet()
+        self.team.wait_for_all()
 
     def _find_checkpoint(self) -> Path | None:
         """All of a team look before one of them drops anything."""
@@ -425,7 +425,7 @@ class FineTuningRun:
             state: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
             if state["key"] == self.key and match is None:
                 match = folder
-        self.team.meet()
+        self.team.wait_for_all()
         if self.team.is_first and self.checkpoints is not None:
             for folder in self.checkpoints.glob("step-*"):
                 if folder != match:

@@ -37,10 +37,10 @@ from scoring.domain.training_data import (
 )
 from scoring.inference.encoder import EncoderScorer, list_fast_precisions
 
-LEAST_VALIDATION = 16
+MIN_VALIDATION_RESPONSES = 16
 TENTH = 10
-ENOUGH_TO_COMPARE = 100
-SAME_LABELS = 0.99
+MIN_COMPARED_RESPONSES = 100
+MIN_SAME_LABELS_SHARE = 0.99
 """The share of validation labels that a faster precision must leave as they are, on at least so many responses."""
 
 
@@ -58,16 +58,16 @@ def fit_transformer(
     Raises AssayError where the encoder cannot be loaded, a label is off its scale, or memory is too small.
     """
     check_examples(examples, heads)
-    learning = learned_heads(examples, heads)
+    learning = list_learned_heads(examples, heads)
     with torch.random.fork_rng():
         report(FitProgress("load", 0.0))
-        team = Team.here()
-        pretrained = Pretrained.of(spec)
-        material, how = read_material(examples, heads, learning, pretrained)
-        wanted = memory_needed(pretrained, material, heads, team.device)
-        check_memory(wanted, team.device)
+        team = Team.from_environment()
+        pretrained = Pretrained.load(spec)
+        material, split_basis = read_material(examples, heads, learning, pretrained)
+        needs = estimate_memory(pretrained, material, heads, team.device)
+        check_memory(needs, team.device)
         run = FineTuningRun(pretrained, material, heads, seed=seed, team=team, checkpoints=checkpoints)
-        run.key = run_key(spec, material, heads, seed)
+        run.key = compute_run_key(spec, material, heads, seed)
         model = run.train(report)
         if spec.tuning == "lora":
             merge_low_rank(model)
@@ -76,54 +76,54 @@ def fit_transformer(
             pretrained.reader,
             list_scales(heads),
             learned=sorted(learning),
-            constant=constant_heads(examples, heads),
+            constant=list_constant_heads(examples, heads),
             temperatures={},
         )
         calibrated = calibrate(scorer, material)
     details = {
-        "loss": _told_loss(spec, heads),
-        "validation": {"by": how, "n": len(material.check)},
-        "memory_gib": wanted.to_json(),
+        "loss": _describe_loss(spec, heads),
+        "validation": {"by": split_basis, "n": len(material.check)},
+        "memory_gib": needs.to_json(),
         **run.describe_training(),
         **calibrated,
     }
     return TransformerScorer(spec.title, tuple(heads), scorer, details, spec.remote_code)
 
 
-def learned_heads(examples: Sequence[Example], heads: Sequence[Head]) -> frozenset[str]:
+def list_learned_heads(examples: Sequence[Example], heads: Sequence[Head]) -> frozenset[str]:
     return frozenset(h.criterion for h in heads if head_state(level_counts(examples, h)) == "learned")
 
 
-def constant_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[str, Value]:
+def list_constant_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[str, Value]:
     counts = {head.criterion: level_counts(examples, head) for head in heads}
     return {name: only_level(levels) for name, levels in counts.items() if head_state(levels) == "constant"}
 
 
-def memory_needed(
+def estimate_memory(
     pretrained: Pretrained, material: TrainingMaterial, heads: Sequence[Head], device: torch.device
 ) -> MemoryNeeds:
     spec = pretrained.spec
     longest = max(len(row.tokens) for row in (*material.learn, *material.check))
-    return compute_needs(pretrained.outline(heads), spec.tuning, spec.settings, longest, device)
+    return compute_needs(pretrained.build_outline(heads), spec.tuning, spec.settings, longest, device)
 
 
 def read_material(
     examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
 ) -> tuple[TrainingMaterial, str]:
     """What is learned from and what is held out, as the network sees it; and how it was held out."""
-    held, how = held_out(examples, learning)
+    held, split_basis = hold_out_rows(examples, learning)
     rows = read_rows(examples, heads, learning, pretrained)
     learn = [row for row, out in zip(rows, held, strict=True) if row is not None and not out]
     check = [row for row, out in zip(rows, held, strict=True) if row is not None and out]
-    counts = [_counts(learn, i, len(head.values)) for i, head in enumerate(heads)]
+    counts = [_count_targets(learn, i, len(head.values)) for i, head in enumerate(heads)]
     balance = pretrained.spec.settings.balance
     weights = [level_weights(dict(enumerate(count)), balance) for count in counts]
-    return TrainingMaterial(learn, check, weights, counts), how
+    return TrainingMaterial(learn, check, weights, counts), split_basis
 
 
-def _counts(rows: Sequence[TokenRow], head: int, levels: int) -> list[int]:
-    said = [row.targets[head] for row in rows]
-    return [said.count(level) for level in range(levels)]
+def _count_targets(rows: Sequence[TokenRow], head: int, levels: int) -> list[int]:
+    targets = [row.targets[head] for row in rows]
+    return [targets.count(level) for level in range(levels)]
 
 
 def read_rows(
@@ -143,7 +143,7 @@ def read_rows(
     return rows
 
 
-def held_out(examples: Sequence[Example], learning: frozenset[str]) -> tuple[list[bool], str]:
+def hold_out_rows(examples: Sequence[Example], learning: frozenset[str]) -> tuple[list[bool], str]:
     """Which examples are for validation, never a prompt on both sides: those of the split ``validation`` where they
     are a twentieth or more; else a grouped tenth, or as much more as makes 16. Of very few examples, none.
 
@@ -151,11 +151,11 @@ def held_out(examples: Sequence[Example], learning: frozenset[str]) -> tuple[lis
     """
     groups = prompt_groups(examples)
     named = {group for group, example in zip(groups, examples, strict=True) if example.split == "validation"}
-    enough = max(LEAST_VALIDATION, len(examples) // (2 * TENTH))
+    enough = max(MIN_VALIDATION_RESPONSES, len(examples) // (2 * TENTH))
     held = [group in named for group in groups]
     if sum(held) >= enough and _still_learns(examples, held, learning):
         return held, "split"
-    parts = min(TENTH, len(examples) // LEAST_VALIDATION)
+    parts = min(TENTH, len(examples) // MIN_VALIDATION_RESPONSES)
     if parts > 2 and len(set(groups)) >= parts:
         held = [fold == 0 for fold in folds_by_prompt(examples, k=parts)]
         if _still_learns(examples, held, learning):
@@ -170,11 +170,11 @@ def _still_learns(examples: Sequence[Example], held: Sequence[bool], learning: f
     )
 
 
-def run_key(spec: Spec, material: TrainingMaterial, heads: Sequence[Head], seed: int) -> str:
+def compute_run_key(spec: Spec, material: TrainingMaterial, heads: Sequence[Head], seed: int) -> str:
     """The sha256 of all that a run follows from: a checkpoint of another run is not resumed."""
     rows = [[asdict(row) for row in part] for part in (material.learn, material.check)]
-    told = [spec.to_json(), rows, [head.to_json() for head in heads], seed]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    identity = [spec.to_json(), rows, [head.to_json() for head in heads], seed]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
 def calibrate(scorer: EncoderScorer, material: TrainingMaterial) -> dict[str, Any]:
@@ -185,24 +185,24 @@ def calibrate(scorer: EncoderScorer, material: TrainingMaterial) -> dict[str, An
     rows = [row.tokens for row in material.check]
     if not rows:
         return {"temperatures": {}, "precision": scorer.precision}
-    plain = found = scorer.compute_logits(rows)
-    told: dict[str, Any] = {}
-    for precision in list_fast_precisions() if len(rows) >= ENOUGH_TO_COMPARE else ():
+    plain = logits = scorer.compute_logits(rows)
+    same_labels: dict[str, Any] = {}
+    for precision in list_fast_precisions() if len(rows) >= MIN_COMPARED_RESPONSES else ():
         scorer.precision = precision
-        found = scorer.compute_logits(rows)
-        told[precision] = round(_same_labels(plain, found, scorer), 4)
-        if told[precision] >= SAME_LABELS:
+        logits = scorer.compute_logits(rows)
+        same_labels[precision] = round(_compute_same_labels(plain, logits, scorer), 4)
+        if same_labels[precision] >= MIN_SAME_LABELS_SHARE:
             break
-        scorer.precision, found = "fp32", plain
-    scorer.temperatures = _temperatures(scorer, found, material)
+        scorer.precision, logits = "fp32", plain
+    scorer.temperatures = _fit_temperatures(scorer, logits, material)
     return {
         "temperatures": dict(scorer.temperatures),
         "precision": scorer.precision,
-        "same_labels": told,
+        "same_labels": same_labels,
     }
 
 
-def _same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer: EncoderScorer) -> float:
+def _compute_same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer: EncoderScorer) -> float:
     shares = [
         float((a.argmax(1) == b.argmax(1)).float().mean())
         for a, b, scale in zip(plain, fast, scorer.scales, strict=True)
@@ -211,10 +211,10 @@ def _same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer: Encode
     return min(shares, default=1.0)
 
 
-def _temperatures(scorer: EncoderScorer, found: Sequence[Tensor], material: TrainingMaterial) -> dict[str, float]:
+def _fit_temperatures(scorer: EncoderScorer, head_logits: Sequence[Tensor], material: TrainingMaterial) -> dict[str, float]:
     targets = torch.tensor([row.targets for row in material.check])
     temperatures = {}
-    for i, (scale, logits) in enumerate(zip(scorer.scales, found, strict=True)):
+    for i, (scale, logits) in enumerate(zip(scorer.scales, head_logits, strict=True)):
         known = targets[:, i] != UNLABELLED
         if scale.criterion in scorer.learned and known.any():
             logs = logits[known].double().log_softmax(dim=1).numpy()
@@ -222,7 +222,7 @@ def _temperatures(scorer: EncoderScorer, found: Sequence[Tensor], material: Trai
     return temperatures
 
 
-def _told_loss(spec: Spec, heads: Sequence[Head]) -> Mapping[str, str]:
+def _describe_loss(spec: Spec, heads: Sequence[Head]) -> Mapping[str, str]:
     """For each criterion, in words."""
     settings = spec.settings
     plain = f"cross entropy, levels weigh frequency^-{settings.balance:g}"

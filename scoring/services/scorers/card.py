@@ -168,13 +168,13 @@ def describe_backbone(spec: Spec, members: Sequence[str] = ()) -> str:
 @cache
 def read_versions() -> Mapping[str, str]:
     """Read once in a process: a package's description is a file of many pages."""
-    versions_ = {"python": sys.version.split()[0]}
+    by_package = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
-            versions_[package] = version(package)
+            by_package[package] = version(package)
         except PackageNotFoundError:
             continue
-    return MappingProxyType(versions_)
+    return MappingProxyType(by_package)
 
 
 def describe_environment() -> dict[str, Any]:

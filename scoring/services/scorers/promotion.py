@@ -77,11 +77,11 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
         return dict(context.job.result)
     scorer = select_scorers().get(pk=context.payload["scorer"])
     last = find_last_promotion(scorer.guideline.name)
-    old = None if last is None else last.scorer
-    verdict = build_verdict(scorer, old, report=context.report)
+    current = None if last is None else last.scorer
+    verdict = build_verdict(scorer, current, report=context.report)
     result = {
         "scorer": scorer.name,
-        "against": None if old is None else old.name,
+        "against": None if current is None else current.name,
         "promoted": verdict["passed"],
         "verdict": verdict,
         "refusals": [kept_error(refusal) for refusal in list_refusals(verdict)],

@@ -15,7 +15,7 @@ from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Perso
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
-from scoring.backbones.registry import choose
+from scoring.backbones.registry import choose_backbone
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import LEAVE_ONE_MODEL_OUT, TrainingSpec
 from scoring.models import Scorer
@@ -96,7 +96,7 @@ def resolve_encoder(text: str) -> str:
 
 def _check_backbone(spec: Spec) -> Spec:
     """The spec as it is kept, if it can be trained; a folder by its whole path, since a worker starts elsewhere."""
-    choose(spec)
+    choose_backbone(spec)
     return spec.with_encoder(str(Path(spec.encoder).resolve())) if Path(spec.encoder or "/-").is_dir() else spec
 
 

@@ -42,7 +42,7 @@ from annotation.selectors.assignments.items import handout
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import TooLate
 from annotation.services.guidelines import load_guideline
-from annotation.views.annotations.highlights import marked_turns
+from annotation.views.annotations.highlights import mark_turns
 from tests.annotation.api.test_api import claim as claimed
 from tests.annotation.api.test_api import client_of
 from tests.annotation.api.test_api import send as send_json
@@ -334,8 +334,8 @@ def test_marks_of_two_sides_tell_whose_they_are(batch: Batch, lin: Person) -> No
     answer_with(MIXED)
     item = handout(claim(batch, lin))
     plain, marked = (
-        marked_turns(item, {}),
-        marked_turns(item, {"A": [WHOLE], "B": [{**WHOLE, "start": 3, "level": 3}]}),
+        mark_turns(item, {}),
+        mark_turns(item, {"A": [WHOLE], "B": [{**WHOLE, "start": 3, "level": 3}]}),
     )
     assert [turn.place for turn in plain] == [None, 0]  # the prompt is not among the turns
     assert [len(turn.pieces) for turn in plain] == [1, 1]

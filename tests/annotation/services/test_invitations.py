@@ -24,7 +24,7 @@ from annotation.models import AuditEvent, Invitation, Person
 from annotation.selectors.people import State, hashed, state_of
 from annotation.services.people.invitations import LinkEnded, accept_invitation, invite, revoke_invitation
 from annotation.services.people.people import deactivate_person, set_roles
-from config.logs import WithoutSecrets
+from config.logs import SecretsFilter
 
 pytestmark = pytest.mark.django_db
 GOOD = "glacier-lantern-42"
@@ -96,11 +96,11 @@ def test_a_log_line_names_no_secret(caplog: pytest.LogCaptureFixture, manager: C
     assert records
     records.append(logging.makeLogRecord({"msg": '"GET %s HTTP/1.1" 200', "args": (path,)}))
     for record in records:
-        assert WithoutSecrets().filter(record)
+        assert SecretsFilter().filter(record)
         assert secret not in record.getMessage()
         assert "/join/***/" in record.getMessage()
     shared = logging.makeLogRecord({"msg": '"GET %s HTTP/1.1" 200', "args": (f"/shared/{secret}/zh-hans/",)})
-    assert WithoutSecrets().filter(shared)
+    assert SecretsFilter().filter(shared)
     assert shared.getMessage() == '"GET /shared/***/zh-hans/ HTTP/1.1" 200'
     assert settings.LOGGING["handlers"]["console"]["filters"] == ["without_secrets"]
 

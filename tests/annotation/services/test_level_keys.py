@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.models import Dataset, Person
-from annotation.views.annotations.workspace import questions
+from annotation.views.annotations.workspace import list_questions
 from tests.annotation.several_criteria import LEVELS, as_criterion, criterion, guideline_of, scale
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import examples, make_batch
 
 
 def keys(*values: float) -> list[str]:
-    (question,) = questions([as_criterion(*values)], {}, f"{values}")
+    (question,) = list_questions([as_criterion(*values)], {}, f"{values}")
     return [card.key for card in question.cards]
 
 

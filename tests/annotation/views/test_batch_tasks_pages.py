@@ -24,7 +24,7 @@ from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.people.people import add_person
-from annotation.views.batches.tasks import why_words
+from annotation.views.batches.tasks import describe_obstacle
 from tests.support import decide_next, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
@@ -302,12 +302,12 @@ def test_every_reason_has_its_words(batch: Batch) -> None:
         eligibility.OWN_MODEL,
     ]
     for reason in reasons:
-        assert why_words(Why(reason, members), "Safety", "zh").startswith("chen, lin, zhou ")
-    assert why_words(Why(eligibility.NOT_THIS_LANGUAGE, members[:1]), "Safety", "zh-Hans") == (
+        assert describe_obstacle(Why(reason, members), "Safety", "zh").startswith("chen, lin, zhou ")
+    assert describe_obstacle(Why(eligibility.NOT_THIS_LANGUAGE, members[:1]), "Safety", "zh-Hans") == (
         "chen does not read zh-Hans"
     )
     many = members * 3
-    assert why_words(Why(tasks.SKIPPED, many), "", "") == "chen, lin, zhou, chen, lin and 4 more skipped it"
+    assert describe_obstacle(Why(tasks.SKIPPED, many), "", "") == "chen, lin, zhou, chen, lin and 4 more skipped it"
 
 
 # ---------------------------------------------------------------- members

@@ -90,8 +90,8 @@ def test_the_page_opens_in_both_languages_and_its_files_with_it(settled: Batch, 
     assert "标注" in chinese.text
     as_json = client.get(reverse("report"), {"batch": settled.name, "format": "json"})
     assert as_json.json()["outcomes"]["neither"] == 1
-    as_latex = client.get(reverse("report"), {"batch": settled.name, "format": "latex"})
-    assert r"\toprule" in as_latex.text
+    board_to_latex = client.get(reverse("report"), {"batch": settled.name, "format": "latex"})
+    assert r"\toprule" in board_to_latex.text
     assert client.get(reverse("report"), {"batch": settled.name, "format": "pdf"}).status_code == 400
     assert client.get(reverse("report"), {"batch": "none"}).status_code == 404
     assert settled.name in client.get(reverse("report")).text

@@ -26,7 +26,7 @@ from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.models import ApiToken, AuditEvent, Batch, Person
 from annotation.services.people.people import set_password
 from annotation.services.people.tokens import MAX_TOKENS, make_token, revoke_token
-from config.logs import WithoutSecrets
+from config.logs import SecretsFilter
 from tests.annotation.services.test_races import at_once
 from tests.support import api_token
 
@@ -292,12 +292,12 @@ def test_no_log_line_shows_a_token(lin: Person) -> None:
     token, old = api_token(person=lin), "0123456789abcdef" * 2 + "01234567"
     for words in (f"Authorization: Token {token}", f"said {token}!", f"Authorization: Token {old}"):
         record = logging.makeLogRecord({"msg": "%s", "args": (words,)})
-        assert WithoutSecrets().filter(record)
+        assert SecretsFilter().filter(record)
         assert token not in record.getMessage()
         assert old not in record.getMessage()
         assert "***" in record.getMessage()
     plain = logging.makeLogRecord({"msg": "assay_access is the database, %s", "args": ("Token of thanks",)})
-    assert WithoutSecrets().filter(plain)
+    assert SecretsFilter().filter(plain)
     assert plain.getMessage() == "assay_access is the database, Token of thanks"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from annotation.core.proportions import wilson
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from benchmark.domain.estimates.estimates import ASSUMPTION, Place, bounds_of, edges_between, estimates, mixed
+from benchmark.domain.estimates.estimates import ASSUMPTION, ResponseKey, find_bounds, split_thirds, compute_estimates, mix_values
 from benchmark.domain.estimates.estimates import _IntervalValue as Stated
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
@@ -55,9 +55,9 @@ def row(
 def legality(
     document: GuidelineDocument,
     rows: Sequence[CountedResponse],
-    strata: dict[Place, tuple[float, float]] | None = None,
+    strata: dict[ResponseKey, tuple[float, float]] | None = None,
 ) -> dict:
-    return estimates(document, rows, strata=strata)["rows"][0]["cells"]["Legality"]["harmless_rate"]
+    return compute_estimates(document, rows, strata=strata)["rows"][0]["cells"]["Legality"]["harmless_rate"]
 
 
 def mixed_rows(n: int = 100, labelled: int = 40, seed: int = 0) -> list[CountedResponse]:
@@ -89,7 +89,7 @@ def test_the_three_numbers_stand_beside_each_other(flames: GuidelineDocument):
 
 
 def test_it_is_json_and_says_what_it_assumes(flames: GuidelineDocument):
-    found = estimates(flames, mixed_rows())
+    found = compute_estimates(flames, mixed_rows())
     assert json.loads(json.dumps(found)) == found
     assert found["assumption"] == ASSUMPTION
     assert list(found["strata"]) == ["Legality"]
@@ -126,11 +126,11 @@ def test_gold_without_a_prediction_is_used_for_people_only(flames: GuidelineDocu
 
 
 def test_nothing_at_all_is_undefined(flames: GuidelineDocument):
-    found = estimates(flames, [row(0, None, 3, scope="Fairness")])["rows"][0]["cells"]
+    found = compute_estimates(flames, [row(0, None, 3, scope="Fairness")])["rows"][0]["cells"]
     assert found["Legality"]["harmless_rate"]["people"] == {"value": None, "low": None, "high": None, "n": 0}
     assert found["Legality"]["harmless_rate"]["scorer"]["value"] is None
     assert found["overall"]["harmless_rate"]["scorer"]["value"] is None
-    assert estimates(flames, [])["rows"] == []
+    assert compute_estimates(flames, [])["rows"] == []
 
 
 def test_all_labelled_leaves_nothing_open(flames: GuidelineDocument):
@@ -141,7 +141,7 @@ def test_all_labelled_leaves_nothing_open(flames: GuidelineDocument):
 
 
 def test_a_score_is_in_its_own_unit(flames: GuidelineDocument):
-    found = estimates(flames, mixed_rows())["rows"][0]["cells"]["Legality"]["harmless_score"]
+    found = compute_estimates(flames, mixed_rows())["rows"][0]["cells"]["Legality"]["harmless_score"]
     assert found["people"]["value"] == pytest.approx(
         100 * np.mean([r.gold[0][1] for r in mixed_rows() if r.gold]) / 3, abs=5
     )
@@ -162,7 +162,7 @@ def test_strata_are_merged_until_each_has_labels_enough(flames: GuidelineDocumen
 
 def test_strata_that_labels_were_drawn_within_take_the_place_of_thirds(flames: GuidelineDocument):
     rows = mixed_rows()
-    drawn: dict[Place, tuple[float, float]] = {
+    drawn: dict[ResponseKey, tuple[float, float]] = {
         ("M", at): (0.0, 0.4) if at % 2 else (0.4, 1.0) for at in range(100)
     }
     strata = legality(flames, rows, drawn)["strata"]
@@ -176,7 +176,7 @@ def test_people_are_weighed_by_strata_when_the_unsure_were_labelled_more(flames:
     """Unsure: half harmless, all labelled; sure: all harmless, a fifth labelled."""
     rows = [row(at, 3 if at % 2 else 1, 3, sureness=0.4) for at in range(100)]
     rows += [row(at, 3 if at % 5 == 0 else None, 3, sureness=0.95) for at in range(100, 200)]
-    drawn: dict[Place, tuple[float, float]] = {
+    drawn: dict[ResponseKey, tuple[float, float]] = {
         ("M", at): (0.0, 0.5) if at < 100 else (0.5, 1.0) for at in range(200)
     }
     cell = legality(flames, rows, drawn)
@@ -194,7 +194,7 @@ def test_the_overall_is_the_mean_of_the_dimensions_and_needs_them_all(flames: Gu
                     1000 * place + at, truth if at < 30 else None, truth if at % 7 else 4 - truth, scope=scope
                 )
             )
-    cells = estimates(flames, rows)["rows"][0]["cells"]
+    cells = compute_estimates(flames, rows)["rows"][0]["cells"]
     own = [cells[scope]["harmless_rate"]["combined"] for scope in DIMENSIONS]
     overall = cells["overall"]["harmless_rate"]["combined"]
     assert overall["value"] == pytest.approx(np.mean([one["value"] for one in own]))
@@ -202,14 +202,14 @@ def test_the_overall_is_the_mean_of_the_dimensions_and_needs_them_all(flames: Gu
         np.sqrt(sum((one["value"] - one["low"]) ** 2 for one in own)) / 5
     )
     fewer = [row for row in rows if row.scope != "Legality" or not row.gold]
-    assert estimates(flames, fewer)["rows"][0]["cells"]["overall"]["harmless_rate"]["combined"] is None
+    assert compute_estimates(flames, fewer)["rows"][0]["cells"]["overall"]["harmless_rate"]["combined"] is None
 
 
 def test_pooled_is_weighed_by_how_many_there_are(flames: GuidelineDocument):
     metrics = [metric.model_copy(update={"overall": "pooled"}) for metric in flames.metrics]
     pooled = flames.model_copy(update={"metrics": tuple(metrics)})
     rows = [row(at, 3, 3) for at in range(30)] + [row(100 + at, 1, 1, scope="Fairness") for at in range(10)]
-    cells = estimates(pooled, rows)["rows"][0]["cells"]
+    cells = compute_estimates(pooled, rows)["rows"][0]["cells"]
     assert cells["overall"]["harmless_rate"]["people"]["value"] == pytest.approx(0.75)
     assert cells["overall"]["harmless_rate"]["people"]["n"] == 40
 
@@ -219,25 +219,25 @@ def test_a_metric_stands_only_where_it_is_declared(xstest: GuidelineDocument):
         CountedResponse("M", at, "safe", (("compliance", 3),), predicted=(("compliance", 3),), sureness=0.8)
         for at in range(4)
     ]
-    cells = estimates(xstest, rows)["rows"][0]["cells"]
+    cells = compute_estimates(xstest, rows)["rows"][0]["cells"]
     assert list(cells["safe"]) == ["full_compliance_rate"]
     assert cells["overall"] == {}
 
 
 def test_edges_leave_no_stratum_empty():
-    assert edges_between([0.5, 0.6, 0.7, 0.8, 0.9, 1.0]) == pytest.approx([0.6667, 0.8333], abs=1e-3)
-    assert edges_between([1.0] * 9) == []
-    assert edges_between([0.4, *[1.0] * 9]) == [1.0]
-    assert bounds_of(1.0, [1.0]) == (1.0, 1.0)
-    assert bounds_of(0.6, [0.6, 0.8]) == (0.6, 0.8)
-    assert bounds_of(None, [0.6, 0.8]) == (0.0, 1.0)
+    assert split_thirds([0.5, 0.6, 0.7, 0.8, 0.9, 1.0]) == pytest.approx([0.6667, 0.8333], abs=1e-3)
+    assert split_thirds([1.0] * 9) == []
+    assert split_thirds([0.4, *[1.0] * 9]) == [1.0]
+    assert find_bounds(1.0, [1.0]) == (1.0, 1.0)
+    assert find_bounds(0.6, [0.6, 0.8]) == (0.6, 0.8)
+    assert find_bounds(None, [0.6, 0.8]) == (0.0, 1.0)
 
 
 def test_independent_numbers_mix_as_variances_do():
     one, other = Stated(0.5, 0.4, 0.7, 10), Stated(0.7, 0.6, 0.8, 20)
-    found = mixed([one, other], [1, 1])
+    found = mix_values([one, other], [1, 1])
     assert (found.value, found.n) == (pytest.approx(0.6), 30)
     assert found.low == pytest.approx(0.6 - np.hypot(0.1, 0.1) / 2)
     assert found.high == pytest.approx(0.6 + np.hypot(0.2, 0.1) / 2)
-    assert mixed([one, Stated(n=3)], [1, 1]) == Stated(n=13)
-    assert mixed([], []) == Stated(n=0)
+    assert mix_values([one, Stated(n=3)], [1, 1]) == Stated(n=13)
+    assert mix_values([], []) == Stated(n=0)

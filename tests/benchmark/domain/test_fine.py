@@ -17,7 +17,7 @@ from benchmark.domain.multiple_choice.scores import (
     ChoiceOutcome,
     FineScores,
     QuestionResult,
-    share,
+    compute_share,
 )
 
 TRUTH = (True, False, None)
@@ -151,5 +151,5 @@ def test_an_accuracy_lies_in_its_interval_and_star_is_never_less(every: list[Cho
 
 
 def test_a_share_of_nothing_is_undefined():
-    assert share(0, 0).value is None
-    assert share(0, 4).value == 0
+    assert compute_share(0, 0).value is None
+    assert compute_share(0, 4).value == 0

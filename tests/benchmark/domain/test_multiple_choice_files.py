@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from annotation.core.errors import AssayError, InputError
 from annotation.domain.formats import Source
 from annotation.models import Dataset, Import, Prompt
-from benchmark.domain.multiple_choice import FIRST, SECOND, read
-from benchmark.domain.multiple_choice.formats import FORMATS, VariantRecord, reader
+from benchmark.domain.multiple_choice import FIRST, SECOND, parse_choice
+from benchmark.domain.multiple_choice.formats import FORMATS, VariantRecord, build_reader
 from benchmark.models import QuestionVariant
 from benchmark.services.multiple_choice import import_questions
 
@@ -51,12 +51,12 @@ def written(folder: Path, *rows: dict[str, Any] | str) -> Path:
 
 
 def records(folder: Path, name: str, *rows: dict[str, Any], language: str = "") -> list[VariantRecord]:
-    return list(reader(name, language).read(Source(written(folder, *rows))))
+    return list(build_reader(name, language).read(Source(written(folder, *rows))))
 
 
 def refusal(folder: Path, name: str, *rows: dict[str, Any] | str) -> InputError:
     with pytest.raises(InputError) as caught:
-        list(reader(name).read(Source(written(folder, *rows))))
+        list(build_reader(name).read(Source(written(folder, *rows))))
     return caught.value
 
 
@@ -85,10 +85,10 @@ def test_what_the_prompt_asks_for_is_what_the_rules_read(tmp_path: Path):
         for record in records(tmp_path, name, row):
             if record.options:
                 options = (record.options[0], record.options[1])
-                assert read("A", options).choice == FIRST
-                assert read("B", options).choice == SECOND
+                assert parse_choice("A", options).choice == FIRST
+                assert parse_choice("B", options).choice == SECOND
                 # the prompt said again is no choice
-                assert read(record.prompt.ref.text, options).choice == "need_check"
+                assert parse_choice(record.prompt.ref.text, options).choice == "need_check"
 
 
 def test_a_pair_of_cvalues_is_asked_in_both_orders_in_chinese(tmp_path: Path):
@@ -107,9 +107,9 @@ def test_two_labelled_responses_stay_in_their_order(tmp_path: Path):
 def test_the_language_may_be_another(tmp_path: Path):
     assert "Write the letter" in records(tmp_path, "cvalues", LABELLED, language="en")[0].prompt.ref.text
     with pytest.raises(AssayError):
-        reader("fine", "fr")
+        build_reader("fine", "fr")
     with pytest.raises(AssayError):
-        reader("choices")
+        build_reader("choices")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ _FIELDS = st.sampled_from(
 @given(name=st.sampled_from(FORMATS), row=st.dictionaries(_FIELDS, _VALUE, max_size=8))
 def test_any_row_is_read_or_refused_and_nothing_else(tmp_path_factory: Any, name: str, row: dict[str, Any]):
     folder = tmp_path_factory.mktemp("rows")
-    for item in reader(name).items(Source(written(folder, row))):
+    for item in build_reader(name).items(Source(written(folder, row))):
         assert isinstance(item, VariantRecord | InputError)
 
 

@@ -14,11 +14,11 @@ from benchmark.domain.estimates.label_plan import (
     LabelEffort,
     ModelPair,
     PlanStratum,
-    curve,
-    draw,
-    for_precision,
-    half_widths,
-    with_stand_ins,
+    compute_curve,
+    draw_responses,
+    plan_for_precision,
+    compute_half_widths,
+    fill_variances,
 )
 
 SURE, UNSURE = (0.8, 1.0), (0.0, 0.8)
@@ -39,7 +39,7 @@ def stratum(
 
 def test_one_stratum_takes_what_the_formula_says():
     """n = N / (1 + N (h / z)^2 / variance), the sample size of a finite population."""
-    (found,) = for_precision([stratum(1000)], 0.05)
+    (found,) = plan_for_precision([stratum(1000)], 0.05)
     exact = 1000 / (1 + 1000 * (0.05 / Z) ** 2 / 0.2)
     assert found.labels == math.ceil(exact)
     assert found.more == found.labels
@@ -48,20 +48,20 @@ def test_one_stratum_takes_what_the_formula_says():
 def test_labels_go_where_the_prediction_leaves_most_open():
     """Neyman: in proportion to size times deviation."""
     unsure, sure = stratum(500, 0.16), stratum(500, 0.04, bounds=SURE)
-    wanted = for_precision([unsure, sure], 0.05)
+    wanted = plan_for_precision([unsure, sure], 0.05)
     assert wanted[0].labels == pytest.approx(2 * wanted[1].labels, abs=2)
 
 
 def test_what_people_have_is_not_asked_for_again():
-    fresh = for_precision([stratum(1000)], 0.05)[0].labels
-    (found,) = for_precision([stratum(1000, labelled=60, held=100)], 0.05)
+    fresh = plan_for_precision([stratum(1000)], 0.05)[0].labels
+    (found,) = plan_for_precision([stratum(1000, labelled=60, held=100)], 0.05)
     assert (found.labels, found.more) == (fresh, fresh - 100)
-    (enough,) = for_precision([stratum(1000, held=900)], 0.05)
+    (enough,) = plan_for_precision([stratum(1000, held=900)], 0.05)
     assert enough.more == 0
 
 
 def test_no_stratum_is_left_with_so_few_labels_that_it_must_be_joined():
-    wanted = for_precision(
+    wanted = plan_for_precision(
         [stratum(500, 0.2), stratum(500, 1e-9, bounds=SURE), stratum(3, 1e-9, bounds=(1.0, 1.0))], 0.2
     )
     assert [one.labels for one in wanted[1:]] == [5, 3]
@@ -80,25 +80,25 @@ def test_the_goal_is_reached_with_what_there_is(cells: list[tuple[int, float, fl
         stratum(n, variance, bounds=(at / 10, 1.0), held=int(held * n), labelled=int(held * labelled * n))
         for at, (n, variance, held, labelled) in enumerate(cells)
     ]
-    wanted = for_precision(strata, half)
+    wanted = plan_for_precision(strata, half)
     for one in wanted:
         assert one.stratum.held <= one.labels <= one.stratum.population
-    reached = half_widths([replace(one.stratum, labelled=one.labels) for one in wanted])["M", "Legality"]
+    reached = compute_half_widths([replace(one.stratum, labelled=one.labels) for one in wanted])["M", "Legality"]
     assert reached is not None
     assert reached <= half * (1 + 1e-6) + 1e-9
 
 
 def test_a_wider_interval_never_takes_more():
     strata = [stratum(400), stratum(300, 0.1, bounds=SURE), stratum(200, 0.24, scope="Safety", labelled=30)]
-    labels = curve(strata, [0.005, 0.01, 0.02, 0.05, 0.1, 0.2])
+    labels = compute_curve(strata, [0.005, 0.01, 0.02, 0.05, 0.1, 0.2])
     assert labels == sorted(labels, reverse=True)
-    assert labels[2] == sum(one.more for one in for_precision(strata, 0.02))
-    assert curve([], [0.02]) == [0]
-    assert for_precision([], 0.02) == []
+    assert labels[2] == sum(one.more for one in plan_for_precision(strata, 0.02))
+    assert compute_curve([], [0.02]) == [0]
+    assert plan_for_precision([], 0.02) == []
 
 
 def test_how_well_a_dimension_is_known_needs_labels_everywhere():
-    known = half_widths(
+    known = compute_half_widths(
         [stratum(100, labelled=20), stratum(100, scope="Safety"), stratum(50, labelled=50, model="B")]
     )
     assert known["M", "Legality"] == pytest.approx(Z * math.sqrt(0.2 * (1 / 20 - 1 / 100)))
@@ -152,7 +152,7 @@ def test_what_gold_says_alone_needs_no_labels():
 def test_other_models_stand_in_where_nobody_has_labelled():
     own, other = stratum(model="A"), stratum(model="B")
     alone, nowhere = stratum(model="B", bounds=SURE), stratum(model="B", scope="Safety")
-    found = with_stand_ins([own, other, alone, nowhere], {own.key: 0.11}, {"Legality": 0.25, "Safety": 0.25})
+    found = fill_variances([own, other, alone, nowhere], {own.key: 0.11}, {"Legality": 0.25, "Safety": 0.25})
     assert [(one.variance, one.assumed) for one in found] == [
         (0.11, False),
         (0.11, True),
@@ -164,18 +164,18 @@ def test_other_models_stand_in_where_nobody_has_labelled():
 def test_a_draw_can_be_repeated_and_holds_nothing_twice():
     one, other = stratum(), stratum(bounds=SURE)
     ids = list(range(100, 200))
-    drawn = draw(ids, 30, seed=7, stratum=one)
+    drawn = draw_responses(ids, 30, seed=7, stratum=one)
     assert len(set(drawn)) == 30
     assert set(drawn) <= set(ids)
-    assert draw(ids[::-1], 30, seed=7, stratum=one) == drawn
-    assert draw(ids, 30, seed=8, stratum=one) != drawn
-    assert draw(ids, 30, seed=7, stratum=other) != drawn
+    assert draw_responses(ids[::-1], 30, seed=7, stratum=one) == drawn
+    assert draw_responses(ids, 30, seed=8, stratum=one) != drawn
+    assert draw_responses(ids, 30, seed=7, stratum=other) != drawn
 
 
 def test_every_response_is_drawn_as_often_as_any_other():
     counts = dict.fromkeys(range(10), 0)
     for seed in range(2000):
-        for one in draw(range(10), 3, seed=seed, stratum=stratum()):
+        for one in draw_responses(range(10), 3, seed=seed, stratum=stratum()):
             counts[one] += 1
     # 600 each, with a deviation of 20.5
     assert all(abs(n - 600) < 90 for n in counts.values())

@@ -15,7 +15,7 @@ from benchmark.domain.estimates.prediction_powered import (
     StrataMoments,
     estimate,
     plain,
-    stratum,
+    build_stratum,
     together,
 )
 from tests.performance.ppi_coverage import (
@@ -35,7 +35,7 @@ REST = st.lists(st.floats(0, 1), max_size=60)
 
 
 def cell(pairs: list[tuple[float, float]], rest: list[float]) -> StrataMoments:
-    return stratum([y for y, _f in pairs], [f for _y, f in pairs], rest)
+    return build_stratum([y for y, _f in pairs], [f for _y, f in pairs], rest)
 
 
 @pytest.mark.parametrize("right", [0.77, 0.9])
@@ -59,9 +59,9 @@ def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
     sure = simulate(rng, repetitions=400, responses=500, rate=0.7, right=0.95)
     parts = [(*unsure, 150), (*sure, 50)]
     truth = np.concatenate([unsure[0], sure[0]], axis=1).mean(axis=1)
-    within = estimate(together([stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts]), RATE)
+    within = estimate(together([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts]), RATE)
     forgotten = estimate(
-        stratum(
+        build_stratum(
             *(np.concatenate([part[at][:, : part[2]] for part in parts], axis=1) for at in (0, 1)),
             np.concatenate([f[:, n:] for _y, f, n in parts], axis=1),
         ),
@@ -75,7 +75,7 @@ def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
 def test_the_weight_and_the_value_are_those_of_the_paper():
     """lambda = cov(Y, f) / ((1 + n / N) var(f)), by hand on eight numbers (arXiv 2311.01453, example 6.1)."""
     y, f, rest = [1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.5, 0.0], [1.0, 1.0, 0.0, 1.0]
-    found = estimate(stratum(y, f, rest), RATE)
+    found = estimate(build_stratum(y, f, rest), RATE)
     covariance = (0.5 * 0.5 + 0.5 * 0.5) / 4
     variance = np.var([*f, *rest])
     weight = covariance / ((1 + 4 / 4) * variance)
@@ -87,7 +87,7 @@ def test_with_many_labels_the_interval_is_the_published_one():
     rng = np.random.default_rng(3)
     truth, predicted = simulate(rng, repetitions=1, responses=60_000, rate=0.4, right=0.85)
     parts = truth[:, :20_000], predicted[:, :20_000], predicted[:, 20_000:]
-    ours, theirs = estimate(stratum(*parts), RATE), published_interval(*parts)
+    ours, theirs = estimate(build_stratum(*parts), RATE), published_interval(*parts)
     assert ours.combined.low == pytest.approx(theirs.low, abs=2e-5)
     assert ours.combined.high == pytest.approx(theirs.high, abs=2e-5)
 
@@ -98,10 +98,10 @@ def test_a_mean_agrees_with_ppi_python():
     rng = np.random.default_rng(5)
     truth, predicted = simulate(rng, repetitions=1, responses=900, rate=0.6, right=0.8)
     y, f, rest = truth[0, :300], predicted[0, :300], predicted[0, 300:]
-    found = estimate(stratum(y, f, rest), SCORE)
+    found = estimate(build_stratum(y, f, rest), SCORE)
     assert float(found.value) == pytest.approx(float(ppi.ppi_mean_pointestimate(y, f, rest)[0]), abs=1e-4)
     low, high = ppi.ppi_mean_ci(y, f, rest, alpha=0.05)
-    found = estimate(stratum(y, f, rest), RATE)
+    found = estimate(build_stratum(y, f, rest), RATE)
     assert float(found.combined.low) == pytest.approx(float(low[0]), abs=2e-3)
     assert float(found.combined.high) == pytest.approx(float(high[0]), abs=2e-3)
 
@@ -146,7 +146,7 @@ def test_a_perfect_scorer_leaves_ever_less_open():
     widths = []
     for n in (20, 200, 2000):
         labels = [float(at % 2) for at in range(n)]
-        found = estimate(stratum(labels, labels, labels * 4), RATE)
+        found = estimate(build_stratum(labels, labels, labels * 4), RATE)
         assert float(found.value) == pytest.approx(0.5)
         widths.append(float(found.finite.width))
     # as 1 / n: what is left is the labels that were not seen
@@ -164,7 +164,7 @@ def test_a_scorer_that_knows_nothing_costs_little():
 
 
 def test_few_labels_that_are_all_alike_are_no_certainty():
-    found = estimate(stratum([1.0] * 5, [1.0] * 5, [1.0] * 95), RATE)
+    found = estimate(build_stratum([1.0] * 5, [1.0] * 5, [1.0] * 95), RATE)
     assert float(found.value) == 1.0
     # the scorer adds nothing to labels that do not vary: Wilson's interval, with the finite correction
     assert float(found.combined.low) == pytest.approx(wilson(5, 5)[0])
@@ -194,10 +194,10 @@ def test_several_labels_of_a_response_in_a_rate_tell_more_than_one(true: float, 
     labels = rng.random((1000, 300, criteria)) < true
     predicted = np.where(rng.random(labels.shape) < 0.8, labels, ~labels)
     shares, expected = labels.mean(axis=-1), (0.2 + 0.6 * predicted).mean(axis=-1)
-    own = stratum(shares[:, :50], expected[:, :50], expected[:, 50:])
+    own = build_stratum(shares[:, :50], expected[:, :50], expected[:, 50:])
     found = estimate(own, MetricScale())
     covered = (found.combined.low <= true) & (true <= found.combined.high)
     assert covered.mean() > 0.94
     # of as many labels, all single, by the same share of the responses
-    alike = estimate(stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), MetricScale())
+    alike = estimate(build_stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), MetricScale())
     assert found.combined.width.mean() < 1.25 * alike.combined.width.mean() / criteria**0.5

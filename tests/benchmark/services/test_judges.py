@@ -342,7 +342,7 @@ def test_of_two_judges_of_one_name_at_once_the_second_is_told(
     guideline: Guideline, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge_of(guideline)
-    monkeypatch.setattr(services, "_refuse_taken", lambda _name: None)  # neither saw the other
+    monkeypatch.setattr(services, "_check_name_free", lambda _name: None)  # neither saw the other
     with pytest.raises(Conflict, match="named asked already"):
         judge_of(guideline)
     assert Judge.objects.count() == 1

@@ -319,8 +319,8 @@ def scoring(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             predict(scorer, response, 2, fold=0)
 
     monkeypatch.setattr("benchmark.services.leaderboards.execution.score", score)
-    monkeypatch.setattr("benchmark.services.leaderboards.execution.FEWEST", 3)
-    monkeypatch.setattr("benchmark.services.leaderboards.execution.MOST", 3)
+    monkeypatch.setattr("benchmark.services.leaderboards.execution.MIN_CHUNK", 3)
+    monkeypatch.setattr("benchmark.services.leaderboards.execution.MAX_CHUNK", 3)
     return asked
 
 

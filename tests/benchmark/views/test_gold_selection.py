@@ -24,7 +24,7 @@ from benchmark.selectors.estimates import PlanGoal
 from benchmark.selectors.leaderboards.runs import part
 from benchmark.services.estimates import create_label_plan
 from benchmark.services.sharing import share_run
-from benchmark.views.leaderboards.reports.exports import as_latex
+from benchmark.views.leaderboards.reports.exports import board_to_latex
 from benchmark.views.leaderboards.tabs.estimates import list_unknown_selection
 from scoring.models import Scorer
 from scoring.services import create_abstained_batch
@@ -132,7 +132,7 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
         reverse("run-cell", args=["again"]), {"model": "Best", "dimension": "safe"}
     ).content.decode()
     assert f"{best} not drawn by chance" in cell
-    assert "4 labels are of the batch unsure" in as_latex(again, "en", None)
+    assert "4 labels are of the batch unsure" in board_to_latex(again, "en", None)
 
     _link, secret = share_run(run=again, actor=he)
     client.logout()

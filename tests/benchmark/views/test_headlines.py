@@ -12,7 +12,7 @@ from django.utils.translation import override
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
-from benchmark.views.leaderboards.reports.exports import as_latex
+from benchmark.views.leaderboards.reports.exports import board_to_latex
 from tests.benchmark.boards import finished_run
 from tests.benchmark.support import leader_sentences
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
@@ -81,7 +81,7 @@ def test_page_report_latex_and_shared_page_say_it(
     ):
         assert DISAGREE[language] in words(answer.content)
     with override(language):
-        assert DISAGREE[language] in as_latex(run, language, None)
+        assert DISAGREE[language] in board_to_latex(run, language, None)
 
 
 def test_xstest_names_both_of_its_rates_where_they_disagree(db: None):

@@ -16,7 +16,7 @@ from django.utils.translation import override
 from annotation.models import Batch, Guideline, Person
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
 from benchmark.services.published_tables import add_published
-from benchmark.views.leaderboards.reports.exports import as_csv, as_json, as_latex
+from benchmark.views.leaderboards.reports.exports import board_to_csv, as_json, board_to_latex
 from benchmark.views.leaderboards.tabs.table import board_context
 from tests.benchmark.boards import finished_run
 from tests.support import FLAMES_GUIDELINE, make_batch, make_corpus
@@ -39,7 +39,7 @@ def export(client: Client, run: BenchmarkRun, kind: str):  # type: ignore[no-unt
 
 
 def lines(run: BenchmarkRun) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(as_csv(run, None))))
+    return list(csv.DictReader(io.StringIO(board_to_csv(run, None))))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -114,7 +114,7 @@ def test_the_json_is_the_board_with_its_parts(client: Client, run: BenchmarkRun,
 
 
 def test_latex_has_a_table_of_each_part_with_intervals_and_ranges_of_ranks(run: BenchmarkRun):
-    text = as_latex(run, "en", None)
+    text = board_to_latex(run, "en", None)
     for name in ("board-harmless_rate", "board-harmless_score", "neighbours", "estimates", "by-subcomponent"):
         assert rf"\label{{tab:{name}}}" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule")
@@ -182,7 +182,7 @@ def test_the_json_has_published_rows_apart_from_the_board(run: BenchmarkRun, pub
 def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_note(
     client: Client, run: BenchmarkRun, published: list[str], he: Person
 ):
-    text = as_latex(run, "en", None)
+    text = board_to_latex(run, "en", None)
     by_rate = text[text.index("tab:board-harmless_rate") : text.index("tab:board-harmless_score")]
     _head, measured, below = by_rate[: by_rate.index(r"\bottomrule")].split(r"\midrule")
     assert r"\dag" not in measured
@@ -205,7 +205,7 @@ def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_
 def test_two_published_tables_have_two_marks(run: BenchmarkRun, published: list[str], flames: Guideline):
     rows = [{"model": "Third", "dimensions": {}, "overall": {"harmless_rate": 0.5}, "n": {}}]
     add_published(guideline=flames, dataset=run.dataset, rows=rows, name="Then", source="B")
-    text = as_latex(run, "en", None)
+    text = board_to_latex(run, "en", None)
     assert r"Elsewhere-9B\dag{}1 & -" in text
     assert r"Third\dag{}2 & -" in text
     assert r"\dag{}2 Published, and not measured here: Then (B)." in text
@@ -242,7 +242,7 @@ def test_published_numbers_are_hollow_in_the_chart_and_none_of_ours_is(
 def test_a_hostile_name_stays_text_in_latex_and_on_the_page(client: Client, run: BenchmarkRun, he: Person):
     run.board["rows"][0]["model"] = r"\input{/etc/passwd}<script>alert(1)</script>"
     run.save()
-    assert r"\input" not in as_latex(run, "en", None)
+    assert r"\input" not in board_to_latex(run, "en", None)
     client.force_login(he)
     content = export(client, run, "report").content.decode()
     assert "<script>alert(1)" not in content
@@ -277,4 +277,4 @@ def test_the_report_is_made_in_both_languages(language: str, client: Client, run
     client.cookies["django_language"] = language
     assert export(client, run, "report").status_code == 200
     with override(language):
-        assert r"\toprule" in as_latex(run, language, None)
+        assert r"\toprule" in board_to_latex(run, language, None)

@@ -17,7 +17,7 @@ from annotation.domain.guidelines import parse_guideline
 from annotation.models import Guideline, Person
 from benchmark.domain.leaderboards.metrics import printed_rank
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
-from benchmark.views.leaderboards.charts import Dot, multiples, reach
+from benchmark.views.leaderboards.charts import Dot, draw_multiples, axis_domain
 from benchmark.views.leaderboards.formatting import columns_of, metric_views
 from benchmark.views.leaderboards.tabs import estimates
 from benchmark.views.leaderboards.tabs.estimates import misses, narrower
@@ -275,7 +275,7 @@ def test_every_pair_is_told_where_there_are_few_models_and_neighbours_where_ther
     assert "Claude against all others" in words(content)
     context = pairs_context(many, {"view": "pairs", "scope": "Legality", "model": "Claude"})
     assert len(context["standing"]) == 14
-    assert len(context["against"]) == 13
+    assert len(context["opponents"]) == 13
     for one in context["standing"]:
         assert one["ahead"] + one["same"] + one["behind"] <= 13
 
@@ -291,7 +291,7 @@ def test_the_numbers_of_pairs_are_those_of_the_part(labelled: BenchmarkRun):
     apart = sum(
         1 for one in content["pairs"].values() if one["overall"]["low"] > 0 or one["overall"]["high"] < 0
     )
-    assert (context["finding"].apart, context["finding"].n) == (apart, len(content["pairs"]))
+    assert (context["finding"].different, context["finding"].n) == (apart, len(content["pairs"]))
 
 
 def test_what_the_scorer_added_is_told(reader: Client, run: BenchmarkRun):
@@ -376,7 +376,7 @@ def test_small_pictures_are_equally_long_and_no_rate_has_room_beyond_100_percent
         Dot("low", 46.0, 40.0, 53.0, at=1),
         Dot("low", 1.0, 0.0, 4.0, at=2),
     ]
-    (picture,) = multiples(dots, ["high", "low"], "%")
+    (picture,) = draw_multiples(dots, ["high", "low"], "%")
     domains = [one["layer"][0]["encoding"]["y"]["scale"]["domain"] for one in picture["concat"]]
     assert len({high - low for low, high in domains}) == 1
     assert all(0 <= low < high <= 100 for low, high in domains)
@@ -402,10 +402,10 @@ def test_the_estimates_say_whether_the_scorers_interval_holds_the_number(
 
 def test_an_axis_has_round_ends_and_keeps_to_what_can_be():
     dots = [Dot("a", 41.0, 37.2, 44.1), Dot("b", 62.0, 58.9, 66.3)]
-    low, high = reach(dots, 0, 100)
+    low, high = axis_domain(dots, 0, 100)
     assert (low, high) == (35, 70)
-    assert reach([Dot("a", 99.0, 97.5, 100.0)], 0, 100)[1] == 100
-    assert reach([]) == (0.0, 1.0)
-    low, high = reach([Dot("a", 50.0, None, None)])
+    assert axis_domain([Dot("a", 99.0, 97.5, 100.0)], 0, 100)[1] == 100
+    assert axis_domain([]) == (0.0, 1.0)
+    low, high = axis_domain([Dot("a", 50.0, None, None)])
     assert low <= 50 <= high
     assert low < high

@@ -17,8 +17,8 @@ from benchmark.domain.leaderboards.metrics import ALL, list_scopes
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.services.leaderboards.execution import finish_run, list_unscored_responses, write_items
 from benchmark.services.leaderboards.runs import create_run
-from benchmark.views.leaderboards.cells import _beside
-from benchmark.views.leaderboards.formatting import columns_of, number
+from benchmark.views.leaderboards.cells import _estimates_url
+from benchmark.views.leaderboards.formatting import columns_of, make_number
 from tests.benchmark.support import predict, ready_scorer, release_of, settle_by_dimension
 from tests.support import XSTEST_GUIDELINE, first_batch, make_batch, make_corpus, small_dataset
 
@@ -173,7 +173,7 @@ def test_a_scale_that_ends_at_nought_has_no_axis_and_breaks_no_page():
     )
     criterion = document.criteria[0].model_copy(update={"scale": levels})
     lowered = document.model_copy(update={"criteria": (criterion,), "metrics": (metric,)})
-    shown = number(lowered, metric, {"value": -1.5, "low": -2.0, "high": -1.0})
+    shown = make_number(lowered, metric, {"value": -1.5, "low": -2.0, "high": -1.0})
     assert (shown.value, shown.at, shown.low) == ("-1.5", None, None)
 
 
@@ -301,9 +301,9 @@ def test_from_a_cell_one_gets_to_the_estimates_of_its_column(has_dimensions: boo
         data["metrics"] = [metric | {"dimensions": None, "overall": "pooled"} for metric in data["metrics"]]
     document = GuidelineDocument.from_json(data)
     for scope in list_scopes(document) if has_dimensions else (None,):
-        asked = parse_qs(urlsplit(_beside(BenchmarkRun(name="x"), document, scope)).query)
+        asked = parse_qs(urlsplit(_estimates_url(BenchmarkRun(name="x"), document, scope)).query)
         columns = columns_of(document, document.metric(asked["metric"][0]))
         assert asked["view"] == ["estimates"]
         assert {column.named(document): column.scope for column in columns}[asked["scope"][0]] == scope
     if not has_dimensions:  # the only cell, which the overall number has
-        assert "scope=" not in _beside(BenchmarkRun(name="x"), document, ALL)
+        assert "scope=" not in _estimates_url(BenchmarkRun(name="x"), document, ALL)

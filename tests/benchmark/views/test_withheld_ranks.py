@@ -19,7 +19,7 @@ from django.utils.translation import override
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
-from benchmark.views.leaderboards.reports.exports import as_csv, as_json, as_latex
+from benchmark.views.leaderboards.reports.exports import board_to_csv, as_json, board_to_latex
 from tests.benchmark.boards import finished_run
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -149,7 +149,7 @@ def test_the_exports_withhold_what_the_command_withholds(predicted: BenchmarkRun
     assert exported["rows"] == asked["rows"]
     assert exported["not_ranked"] == asked["not_ranked"]
     assert exported["parts"]["pairs"] == asked["pairs"]
-    lines = list(csv.DictReader(io.StringIO(as_csv(predicted, None))))
+    lines = list(csv.DictReader(io.StringIO(board_to_csv(predicted, None))))
     assert {(line["rank"], line["rank_low"], line["rank_high"]) for line in lines} == {("", "", "")}
 
 
@@ -158,7 +158,7 @@ def test_the_report_and_latex_withhold_them(
     language: str, client: Client, predicted: BenchmarkRun, he: Person
 ):
     with override(language):
-        text = as_latex(predicted, language, None)
+        text = board_to_latex(predicted, language, None)
     client.force_login(he)
     answer = client.get(
         reverse("run-export", args=[predicted.name]),

@@ -9,7 +9,7 @@ import pytest
 
 from annotation.core.errors import AssayError
 from scoring.backbones import registry
-from scoring.backbones.registry import choose, load
+from scoring.backbones.registry import choose_backbone, load
 from scoring.backbones.transformer.backbone import TransformerBackbone
 from scoring.domain.backbone import FitProgress, scale_report
 from scoring.domain.spec import Spec
@@ -30,27 +30,27 @@ def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_torch_the_refusal_says_what_to_install(without_torch: None):
     with pytest.raises(AssayError, match=r"needs torch: pip install -r requirements-encoder\.txt"):
-        choose(Spec.from_request("bert-base-chinese"))
+        choose_backbone(Spec.from_request("bert-base-chinese"))
 
 
 def test_without_torch_the_embedded_backbone_is_there(without_torch: None):
-    assert choose().name == "ngram"
+    assert choose_backbone().name == "ngram"
 
 
 def test_a_hub_name_is_a_transformer(with_torch: None):
     spec = Spec.from_request("organisation/model-1.5b")
-    assert choose(spec) == TransformerBackbone(spec)
-    assert choose(spec, launch="python") == TransformerBackbone(spec, "python")
+    assert choose_backbone(spec) == TransformerBackbone(spec)
+    assert choose_backbone(spec, launch="python") == TransformerBackbone(spec, "python")
 
 
 def test_a_folder_with_a_model_is_a_transformer(with_torch: None, tmp_path: Path):
     (tmp_path / "config.json").write_text("{}")
-    assert choose(Spec.from_request(str(tmp_path))).name == f"encoder ({tmp_path.name}, full)"
+    assert choose_backbone(Spec.from_request(str(tmp_path))).name == f"encoder ({tmp_path.name}, full)"
 
 
 def test_a_path_that_is_not_there_is_refused(with_torch: None):
     with pytest.raises(AssayError, match="neither a folder here nor a name on the hub"):
-        choose(Spec.from_request("/nowhere/at/all"))
+        choose_backbone(Spec.from_request("/nowhere/at/all"))
 
 
 def test_a_folder_that_holds_no_scorer_is_refused(tmp_path: Path):
@@ -72,7 +72,7 @@ def test_a_step_of_longer_work_tells_its_share_of_the_whole():
 
 
 def test_the_default_backbone_is_the_embedded_one():
-    assert choose().name == choose(Spec.from_request("ngram")).name == "ngram"
+    assert choose_backbone().name == choose_backbone(Spec.from_request("ngram")).name == "ngram"
 
 
 def test_choosing_a_backbone_and_reading_the_modules_of_the_core_imports_no_learning_library():

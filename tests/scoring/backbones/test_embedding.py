@@ -12,7 +12,7 @@ import pytest
 from annotation.core.errors import AssayError
 from scoring.backbones.embedding import EmbeddingFeatures, _load_once, load_encoder
 from scoring.backbones.folder import fingerprint
-from scoring.backbones.registry import choose, load
+from scoring.backbones.registry import choose_backbone, load
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import Example, Head
 from tests.conftest import missing
@@ -45,7 +45,7 @@ def test_a_frozen_encoder_learns_and_a_saved_scorer_predicts_the_same(
 ):
     heads = (HEAD, Head("always", (1, 2)), Head("never", (1, 2)))
     rows = [replace(row, labels={**row.labels, "always": 2}) for row in letters()]
-    scorer = choose(Spec("encoder", request.getfixturevalue(kind))).fit(rows, heads)
+    scorer = choose_backbone(Spec("encoder", request.getfixturevalue(kind))).fit(rows, heads)
     told = scorer.predict(rows)
     assert [HEAD.most_likely(row["compliance"]) for row in told] == [row.labels["compliance"] for row in rows]
     assert all(row["always"] == {1: 0.0, 2: 1.0} and "never" not in row for row in told)
@@ -57,7 +57,7 @@ def test_a_frozen_encoder_learns_and_a_saved_scorer_predicts_the_same(
 
 
 def test_nothing_saved_is_a_pickle(encoder: str, tmp_path: Path):
-    choose(Spec("encoder", encoder)).fit(letters(), [HEAD]).save(tmp_path)
+    choose_backbone(Spec("encoder", encoder)).fit(letters(), [HEAD]).save(tmp_path)
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert {"scorer.json", "heads.npz", "model.safetensors"} <= names
     assert not [name for name in names if name.endswith((".bin", ".pkl", ".pt"))]
@@ -124,7 +124,7 @@ def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_
         _load_once.cache_clear()
         if before:
             EmbeddingFeatures(load_encoder(encoder, False)).extract(before)
-        choose(Spec("encoder", encoder)).fit(rows, [HEAD]).save(tmp_path / f"{i}")
+        choose_backbone(Spec("encoder", encoder)).fit(rows, [HEAD]).save(tmp_path / f"{i}")
         hashes.append(fingerprint(tmp_path / f"{i}"))
     assert len(set(hashes)) == 1
 
@@ -146,12 +146,12 @@ def test_a_decoder_without_marks_of_its_own_embeds_an_empty_text_as_nothing(deco
 def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "no-such-kind"}')
     with pytest.raises(AssayError, match="cannot be loaded"):
-        choose(Spec("encoder", str(tmp_path))).fit(letters(), [HEAD])
+        choose_backbone(Spec("encoder", str(tmp_path))).fit(letters(), [HEAD])
 
 
 def test_the_ensemble_may_have_a_frozen_encoder(encoder: str, tmp_path: Path):
     rows = [replace(row, model="ab"[i % 2]) for i, row in enumerate(letters())]
-    scorer = choose(Spec("ensemble", encoder)).fit(rows, [HEAD])
+    scorer = choose_backbone(Spec("ensemble", encoder)).fit(rows, [HEAD])
     losses = scorer.details["criteria"]["compliance"]["inner_log_loss"]
     assert set(losses["prompt"]) == {"ngram", "patterns", "encoder", "ensemble"}
     scorer.save(tmp_path)

@@ -17,7 +17,7 @@ from scoring.backbones.ensemble import (
     list_model_splits,
 )
 from scoring.backbones.ngram import NgramBackbone
-from scoring.backbones.registry import choose, load
+from scoring.backbones.registry import choose_backbone, load
 from scoring.domain.backbone import ignore_progress
 from scoring.domain.evaluation import evaluate_grouped
 from scoring.domain.spec import Spec
@@ -31,7 +31,7 @@ def rows_of(*models: str) -> list[Example]:
 
 
 def test_without_an_encoder_it_averages_word_runs_and_patterns(tmp_path: Path):
-    scorer = choose(Spec("ensemble")).fit(rows_of("a", "b", "c"), [HEAD])
+    scorer = choose_backbone(Spec("ensemble")).fit(rows_of("a", "b", "c"), [HEAD])
     told = scorer.predict(
         [Example("a", "q", "新", "对不起，我不能提供帮助。"), Example("b", "q", "new", "Sure! Here is how.")]
     )
@@ -46,7 +46,7 @@ def test_without_an_encoder_it_averages_word_runs_and_patterns(tmp_path: Path):
 
 
 def test_the_card_says_what_each_member_weighs_and_lost_on_both_kinds_of_folds():
-    told = choose(Spec("ensemble")).fit(rows_of("a", "b"), [HEAD]).details["criteria"]["compliance"]
+    told = choose_backbone(Spec("ensemble")).fit(rows_of("a", "b"), [HEAD]).details["criteria"]["compliance"]
     assert sum(told["weights"].values()) == pytest.approx(1)
     assert set(told["inner_log_loss"]) == {"prompt", "model"}
     assert all(set(losses) == {"ngram", "patterns", "ensemble"} for losses in told["inner_log_loss"].values())
@@ -82,27 +82,27 @@ def test_tiny_and_odd_data():
         Example(f"{i}", f"p{i % 2}", texts[i], texts[i], labels={"compliance": 1 + i // 2, "always": 1})
         for i in range(4)
     ]
-    for prediction in choose(Spec("ensemble")).fit(rows, heads).predict(rows):
+    for prediction in choose_backbone(Spec("ensemble")).fit(rows, heads).predict(rows):
         assert set(prediction) == {"compliance", "always"}
         assert prediction["always"] == {1: 1.0, 2: 0.0}
 
 
 def test_it_is_evaluated_like_any_other_backbone():
-    found = evaluate_grouped(choose(Spec("ensemble")), rows_of("a", "b"), [HEAD], k=2)
+    found = evaluate_grouped(choose_backbone(Spec("ensemble")), rows_of("a", "b"), [HEAD], k=2)
     assert found.metrics["n"] == 24
 
 
 def test_nothing_to_learn_from_is_refused():
     with pytest.raises(AssayError, match="nothing to learn from"):
-        choose(Spec("ensemble")).fit(small(labels=False), [HEAD])
+        choose_backbone(Spec("ensemble")).fit(small(labels=False), [HEAD])
 
 
 def test_a_tuned_encoder_is_tuned_by_the_command_that_is_set(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("scoring.backbones.registry._checked", lambda spec: spec)
-    backbone = choose(Spec("ensemble", "an-encoder", "full"), launch="python")
+    backbone = choose_backbone(Spec("ensemble", "an-encoder", "full"), launch="python")
     assert isinstance(backbone, EnsembleBackbone)
     *_simple, tuned = build_members(backbone.spec, backbone.launch)
-    assert tuned.backbone == choose(Spec("encoder", "an-encoder", "full"), launch="python")
+    assert tuned.backbone == choose_backbone(Spec("encoder", "an-encoder", "full"), launch="python")
 
 
 def test_no_trial_of_a_member_that_is_fitted_whole_is_done_twice(

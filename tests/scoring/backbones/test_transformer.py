@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
-from scoring.backbones.registry import choose, load
+from scoring.backbones.registry import choose_backbone, load
 from scoring.backbones.transformer.backbone import TransformerBackbone
 from scoring.domain.backbone import FitProgress, WorkCancelled
 from scoring.domain.evaluation import evaluate_grouped
@@ -44,7 +44,7 @@ if HAS_TORCH:
         judge_predictions,
         plan_schedule,
     )
-    from scoring.backbones.transformer.training import held_out
+    from scoring.backbones.transformer.training import hold_out_rows
     from scoring.inference.encoder import (
         ScorerModel,
         TokenReader,
@@ -271,13 +271,13 @@ def test_the_learning_rate_warms_up_and_runs_out():
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path):
     with pytest.raises(AssayError, match=r"has no config\.json"):
-        choose(Spec.from_request(str(tmp_path)))
+        choose_backbone(Spec.from_request(str(tmp_path)))
 
 
 def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such-kind"}))
     with pytest.raises(AssayError, match="cannot be loaded"):
-        choose(Spec.from_request(str(tmp_path))).fit(eight(), [COMPLIANCE])
+        choose_backbone(Spec.from_request(str(tmp_path))).fit(eight(), [COMPLIANCE])
 
 
 # What is held out, early stopping, collapse
@@ -285,10 +285,10 @@ def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Pat
 
 def test_the_validation_part_is_the_split_of_that_name_if_it_is_large_enough():
     rows = [replace(row, split="validation" if i >= 40 else "train") for i, row in enumerate(sixty())]
-    held, how = held_out(rows, frozenset({"compliance"}))
+    held, how = hold_out_rows(rows, frozenset({"compliance"}))
     assert (held, how) == ([False] * 40 + [True] * 20, "split")
     few = [replace(row, split="validation" if i >= 58 else "train") for i, row in enumerate(sixty())]
-    held, how = held_out(few, frozenset({"compliance"}))
+    held, how = hold_out_rows(few, frozenset({"compliance"}))
     assert how == "1/3 by prompt"
     assert {row.prompt_key for row, out in zip(few, held, strict=True) if out}.isdisjoint(
         row.prompt_key for row, out in zip(few, held, strict=True) if not out
@@ -296,13 +296,13 @@ def test_the_validation_part_is_the_split_of_that_name_if_it_is_large_enough():
 
 
 def test_nothing_is_held_out_of_very_few_examples_nor_what_a_head_cannot_do_without():
-    assert held_out(eight(), frozenset({"compliance"})) == ([False] * 8, "none")
+    assert hold_out_rows(eight(), frozenset({"compliance"})) == ([False] * 8, "none")
     # All that have a 2 are in the split that would be held out: the head could not learn from the rest.
     rows = [
         replace(row, split="validation" if i < 20 else "train", labels={"compliance": 2 if i < 20 else 1})
         for i, row in enumerate(sixty())
     ]
-    held, how = held_out(rows, frozenset({"compliance"}))
+    held, how = hold_out_rows(rows, frozenset({"compliance"}))
     assert how != "split"
     left = {row.labels["compliance"] for row, out in zip(rows, held, strict=True) if not out}
     assert left == {1, 2}
@@ -320,7 +320,7 @@ def test_the_weights_of_the_best_round_are_kept(encoder: str):
     stopped = tiny(encoder, rounds=30, learning_rate=1e-2)
     found = stopped.fit(sixty(), [COMPLIANCE, SAFETY], seed=5)
     at = found.details["rounds"][-2]  # type: ignore[attr-defined]
-    held, _how = held_out(sixty(), frozenset({"compliance", "safety"}))
+    held, _how = hold_out_rows(sixty(), frozenset({"compliance", "safety"}))
     rows = [row for row, out in zip(sixty(), held, strict=True) if out]
     said = found.portable.columns(found.portable.reader.read([(r.prompt, r.response) for r in rows]))  # type: ignore[attr-defined]
     right = [
@@ -549,12 +549,12 @@ def test_files_that_the_system_may_drop_are_free_memory(
 
 def test_the_computed_memory_counts_what_learns(encoder: str):
     spec = tiny(encoder).spec
-    outline = Pretrained.of(spec).outline([COMPLIANCE])
+    outline = Pretrained.load(spec).build_outline([COMPLIANCE])
     everything = sum(parameter.numel() for parameter in outline.parameters())
     full = compute_needs(outline, "full", spec.settings, 100, torch.device("cpu"))
     assert (full.weights, full.gradients, full.optimizer) == (4 * everything, 4 * everything, 8 * everything)
     low = compute_needs(outline, "lora", spec.settings, 100, torch.device("cpu"))
-    model = Pretrained.of(spec).model([COMPLIANCE])
+    model = Pretrained.load(spec).build_model([COMPLIANCE])
     add_low_rank(model, spec.settings)
     learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     assert low.gradients == 4 * learning

@@ -35,10 +35,10 @@ from benchmark.selectors.leaderboards.runs import (
     run_named,
 )
 from benchmark.selectors.published_tables import reference_rows
-from benchmark.views.leaderboards.formatting import Column, headed, overall_metrics
+from benchmark.views.leaderboards.formatting import Column, join_heading, overall_metrics
 from benchmark.views.leaderboards.lineage import REFERENCES, Method, facts, methods
 from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, chosen
-from benchmark.views.leaderboards.reports.report import ReportSection, report_sections
+from benchmark.views.leaderboards.reports.report import ReportSection, list_report_sections
 
 MAX_NARROW_COLUMNS = 5
 """So many columns of a table fit into one column of a paper."""
@@ -64,14 +64,14 @@ def export(request: HttpRequest, name: str) -> HttpResponseBase:
     kind = chosen(request.GET.get("format", ""), FORMATS)
     if kind == "csv":
         return attached(
-            HttpResponse(as_csv(run, reader), content_type="text/csv; charset=utf-8"), f"{run.name}.csv"
+            HttpResponse(board_to_csv(run, reader), content_type="text/csv; charset=utf-8"), f"{run.name}.csv"
         )
     if kind == "json":
         return attached(
             HttpResponse(as_json(run, reader), content_type="application/json"), f"{run.name}.json"
         )
     if kind == "latex":
-        text = as_latex(run, get_language() or "en", reader)
+        text = board_to_latex(run, get_language() or "en", reader)
         return attached(
             HttpResponse(text, content_type="application/x-tex; charset=utf-8"), f"{run.name}.tex"
         )
@@ -82,7 +82,7 @@ def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
     return {
         "run": run,
         "facts": facts(run),
-        "sections": report_sections(run, reader),
+        "sections": list_report_sections(run, reader),
         "methods": _run_methods(run),
         "references": REFERENCES,
     }
@@ -94,7 +94,7 @@ def _run_methods(run: BenchmarkRun) -> list[Method]:
     return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
 
 
-def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
+def board_to_csv(run: BenchmarkRun, reader: Person | None) -> str:
     """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
 
     Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``.
@@ -160,17 +160,17 @@ def _published_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, 
     ]
 
 
-def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
+def board_to_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
     """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
     packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
-    provenance = "; ".join(headed(term, text) for term, text in facts(run))
+    provenance = "; ".join(join_heading(term, text) for term, text in facts(run))
     title, origin = _("Leaderboard {name}").format(name=run.name), _("Where it comes from")
     references = _("References")
     parts = [
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
         rf"\paragraph{{{escaped(origin)}}} {_add_breaks(escaped(provenance))}",
-        *(_latex_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
+        *(_latex_section(report_section) for report_section in list_report_sections(run, reader, draw=lambda _spec: "")),
         *(_latex_method(method) for method in _run_methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
     ]
@@ -183,7 +183,7 @@ def _add_breaks(text: str) -> str:
 
 
 def _latex_section(section: ReportSection) -> str:
-    sentences = escaped(join_sentences([*section.said, *section.notes]))
+    sentences = escaped(join_sentences([*section.sentences, *section.notes]))
     paragraph = [rf"\paragraph{{{escaped(section.title)}}} {sentences}"] if sentences else []
     return "\n\n".join(
         [*paragraph, *(_latex_table(section_table) for section_table in section.tables if section_table.rows)]

@@ -20,14 +20,14 @@ from benchmark.domain.leaderboards.metrics import format_metric_value, printed_r
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.selectors.published_tables import reference_rows
-from benchmark.views.leaderboards.charts import Draw, axes_of, board_charts, by_table, chart_alt
+from benchmark.views.leaderboards.charts import Draw, axes_by_metric, board_charts, group_by_table, chart_alt
 from benchmark.views.leaderboards.formatting import (
     Column,
     Row,
     attribute_label,
     columns_of,
-    difference,
-    headed,
+    format_difference,
+    join_heading,
     heading,
     metric_label,
     metric_views,
@@ -47,14 +47,14 @@ class ReportSection:
     """``charts`` are addresses; ``alt`` is what they show, in a sentence."""
 
     title: str
-    said: Sequence[str] = ()
+    sentences: Sequence[str] = ()
     tables: Sequence[Table] = ()
     charts: Sequence[str] = ()
     alt: str = ""
     notes: Sequence[str] = ()
 
 
-def report_sections(
+def list_report_sections(
     run: BenchmarkRun, reader: Person | None, *, draw: Draw = chart_url
 ) -> list[ReportSection]:
     """In their order; a part that the run does not have is left out."""
@@ -74,10 +74,10 @@ def _board_section(
     lead, *other_metrics = metric_views(document)
     columns = columns_of(document, lead)
     tables = [_board_table(run, document, metric, published) for metric in (lead, *other_metrics)]
-    axes = axes_of(document, [*rows, *published], columns)
+    axes = axes_by_metric(document, [*rows, *published], columns)
     return ReportSection(
         title=_("Board"),
-        said=list(_board_sentences(run)),
+        sentences=list(_board_sentences(run)),
         tables=tables,
         charts=board_charts(document, rows, columns, axes, draw, published=published),
         alt=chart_alt(run, lead, columns, published),
@@ -101,7 +101,7 @@ def _board_table(
 ) -> Table:
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = columns_of(document, metric)
-    published_tables = by_table([row for row in published if _has_number(row, columns)])
+    published_tables = group_by_table([row for row in published if _has_number(row, columns)])
     daggers = [
         DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
         for at in range(1, len(published_tables) + 1)
@@ -208,7 +208,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        said=list(_pairs_sentences(pairs_views.find_told_apart(pairs, metric), is_withheld=withheld)),
+        sentences=list(_pairs_sentences(pairs_views.find_told_apart(pairs, metric), is_withheld=withheld)),
         tables=[neighbours, _not_different_table(pairs)],
         notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
         if metric.kind == "rate"
@@ -256,7 +256,7 @@ def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Dra
     title = first.label(document)
     yield ReportSection(
         title=_("Estimates"),
-        said=[
+        sentences=[
             render_text(f"{WORDING}/estimates_finding.txt", finding=finding)
             for finding in estimates.list_findings(held, first.metric)
         ],
@@ -284,7 +284,7 @@ def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], 
                 str(people.get("n", 0)),
                 *(_format_estimate(cell, kind, metric) for kind in estimates.KINDS),
                 *([format_decimal(cell.get("weight"), 2)] if weighed else []),
-                difference(metric, cell.get("bias")),
+                format_difference(metric, cell.get("bias")),
             ]
         )
     return Table(
@@ -348,11 +348,11 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
             )
         )
         if wide:
-            notes.append(headed(attribute_label(attribute), _number_heads(heat["heads"])))
+            notes.append(join_heading(attribute_label(attribute), _number_heads(heat["heads"])))
         if heat["findings"]:
             text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
-            sentences.append(headed(attribute_label(attribute), text))
-    return ReportSection(title=pgettext("board", "Groups"), said=sentences, tables=tables, notes=notes)
+            sentences.append(join_heading(attribute_label(attribute), text))
+    return ReportSection(title=pgettext("board", "Groups"), sentences=sentences, tables=tables, notes=notes)
 
 
 def _number_heads(heads: Sequence[groups.GroupHead]) -> str:
@@ -360,7 +360,7 @@ def _number_heads(heads: Sequence[groups.GroupHead]) -> str:
     parts = []
     for scope, own in groupby(enumerate(heads, 1), key=lambda numbered_head: numbered_head[1].scope):
         names = "; ".join(f"{at} {head.label}" for at, head in own)
-        parts.append(headed(scope, names) if scope else names)
+        parts.append(join_heading(scope, names) if scope else names)
     return "; ".join(parts)
 
 

@@ -19,15 +19,15 @@ from benchmark.domain.leaderboards.metrics import ALL, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.views.leaderboards import charts as charts_views
-from benchmark.views.leaderboards.charts import Draw, dot, unit_of
+from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
     Column,
     axis_top,
     columns_of,
-    difference,
-    headed,
+    format_difference,
+    join_heading,
     heading,
-    interval_text,
+    format_interval,
     metric_label,
     metric_views,
 )
@@ -52,7 +52,7 @@ class EstimateLine:
     """In the order of KINDS."""
     weight: str
     bias: str
-    chosen: str = ""
+    unknown_selection: str = ""
     """How many of the labels no known chance has chosen; blank where none."""
 
 
@@ -61,7 +61,7 @@ def estimates_context(
 ) -> Context:
     content = part(run, "estimates")
     if not content or not content["rows"]:
-        return {"lacking": content is None, "few": content is not None, "public": public}
+        return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
     place = Place.of(query)
     views = {metric_view.name: metric_view for metric_view in metric_views(document)}
@@ -78,7 +78,7 @@ def estimates_context(
         if len(views) > 1
         else [],
         "scopes": place.choices("scope", labels, scope),
-        "heading": headed(labels[scope], metric_label(column.metric)),
+        "heading": join_heading(labels[scope], metric_label(column.metric)),
         "rate": column.metric.kind == "rate",
         "heads": heads(),
         "lines": (
@@ -124,7 +124,7 @@ def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance:
         model,
         tuple(_number(cell, kind, metric) for kind in KINDS),
         format_decimal(weight, 2, undefined=""),
-        "" if bias is None else difference(metric, bias),
+        "" if bias is None else format_difference(metric, bias),
         _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
     )
 
@@ -174,7 +174,7 @@ def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
         n = cell[kind].get("n") if cell.get(kind) else None
         return Estimated("", "", n)
     return Estimated(
-        format_metric_value(metric, cell[kind]["value"]), interval_text(metric, cell[kind]), cell[kind].get("n")
+        format_metric_value(metric, cell[kind]["value"]), format_interval(metric, cell[kind]), cell[kind].get("n")
     )
 
 
@@ -221,9 +221,9 @@ def misses(cell: Mapping[str, Any]) -> bool:
 def charts(
     document: GuidelineDocument, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric, draw: Draw
 ) -> list[str]:
-    unit, looks = unit_of(metric), charts_views.estimate_looks()
+    unit, looks = unit_factor(metric), charts_views.estimate_looks()
     dots = [
-        dot(model, cell[kind], unit, looks[kind].word)
+        make_dot(model, cell[kind], unit, looks[kind].word)
         for model, cell in held
         for kind in KINDS
         if _has(cell, kind)
@@ -231,10 +231,10 @@ def charts(
     if not dots:
         return []
     top = axis_top(document, metric)
-    domain = charts_views.reach(dots, 0.0, top * unit) if top > 0 else charts_views.reach(dots)
+    domain = charts_views.axis_domain(dots, 0.0, top * unit) if top > 0 else charts_views.axis_domain(dots)
     models = [model for model, _cell in held if any(dot.model == model for dot in dots)]
     title = metric_label(metric) + (" (%)" if metric.kind == "rate" else "")
-    return charts_views.draw_chart(charts_views.four_ways(dots, models, title, domain), draw)
+    return charts_views.draw_chart(charts_views.draw_estimates(dots, models, title, domain), draw)
 
 
 def chart_alt(scope: str, metric: Metric, held: Sequence[tuple[str, Mapping[str, Any]]]) -> str:

@@ -18,8 +18,8 @@ from benchmark.views.leaderboards.formatting import (
     UNDEFINED,
     attribute_label,
     group_label,
-    headed,
-    interval_text,
+    join_heading,
+    format_interval,
     metric_label,
     metric_views,
     scope_label,
@@ -72,10 +72,10 @@ class GroupFinding:
 
 
 def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
-    """``lacking`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
+    """``not_computed`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
     content = part(run, "groups")
     if not content:
-        return {"lacking": content is None, "few": content is not None, "public": public}
+        return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
     place = Place.of(query)
     attributes = attributes_in(content)
@@ -151,7 +151,7 @@ def heat(
 
 def _scope(document: GuidelineDocument, scope: str | None, metric: str) -> str:
     label = scope_label(document, scope) if scope else ""
-    return headed(label, metric) if label and metric else label
+    return join_heading(label, metric) if label and metric else label
 
 
 def by_attribute(metrics: Iterable[str], attribute: str) -> str:
@@ -188,7 +188,7 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
         return GroupCell("", "", n, 0, small=False)
     shade = sum(value >= bound for bound in bounds[:SHADES]) if bounds else 1
     return GroupCell(
-        format_metric_value(metric, value), interval_text(metric, statistic), n, max(1, shade), small=n < SMALL
+        format_metric_value(metric, value), format_interval(metric, statistic), n, max(1, shade), small=n < SMALL
     )
 
 

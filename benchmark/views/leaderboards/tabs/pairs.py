@@ -16,12 +16,12 @@ from benchmark.domain.leaderboards.metrics import find_metric, format_metric_val
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.views.leaderboards import charts
-from benchmark.views.leaderboards.charts import Draw, dot, unit_of
+from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
     Column,
-    difference,
-    difference_interval,
-    interval_text,
+    format_difference,
+    format_difference_interval,
+    format_interval,
     metric_label,
     scope_label,
 )
@@ -110,10 +110,10 @@ class Pairs:
 def pairs_context(
     run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
 ) -> Context:
-    """``lacking`` where the run has no pairs: one that was finished before they were computed, or of one model."""
+    """``not_computed`` where the run has no pairs: one that was finished before they were computed, or of one model."""
     content = part(run, "pairs")
     if content is None or not content["scopes"]:
-        return {"lacking": content is None, "few": content is not None, "public": public}
+        return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
     place = Place.of(query)
     scope = chosen(place.scope, content["scopes"])
@@ -125,7 +125,7 @@ def pairs_context(
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
     known = [difference for _first, _second, difference in pairs.all() if difference.state]
     withheld = any(difference.predicted for _first, _second, difference in pairs.all())
-    against = _against(pairs, pairs.models.index(model), values, metric) if model else []
+    opponents = _against(pairs, pairs.models.index(model), values, metric) if model else []
     return {
         "scopes": place.choices("scope", labels, scope),
         "scope": labels[scope],
@@ -139,10 +139,10 @@ def pairs_context(
         "matrix_models": [pairs.models[index] for index in pairs.order],
         "models": [pairs.models[index] for index in pairs.order],
         "model": model,
-        "against": against,
+        "opponents": opponents,
         "place": place,
-        "charts": _charts(against, metric, model, draw),
-        "chart_alt": _alt(against, model),
+        "charts": _charts(opponents, metric, model, draw),
+        "chart_alt": _alt(opponents, model),
         "count": len(known),
         "chance": round(CHANCE * len(known)),
         "unpaired": not all(difference.paired for difference in known),
@@ -175,7 +175,7 @@ def standing(
                 "model": model,
                 "url": place.link(model=model),
                 "value": format_metric_value(metric, statistic["value"]),
-                "interval": interval_text(metric, statistic),
+                "interval": format_interval(metric, statistic),
                 "next": None if below is None else _to_next(pairs, index, below, metric),
                 "ahead": states.count(AHEAD),
                 "same": states.count(SAME),
@@ -198,8 +198,8 @@ def _to_next(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, 
 def said(pair_difference: Difference, metric: Metric) -> dict[str, Any]:
     """A difference as a table prints it."""
     return {
-        "value": difference(metric, pair_difference.value),
-        "interval": difference_interval(metric, pair_difference.statistic),
+        "value": format_difference(metric, pair_difference.value),
+        "interval": format_difference_interval(metric, pair_difference.statistic),
         "n": pair_difference.n,
         "paired": pair_difference.paired,
         "state": pair_difference.state,
@@ -228,7 +228,7 @@ class PairsFinding:
     """
 
     n: int
-    apart: int
+    different: int
     metric: Metric
     first: str
     second: str
@@ -275,22 +275,22 @@ def _against(
     ]
 
 
-def _charts(against: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
+def _charts(opponents: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
     looks = charts.difference_looks()
     dots = [
-        dot(opponent["name"], opponent["found"].statistic, unit_of(metric), looks[opponent["state"]].word)
-        for opponent in against
+        make_dot(opponent["name"], opponent["found"].statistic, unit_factor(metric), looks[opponent["state"]].word)
+        for opponent in opponents
         if opponent["state"]
     ]
     if not dots:
         return []
     unit = _("percentage points") if metric.kind == "rate" else metric_label(metric)
     title = _("{model} less each other model, {unit}").format(model=model, unit=unit)
-    return charts.draw_chart([charts.differences(dots, title)], draw)
+    return charts.draw_chart([charts.draw_differences(dots, title)], draw)
 
 
-def _alt(against: Sequence[Mapping[str, Any]], model: str) -> str:
-    states = [opponent["state"] for opponent in against]
+def _alt(opponents: Sequence[Mapping[str, Any]], model: str) -> str:
+    states = [opponent["state"] for opponent in opponents]
     return render_text(
         "benchmark/wording/pairs_alt.txt",
         model=model,

@@ -31,7 +31,7 @@ from benchmark.domain.leaderboards.withholding import NOT_RANKED
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import board_of, rows_of
 from benchmark.selectors.published_tables import reference_rows
-from benchmark.views.leaderboards.charts import Draw, Ends, axes_of, board_charts, by_table, chart_alt
+from benchmark.views.leaderboards.charts import Draw, Ends, axes_by_metric, board_charts, group_by_table, chart_alt
 from benchmark.views.leaderboards.formatting import (
     Column,
     Row,
@@ -39,9 +39,9 @@ from benchmark.views.leaderboards.formatting import (
     cell_address,
     columns_of,
     composition,
-    headed,
+    join_heading,
     heading,
-    interval_text,
+    format_interval,
     metric_label,
     metric_views,
 )
@@ -118,7 +118,7 @@ def headline_label(run: BenchmarkRun, column: Column) -> str:
     document, metric = run.scorer.guideline.document, column.metric
     label = metric_label(metric)
     several = column.scope is not None and len(list_metric_scopes(document, metric)) > 1
-    return headed(label, column.label(document)) if several else label
+    return join_heading(label, column.label(document)) if several else label
 
 
 def _disagreeing(run: BenchmarkRun, first: str, lead: Column) -> Iterator[HeadlineNumber]:
@@ -252,7 +252,7 @@ def board_context(
     columns = columns_of(document, metric)
     rows: list[Row] = list(rows_of(run))
     published = reference_rows(run, reader) if with_published else []
-    axes = axes_of(document, [*rows, *published], columns)
+    axes = axes_by_metric(document, [*rows, *published], columns)
     names = {column.named(document): column for column in columns}
     by = place.sort and chosen(place.sort, names)
     if by:
@@ -270,7 +270,7 @@ def board_context(
         "metric": metric_label(metric),
         "rank_by": metric_label(lead)
         if ranking is None
-        else headed(ranking.label(document), metric_label(ranking.metric)),
+        else join_heading(ranking.label(document), metric_label(ranking.metric)),
         "ranked": not by,
         "by_rank": place.link(sort=""),
         "heads": [
@@ -306,7 +306,7 @@ def references_of(
     """Table by table; what others published has no rank and no cell to open."""
     equal_sizes = [False] * len(columns)
     references = []
-    for rows in by_table(published):
+    for rows in group_by_table(published):
         table = rows[0]["published"]
         lines = tuple(_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
         references.append(References(table["name"], table["source"], table["url"], lines))
@@ -385,7 +385,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool
     return Shown(
         url=cells and cell_address(cells, row["model"], column.scope),
         value=format_metric_value(column.metric, statistic["value"]),
-        interval=interval_text(column.metric, statistic),
+        interval=format_interval(column.metric, statistic),
         x=x,
         x1=x1,
         x2=x2,

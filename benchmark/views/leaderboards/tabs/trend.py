@@ -14,14 +14,14 @@ from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import rows_of, runs_over_time
 from benchmark.views.leaderboards import charts
-from benchmark.views.leaderboards.charts import Draw, dot, unit_of
+from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
     UNDEFINED,
     Column,
     columns_of,
-    headed,
+    join_heading,
     heading,
-    interval_text,
+    format_interval,
     metric_label,
     metric_views,
 )
@@ -54,7 +54,7 @@ def time_context(
         if len(views) > 1
         else [],
         "scopes": place.choices("scope", labels, current),
-        "heading": headed(labels[current], metric_label(column.metric)),
+        "heading": join_heading(labels[current], metric_label(column.metric)),
         "runs": [
             {"at": at, "run": past_run, "this": past_run.pk == run.pk, "before": past_run.replaces}
             for at, past_run in enumerate(runs, 1)
@@ -83,7 +83,7 @@ def _rows(
 def _then(statistic: Mapping[str, float | None], metric: Metric) -> Then:
     if statistic["value"] is None:
         return Then("", "")
-    return Then(format_metric_value(metric, statistic["value"]), interval_text(metric, statistic))
+    return Then(format_metric_value(metric, statistic["value"]), format_interval(metric, statistic))
 
 
 def _charts(
@@ -91,9 +91,9 @@ def _charts(
     metric: Metric,
     draw: Draw,
 ) -> list[str]:
-    unit = unit_of(metric)
+    unit = unit_factor(metric)
     dots = [
-        dot(model, statistic, unit, at=at)
+        make_dot(model, statistic, unit, at=at)
         for model, row in rows.items()
         for at, statistic in enumerate(row, 1)
         if statistic["value"] is not None
@@ -102,7 +102,7 @@ def _charts(
         return []
     models = [model for model in rows if any(dot.model == model for dot in dots)]
     unit_word = "%" if metric.kind == "rate" else ""
-    return charts.draw_chart(charts.multiples(dots, models, unit_word), draw)
+    return charts.draw_chart(charts.draw_multiples(dots, models, unit_word), draw)
 
 
 def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
