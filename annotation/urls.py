@@ -65,7 +65,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:name>/needs/", tasks.batch_needs, name="batch-needs"),
     path("batches/<str:name>/needs/notice/", tasks.batch_needs_notice, name="batch-needs-notice"),
     path("batches/<str:name>/gold-questions/", gold_questions.batch_known, name="batch-known"),
-    path("batches/<str:name>/gold-questions/<int:item_id>/", gold_questions.batch_known_item, name="batch-known-item"),
+    path(
+        "batches/<str:name>/gold-questions/<int:item_id>/",
+        gold_questions.batch_known_item,
+        name="batch-known-item",
+    ),
     path("batches/<str:name>/qualification/", gold_questions.batch_rounds, name="batch-rounds"),
     path("batches/<str:name>/qualification/<str:username>/", gold_questions.batch_round, name="batch-round"),
     path("batches/<str:name>/items/", members.batch_items, name="batch-items"),

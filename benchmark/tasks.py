@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from annotation.services import jobs
-from benchmark.selectors.leaderboards.runs import runs_with_all
+from benchmark.selectors.leaderboards.runs import list_runs
 from benchmark.services import collection, multiple_choice
 from benchmark.services.judges import judges, runs
 from benchmark.services.leaderboards.execution import execute_run
@@ -14,7 +14,7 @@ from benchmark.services.leaderboards.runs import KIND
 
 @jobs.handles(KIND)
 def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
-    run = runs_with_all().get(pk=context.payload["run"])
+    run = list_runs().get(pk=context.payload["run"])
     return execute_run(run, context.report)
 
 

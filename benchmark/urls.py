@@ -50,7 +50,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "runs/-/published/<int:table_id>/remove/", published_tables.published_remove, name="published-remove"
     ),
-    path("runs/<str:name>/again/", runs.run_again, name="run-again"),
+    path("runs/<str:name>/again/", runs.rerun, name="run-again"),
     path("runs/<str:name>/links/", sharing.run_links, name="run-links"),
     path("runs/<str:name>/links/new/", sharing.run_share, name="run-share"),
     path("runs/<str:name>/links/<int:link_id>/revoke/", sharing.run_link_revoke, name="run-link-revoke"),

@@ -10,7 +10,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # "-" keeps the words of the product apart from the names that people give.
     path("scorers/-/new/", scorers.scorer_new, name="scorer-new"),
     path("scorers/-/regression-cases/<str:guideline>/", regression_cases.must_fail, name="must-fail"),
-    path("scorers/-/regression-cases/<str:guideline>/add/", regression_cases.must_fail_add, name="must-fail-add"),
+    path(
+        "scorers/-/regression-cases/<str:guideline>/add/",
+        regression_cases.must_fail_add,
+        name="must-fail-add",
+    ),
     path(
         "scorers/-/regression-cases/<str:guideline>/import/",
         regression_cases.must_fail_import,

@@ -14,7 +14,7 @@ from uuid import uuid4
 from django.apps import apps
 from django.db import connection
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.datasets import response_sha256
 from annotation.models import (
@@ -187,7 +187,7 @@ def read_introduction(batch: Batch) -> None:
 
 
 def label(assignment: Assignment, person: Person, value: int, criterion: str = "compliance") -> Receipt:
-    work = Work(labels={criterion: value})
+    work = Submission(labels={criterion: value})
     return submit(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=work)
 
 
@@ -236,6 +236,6 @@ def decide(
 ) -> Receipt:
     """A verdict first, and then the decision, which is the same."""
     labels = {criterion: value}
-    record_verdict(assignment_id=assignment.pk, person=person, work=Work(labels))
-    work = Work(labels, rationale="decided", reason=reason)
+    record_verdict(assignment_id=assignment.pk, person=person, work=Submission(labels))
+    work = Submission(labels, rationale="decided", reason=reason)
     return adjudicate(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=work)

@@ -25,7 +25,7 @@ import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
 from annotation.core.charts import chart_url, draw_line, make_picture, make_quantity
 from annotation.core.errors import Conflict
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
     Batch,
@@ -43,7 +43,7 @@ from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.exports import Options
 from annotation.services.exports.downloads import start_export
-from annotation.services.gold_questions.gold_questions import Given, add_items
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
 from annotation.services.guidelines import leave_note
 from annotation.services.people.invitations import invite
 from annotation.services.people.people import add_person, set_roles
@@ -342,18 +342,18 @@ def make_world() -> World:
     for number in range(19):
         item = next_assignment(batch=batch, person=chen)
         assert item is not None
-        work = Work({"compliance": 2 if number % 9 == 8 else 1 + 2 * (number % 2)}, rationale=RATIONALE)
+        work = Submission({"compliance": 2 if number % 9 == 8 else 1 + 2 * (number % 2)}, rationale=RATIONALE)
         submit(assignment_id=item.pk, person=chen, key="k", work=work)
     decide_next(batch, wu, 2)
     make_corpus(prompts=2, models=MODELS[:1], name="known")
     known = Response.objects.filter(prompt__dataset__name="known")
-    answers = [Given(item.pk, {"compliance": 3}, RATIONALE) for item in known]
+    answers = [GoldAnswer(item.pk, {"compliance": 3}, RATIONALE) for item in known]
     items = add_items(batch=batch, kind="check", items=answers)
     held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
-    keep_draft(held.pk, Work({"compliance": 2}), Conflict("Somebody else has it."))
-    revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
+    keep_draft(held.pk, Submission({"compliance": 2}), Conflict("Somebody else has it."))
+    revise(assignment_id=first.pk, person=lin, key="again", work=Submission({"compliance": 2}, reason="sorry"))
     release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(
         release=release, format_name="jsonl", options=Options(), actor=people["manager"], send=False

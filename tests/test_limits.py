@@ -20,7 +20,7 @@ from django.urls import include, path, reverse
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from annotation.forms.guidelines import LARGEST
+from annotation.forms.guidelines import MAX_BYTES
 from annotation.models import Batch, Import, Person
 from tests.conftest import ROOT
 from tests.support import XSTEST_GUIDELINE, person
@@ -83,7 +83,7 @@ def test_a_body_in_chunks_is_asked_for_its_length(db: None, address: str):
 
 
 def test_a_guideline_is_as_large_when_pasted_as_in_a_file(ma: Person):
-    text = XSTEST_GUIDELINE.path.read_text() + "#" * LARGEST
+    text = XSTEST_GUIDELINE.path.read_text() + "#" * MAX_BYTES
     client = signed_in(ma)
     pasted = client.post(reverse("guideline-new"), {"text": text})
     assert pasted.status_code == 422

@@ -14,10 +14,10 @@ from annotation.api.annotation_loop import (
     HandoutSerializer,
     LoopView,
     VerdictSerializer,
-    _receipt,
-    handout_body,
+    build_item_body,
+    receipt_response,
 )
-from annotation.api.base import KEY, NumberField, StrictSerializer, refusals
+from annotation.api.base import KEY, NumberField, StrictSerializer, list_refusals
 from annotation.selectors.adjudication import (
     BY_PROMPT,
     OLDEST_FIRST,
@@ -76,13 +76,13 @@ class DisputeSerializer(HandoutSerializer):
     reasons = ReasonSerializer(many=True, help_text="Why annotators differ: a decision names one by its key.")
 
 
-def dispute_body(found: Dispute) -> dict[str, Any]:
+def build_dispute_body(dispute: Dispute) -> dict[str, Any]:
     """What ``DisputeSerializer`` describes."""
-    seen = found.verdict is not None
+    has_verdict = dispute.verdict is not None
     return {
-        **handout_body(found.handout),
-        "verdict": OwnVerdictSerializer(found.verdict).data if seen else None,
-        "sides": SideSerializer(found.sides, many=True).data if seen else None,
+        **build_item_body(dispute.handout),
+        "verdict": OwnVerdictSerializer(dispute.verdict).data if has_verdict else None,
+        "sides": SideSerializer(dispute.sides, many=True).data if has_verdict else None,
         "reasons": ReasonSerializer(reasons(), many=True).data,
     }
 
@@ -95,15 +95,17 @@ class NextDispute(LoopView):
         responses={
             200: DisputeSerializer,
             204: OpenApiResponse(description="No dispute waits for this person now."),
-            **refusals(400, 401, 403, 404),
+            **list_refusals(400, 401, 403, 404),
         },
     )
     def post(self, request: Request, name: str) -> Response:
-        wanted = Wanted(**self.read(NextDisputeSerializer).validated_data)
-        claim = assignments.next_dispute(batch=batch_named(name), person=self.person, wanted=wanted)
+        dispute_filter = Wanted(**self.read(NextDisputeSerializer).validated_data)
+        claim = assignments.next_dispute(
+            batch=batch_named(name), person=self.person, dispute_filter=dispute_filter
+        )
         if claim is None:
             return Response(status=204)
-        return Response(dispute_body(dispute(claim)))
+        return Response(build_dispute_body(dispute(claim)))
 
 
 class GiveVerdict(LoopView):
@@ -111,12 +113,12 @@ class GiveVerdict(LoopView):
         operation_id="assignments_verdict",
         summary="Say what I think of a dispute, before I see its annotations; once",
         request=s.VerdictSerializer,
-        responses={200: DisputeSerializer, **refusals(400, 401, 403, 404, 409, 422)},
+        responses={200: DisputeSerializer, **list_refusals(400, 401, 403, 404, 409, 422)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         work = self.read(s.VerdictSerializer).work(self.channel)
         record_verdict(assignment_id=assignment_id, person=self.person, work=work)
-        return Response(dispute_body(dispute(my_dispute(assignment_id, self.person))))
+        return Response(build_dispute_body(dispute(my_dispute(assignment_id, self.person))))
 
 
 class Adjudicate(LoopView):
@@ -128,10 +130,10 @@ class Adjudicate(LoopView):
         responses={
             201: s.ReceiptSerializer,
             200: OpenApiResponse(s.ReceiptSerializer, "This key was answered before."),
-            **refusals(400, 401, 403, 404, 409, 422),
+            **list_refusals(400, 401, 403, 404, 409, 422),
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         work = self.read(DecisionSerializer).work(self.channel)
         receipt = adjudicate(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
-        return _receipt(receipt)
+        return receipt_response(receipt)

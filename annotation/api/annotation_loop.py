@@ -21,9 +21,9 @@ from annotation.api.base import (
     LabelsField,
     NumberField,
     StrictSerializer,
-    refusals,
+    list_refusals,
 )
-from annotation.domain.annotations import FLAGS, Work
+from annotation.domain.annotations import FLAGS, Submission
 from annotation.domain.guidelines import Criterion
 from annotation.models import Assignment, Channel
 from annotation.selectors.assignments.items import Handout, handout
@@ -34,9 +34,9 @@ from annotation.services import assignments
 from annotation.services.annotations.submission import Receipt, revise, submit
 from annotation.services.assignments import TooLate
 
-LONGEST_TEXT = 20_000
-LONGEST_REASON = 500
-DAY = 24 * 60 * 60
+MAX_TEXT_CHARACTERS = 20_000
+MAX_REASON_CHARACTERS = 500
+MAX_SECONDS = 24 * 60 * 60
 
 
 class NextSerializer(StrictSerializer):
@@ -65,12 +65,12 @@ class EvidenceSerializer(StrictSerializer):
 class VerdictSerializer(StrictSerializer):
     labels = LabelsField(help_text="A level value for each disputed criterion.")
     rationale = serializers.CharField(
-        default="", allow_blank=True, max_length=LONGEST_TEXT, trim_whitespace=False
+        default="", allow_blank=True, max_length=MAX_TEXT_CHARACTERS, trim_whitespace=False
     )
-    seconds = NumberField(default=None, allow_null=True, min_value=0, max_value=DAY)
+    seconds = NumberField(default=None, allow_null=True, min_value=0, max_value=MAX_SECONDS)
 
-    def work(self, channel: Channel) -> Work:
-        return Work(**self.validated_data, channel=channel)
+    def work(self, channel: Channel) -> Submission:
+        return Submission(**self.validated_data, channel=channel)
 
 
 class WorkSerializer(VerdictSerializer):
@@ -82,11 +82,11 @@ class WorkSerializer(VerdictSerializer):
 
 
 class CorrectionSerializer(WorkSerializer):
-    reason = serializers.CharField(default="", allow_blank=True, max_length=LONGEST_REASON)
+    reason = serializers.CharField(default="", allow_blank=True, max_length=MAX_REASON_CHARACTERS)
 
 
 class SkipSerializer(StrictSerializer):
-    reason = serializers.CharField(max_length=LONGEST_REASON)
+    reason = serializers.CharField(max_length=MAX_REASON_CHARACTERS)
 
 
 class LevelSerializer(serializers.Serializer[Any]):
@@ -120,21 +120,21 @@ class HandoutSerializer(serializers.Serializer[Any]):
     criteria = CriterionSerializer(many=True)
 
 
-def handout_body(item: Handout) -> dict[str, Any]:
+def build_item_body(item: Handout) -> dict[str, Any]:
     """What ``HandoutSerializer`` describes. A criterion of a published guideline is the same for ever, and long."""
     return {
         "assignment": item.assignment,
         "lease_expires": item.lease_expires,
         "prompt": item.prompt,
         "turns": [{"role": turn.role, "text": turn.text} for turn in item.turns],
-        "criteria": [_criterion_body(item.guideline, criterion) for criterion in item.criteria],
+        "criteria": [find_criterion_body(item.guideline, criterion) for criterion in item.criteria],
     }
 
 
 _CRITERIA: dict[tuple[str, str], Any] = {}
 
 
-def _criterion_body(guideline: str, criterion: Criterion) -> Any:
+def find_criterion_body(guideline: str, criterion: Criterion) -> Any:
     body = _CRITERIA.get((guideline, criterion.name))
     if body is None:
         body = _CRITERIA[guideline, criterion.name] = CriterionSerializer(criterion).data
@@ -208,11 +208,11 @@ class LoopView(AssayView):
         return Channel.TOKEN if self.request.auth else Channel.PAGE
 
 
-class Batches(LoopView):
+class OwnBatches(LoopView):
     @extend_schema(
         operation_id="batches_mine",
         summary="The open batches in which I work, with my progress",
-        responses={200: MyBatchSerializer(many=True), **refusals(401, 403)},
+        responses={200: MyBatchSerializer(many=True), **list_refusals(401, 403)},
     )
     def get(self, request: Request) -> Response:
         return Response(MyBatchSerializer(my_batches(self.person), many=True).data)
@@ -222,13 +222,13 @@ class BatchGuideline(LoopView):
     @extend_schema(
         operation_id="batches_guideline",
         summary="The guideline of a batch in which I work, with its introduction",
-        responses={200: GuidelineSerializer, **refusals(401, 404)},
+        responses={200: GuidelineSerializer, **list_refusals(401, 404)},
     )
     def get(self, request: Request, name: str) -> Response:
         return Response(GuidelineSerializer(guideline_at_work(name, self.person).document).data)
 
 
-class Next(LoopView):
+class NextItem(LoopView):
     @extend_schema(
         operation_id="batches_next",
         summary="My oldest live claim, else a new one",
@@ -236,7 +236,7 @@ class Next(LoopView):
         responses={
             200: HandoutSerializer,
             204: OpenApiResponse(description="There is nothing for this person now."),
-            **refusals(400, 401, 403, 404),
+            **list_refusals(400, 401, 403, 404),
         },
     )
     def post(self, request: Request, name: str) -> Response:
@@ -244,7 +244,7 @@ class Next(LoopView):
         claim = assignments.next_assignment(batch=batch_at_work(name), person=self.person, ahead=ahead)
         if claim is None:
             return Response(status=204)
-        return Response(handout_body(handout(claim)))
+        return Response(build_item_body(handout(claim)))
 
 
 class Submit(LoopView):
@@ -256,7 +256,7 @@ class Submit(LoopView):
         responses={
             201: ReceiptSerializer,
             200: OpenApiResponse(ReceiptSerializer, "This key was answered before."),
-            **refusals(400, 401, 403, 404, 409, 422),
+            **list_refusals(400, 401, 403, 404, 409, 422),
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
@@ -265,7 +265,7 @@ class Submit(LoopView):
             receipt = submit(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         except TooLate as refusal:
             raise KeptAsDraft(refusal.template, **refusal.params) from refusal
-        return _receipt(receipt)
+        return receipt_response(receipt)
 
 
 class KeptAsDraft(TooLate):
@@ -289,7 +289,7 @@ class Revise(LoopView):
             201: ReceiptSerializer,
             200: OpenApiResponse(ReceiptSerializer, "This key was answered before."),
             202: OpenApiResponse(PassedOnSerializer, "The item is closed: the manager reads the request."),
-            **refusals(400, 401, 403, 404, 409, 422),
+            **list_refusals(400, 401, 403, 404, 409, 422),
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
@@ -297,7 +297,7 @@ class Revise(LoopView):
         receipt = revise(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         if receipt is None:
             return Response({"message": _("This item is closed. Your correction went to the manager.")}, 202)
-        return _receipt(receipt)
+        return receipt_response(receipt)
 
 
 class Skip(LoopView):
@@ -305,43 +305,43 @@ class Skip(LoopView):
         operation_id="assignments_skip",
         summary="Give an item back for good, saying why",
         request=SkipSerializer,
-        responses={200: ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
+        responses={200: ClaimSerializer, **list_refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         reason = self.read(SkipSerializer).validated_data["reason"]
         claim = assignments.release(assignment_id=assignment_id, person=self.person, skip_reason=reason)
-        return _claim(claim)
+        return claim_response(claim)
 
 
 class Release(LoopView):
     @extend_schema(
         operation_id="assignments_release",
         summary="Give an item back for now; it may come again",
-        request=base.NothingSerializer,
-        responses={200: ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
+        request=base.EmptySerializer,
+        responses={200: ClaimSerializer, **list_refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        self.read(base.NothingSerializer)
-        return _claim(assignments.release(assignment_id=assignment_id, person=self.person))
+        self.read(base.EmptySerializer)
+        return claim_response(assignments.release(assignment_id=assignment_id, person=self.person))
 
 
 class Extend(LoopView):
     @extend_schema(
         operation_id="assignments_extend",
         summary="Start the lease of an item anew",
-        request=base.NothingSerializer,
-        responses={200: ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
+        request=base.EmptySerializer,
+        responses={200: ClaimSerializer, **list_refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        self.read(base.NothingSerializer)
-        return _claim(assignments.extend_lease(assignment_id=assignment_id, person=self.person))
+        self.read(base.EmptySerializer)
+        return claim_response(assignments.extend_lease(assignment_id=assignment_id, person=self.person))
 
 
-def _receipt(receipt: Receipt) -> Response:
+def receipt_response(receipt: Receipt) -> Response:
     return Response(ReceiptSerializer(receipt).data, status=201 if receipt.created else 200)
 
 
-def _claim(claim: Assignment) -> Response:
+def claim_response(claim: Assignment) -> Response:
     held = claim.state == Assignment.State.CLAIMED
     body = {
         "assignment": claim.pk,

@@ -37,12 +37,12 @@ class ApiTokenAuthentication(TokenAuthentication):
 
     def authenticate_credentials(self, key: str) -> tuple[Any, Any]:
         now = timezone.now()
-        long_ago = now - LAST_USED_EVERY
-        speaking = sql.find_live_token(hashed(key), now=now, long_ago=long_ago)
-        if speaking is None:
+        due_before = now - LAST_USED_EVERY
+        token_and_due = sql.find_live_token(hashed(key), now=now, long_ago=due_before)
+        if token_and_due is None:
             raise AuthenticationFailed(_("Invalid token."))
-        token, is_due = speaking
+        token, is_due = token_and_due
         if is_due:  # of calls at one time one writes, and a later one is never taken back
-            due = Q(last_used_at=None) | Q(last_used_at__lt=long_ago)
+            due = Q(last_used_at=None) | Q(last_used_at__lt=due_before)
             ApiToken.objects.filter(due, pk=token.pk).update(last_used_at=now)
         return token.person, token

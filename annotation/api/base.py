@@ -22,7 +22,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.domain.formats.rows import ESCAPED_NUL
 from annotation.models import Person
 
-LARGEST = 1_000_000
+MAX_NUMBER = 1_000_000
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -33,7 +33,7 @@ class StrictSerializer(serializers.Serializer[Any]):
             unknown = sorted(str(name) for name in data if name not in self.fields)
             if unknown:
                 raise serializers.ValidationError(
-                    {_printable(name): [_("There is no such field.")] for name in unknown}
+                    {to_printable(name): [_("There is no such field.")] for name in unknown}
                 )
         return super().to_internal_value(data)
 
@@ -44,7 +44,9 @@ class NumberField(serializers.Field[Any, Any, Any, Any]):
 
     default_error_messages = {"invalid": gettext_lazy("Give a number.")}
 
-    def __init__(self, *, min_value: float = -LARGEST, max_value: float = LARGEST, **kwargs: Any) -> None:
+    def __init__(
+        self, *, min_value: float = -MAX_NUMBER, max_value: float = MAX_NUMBER, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.min_value, self.max_value = min_value, max_value
         self.validators += [MinValueValidator(min_value), MaxValueValidator(max_value)]
@@ -73,11 +75,11 @@ class LabelsField(serializers.DictField):
         return super().to_internal_value(data)
 
 
-def _printable(name: str) -> str:
+def to_printable(name: str) -> str:
     return name.encode("utf-8", "replace").decode()[:100]
 
 
-LARGEST_BODY = 1024 * 1024
+MAX_BODY_BYTES = 1024 * 1024
 
 
 class TooLarge(APIException):
@@ -89,7 +91,7 @@ class JSONParser(BaseParser):
     """JSON in UTF-8 and nothing else: no NaN, no endless nesting, no body that fills the memory."""
 
     media_type = "application/json"
-    largest = LARGEST_BODY
+    largest = MAX_BODY_BYTES
 
     def parse(
         self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -117,7 +119,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-class NothingSerializer(StrictSerializer):
+class EmptySerializer(StrictSerializer):
     """For calls that take no content."""
 
 
@@ -135,7 +137,7 @@ class ErrorSerializer(serializers.Serializer[Any]):
     error = ErrorDetailSerializer()
 
 
-LONGEST_KEY = 200
+MAX_KEY_CHARACTERS = 200
 S = TypeVar("S", bound=StrictSerializer)
 
 KEY = OpenApiParameter(
@@ -162,7 +164,7 @@ REFUSALS = {
 }
 
 
-def refusals(*codes: int) -> dict[int, OpenApiResponse]:
+def list_refusals(*codes: int) -> dict[int, OpenApiResponse]:
     return {code: REFUSALS[code] for code in codes}
 
 
@@ -175,22 +177,22 @@ class AssayView(APIView):
 
     def read(self, serializer: type[S]) -> S:
         """The validated content of the request, or 400."""
-        given = serializer(data=self.request.data)
-        given.is_valid(raise_exception=True)
-        return given
+        serializer_of_request = serializer(data=self.request.data)
+        serializer_of_request.is_valid(raise_exception=True)
+        return serializer_of_request
 
     def key(self) -> str:
         key: str = self.request.headers.get("Idempotency-Key", "")
-        if not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+        if not 0 < len(key) <= MAX_KEY_CHARACTERS or not key.isprintable():
             raise AssayError(
                 N_("Send an Idempotency-Key header of 1 to {longest} printable characters."),
-                longest=LONGEST_KEY,
+                longest=MAX_KEY_CHARACTERS,
             )
         return key
 
 
 @extend_schema(exclude=True)
-class Nowhere(APIView):
+class ApiNotFound(APIView):
     """Any other address below the API: refused in the API's own shape, not as a page."""
 
     permission_classes = ()

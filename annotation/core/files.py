@@ -9,19 +9,19 @@ from annotation.core.errors import N_, InputError
 
 def check_file(path: str | Path) -> Path:
     """The path, if it is a readable, non-empty file."""
-    found = Path(path)
-    shown = str(path)
+    file_path = Path(path)
+    name = str(path)
     try:
-        if found.is_dir():
-            raise InputError(N_("this is a folder; name a file."), path=shown)
-        if not found.exists():
-            raise InputError(N_("there is no such file."), path=shown)
-        with found.open("rb") as file:
+        if file_path.is_dir():
+            raise InputError(N_("this is a folder; name a file."), path=name)
+        if not file_path.exists():
+            raise InputError(N_("there is no such file."), path=name)
+        with file_path.open("rb") as file:
             if not file.read(1):
-                raise InputError(N_("the file is empty."), path=shown)
+                raise InputError(N_("the file is empty."), path=name)
     except OSError as error:
-        raise InputError(N_("the file cannot be read: {why}."), path=shown, why=error.strerror) from error
-    return found
+        raise InputError(N_("the file cannot be read: {why}."), path=name, why=error.strerror) from error
+    return file_path
 
 
 def read_text(path: str | Path) -> str:

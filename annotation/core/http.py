@@ -26,7 +26,7 @@ from django.utils.http import content_disposition_header
 from annotation.core.zip_stream import Segment, blocks, length
 
 
-def attached(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:
+def as_attachment(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:
     answer["Content-Disposition"] = str(content_disposition_header(True, file_name))
     answer["X-Content-Type-Options"] = "nosniff"
     answer["Cache-Control"] = "private, no-store"
@@ -41,16 +41,16 @@ class Crumb:
     url: str = ""
 
 
-def trail(*steps: tuple[str, str, list[str]], here: str) -> list[Crumb]:
+def breadcrumbs(*steps: tuple[str, str, list[str]], title: str) -> list[Crumb]:
     """``steps`` are (label, URL name, its arguments)."""
-    return [*(Crumb(label, reverse(name, args=args)) for label, name, args in steps), Crumb(here)]
+    return [*(Crumb(label, reverse(name, args=args)) for label, name, args in steps), Crumb(title)]
 
 
 # More digits than any file has bytes are no range.
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
-def sent(
+def stream_file(
     request: HttpRequest, parts: Sequence[Segment], *, name: str, content_type: str, etag: str
 ) -> HttpResponseBase:
     """The parts one after the other as a file of this name; or the range of them that is asked for.
@@ -59,17 +59,17 @@ def sent(
     """
     size = length(parts)
     tag = f'"{etag}"'
-    found = _range(request, size, tag)
-    if found is not None and found[0] >= found[1]:
+    byte_range = _range(request, size, tag)
+    if byte_range is not None and byte_range[0] >= byte_range[1]:
         return _named(HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"}), name)
-    start, stop = found or (0, size)
+    start, stop = byte_range or (0, size)
     answer = StreamingHttpResponse(
-        blocks(parts, start, stop), content_type=content_type, status=200 if found is None else 206
+        blocks(parts, start, stop), content_type=content_type, status=200 if byte_range is None else 206
     )
     answer["Content-Length"] = str(stop - start)
     answer["Accept-Ranges"] = "bytes"
     answer["ETag"] = tag
-    if found is not None:
+    if byte_range is not None:
         answer["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
     return _named(answer, name)
 

@@ -31,8 +31,8 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 def escaped(text: str) -> str:
     """The text so that LaTeX prints it; line ends and other blanks become one space, control characters go."""
-    kept = _BLANK.sub(" ", text)
-    return _SPECIAL.sub(lambda found: SPECIAL[found[0]], kept)
+    character = _BLANK.sub(" ", text)
+    return _SPECIAL.sub(lambda found: SPECIAL[found[0]], character)
 
 
 def table(

@@ -80,10 +80,10 @@ def _prototypes() -> dict[str, str]:
     from confusable_homoglyphs.confusables import confusables_data
 
     prototypes = {}
-    for letter, others in confusables_data.items():
-        other = others[0]["c"].strip(_MARKS)
+    for letter, look_alikes in confusables_data.items():
+        other = look_alikes[0]["c"].strip(_MARKS)
         is_prototype = len(confusables_data.get(other, ())) > 1 or _plainness(other) < _plainness(letter)
-        if len(others) == 1 and is_prototype:
+        if len(look_alikes) == 1 and is_prototype:
             prototypes[letter] = other
     return prototypes
 

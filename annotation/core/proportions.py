@@ -81,8 +81,15 @@ def rates(
     spread = np.bincount(where, weights=left, minlength=groups).astype(np.float64)
     low, high = wilson_bounds(share, _effective(share, n, clusters, spread))
     return [
-        Rate(int(total[one]), int(n[one]), float(low[one]), float(high[one])) if n[one] else NONE
-        for one in range(groups)
+        Rate(
+            int(total[group_number]),
+            int(n[group_number]),
+            float(low[group_number]),
+            float(high[group_number]),
+        )
+        if n[group_number]
+        else NONE
+        for group_number in range(groups)
     ]
 
 
@@ -91,8 +98,8 @@ def _effective(share: Floats, n: Floats, clusters: Floats, spread: Floats) -> Fl
     with np.errstate(divide="ignore", invalid="ignore"):
         between = spread / n**2 * clusters / (clusters - 1)
         independent = share * (1 - share) / (n - 1)
-        found = n * independent / between
-    return np.where(np.isfinite(found) & (found > 0), np.minimum(found, n), clusters)
+        effective = n * independent / between
+    return np.where(np.isfinite(effective) & (effective > 0), np.minimum(effective, n), clusters)
 
 
 def wilson_bounds(share: Floats, n: Floats) -> tuple[Floats, Floats]:

@@ -16,8 +16,8 @@ def code_version() -> str:
 
     ``ASSAY_CODE_VERSION`` stands in where the code was shipped without its repository.
     """
-    given = os.environ.get("ASSAY_CODE_VERSION")
-    return given or VERSION + _commit()
+    configured = os.environ.get("ASSAY_CODE_VERSION")
+    return configured or VERSION + _commit()
 
 
 def _commit() -> str:

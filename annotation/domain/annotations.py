@@ -212,13 +212,13 @@ RETIRED = {
 }
 
 
-def words_of(flag: str) -> str:
+def flag_text(flag: str) -> str:
     """What a flag says, to be translated; an unknown one is its own name."""
     return FLAGS.get(flag) or RETIRED.get(flag, flag)
 
 
 @dataclass(frozen=True)
-class Work:
+class Submission:
     """What a person submits. ``labels`` maps criterion to level value; ``seconds`` is the time spent; ``channel``
     is the way by which it came.
     """

@@ -25,7 +25,8 @@ QUALIFICATION_IS_HALF = N_(
     "A qualification needs both: by what it is measured, and the threshold to be reached."
 )
 QUALIFICATION_NEEDS_A_DRAFT = N_(
-    "A batch that asks for a qualification begins as a draft: keep it as a draft, add its known items, then open it."
+    "A batch that asks for a qualification begins as a draft: keep it as a draft, add its gold "
+    "questions, then open it."
 )
 
 

@@ -32,7 +32,7 @@ class ReleaseSpec(FrozenSpec):
     def _check_about(cls, about: str) -> str:
         if len(about) > MAX_ABOUT_CHARACTERS:
             raise AssayError(
-                N_("What it is about is longer than {longest} characters: write less."),
+                N_("The subject is longer than {longest} characters: write less."),
                 longest=MAX_ABOUT_CHARACTERS,
             )
         return about.strip()

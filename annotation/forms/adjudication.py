@@ -9,7 +9,7 @@ from django import forms
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.forms.annotations import WorkForm
 from annotation.models import Channel
 from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, Wanted
@@ -30,43 +30,45 @@ class QueueForm(forms.Form):
         )
 
 
-def wanted_of(query: Any) -> Wanted:
+def parse_dispute_filter(query: Any) -> Wanted:
     """What an address asks for."""
     known = [order for order, _words in ORDERS]
     order = query.get("order", "")
     return Wanted(dimension=query.get("dimension", "")[:100], order=order if order in known else BY_PROMPT)
 
 
-def query_of(wanted: Wanted) -> str:
+def build_query(dispute_filter: Wanted) -> str:
     """The same as the end of an address; empty where nothing is filtered."""
-    order = "" if wanted.order == BY_PROMPT else wanted.order
-    given = {name: value for name, value in (("dimension", wanted.dimension), ("order", order)) if value}
-    return f"?{urlencode(given)}" if given else ""
+    order = "" if dispute_filter.order == BY_PROMPT else dispute_filter.order
+    parameters = {
+        name: value for name, value in (("dimension", dispute_filter.dimension), ("order", order)) if value
+    }
+    return f"?{urlencode(parameters)}" if parameters else ""
 
 
 class VerdictForm(WorkForm):
-    def work(self, evidence: Sequence[Any] = ()) -> Work:
-        given = self.cleaned_data
-        return Work(
+    def work(self, evidence: Sequence[Any] = ()) -> Submission:
+        data = self.cleaned_data
+        return Submission(
             labels=self.labels(),
-            rationale=given["rationale"],
-            seconds=given["seconds"],
+            rationale=data["rationale"],
+            seconds=data["seconds"],
             channel=Channel.PAGE,
         )
 
 
-class DecisionForm(WorkForm):
+class AdjudicationForm(WorkForm):
     reason = forms.CharField(
         max_length=50, error_messages={"required": _("Choose why the annotators differed.")}
     )
 
-    def work(self, evidence: Sequence[Any] = ()) -> Work:
-        given = self.cleaned_data
-        return Work(
+    def work(self, evidence: Sequence[Any] = ()) -> Submission:
+        data = self.cleaned_data
+        return Submission(
             labels=self.labels(),
-            rationale=given["rationale"],
-            reason=given["reason"],
-            seconds=given["seconds"],
+            rationale=data["rationale"],
+            reason=data["reason"],
+            seconds=data["seconds"],
             channel=Channel.PAGE,
         )
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.core.errors import N_
 from annotation.core.http import DayField
-from annotation.domain.annotations import FLAGS, Work
+from annotation.domain.annotations import FLAGS, Submission
 from annotation.models import Channel, Membership, Person
 from annotation.selectors.annotations.history import (
     CLOSED,
@@ -33,7 +33,7 @@ from annotation.selectors.guidelines import dimension_label
 # In an address, and never the name of a dimension.
 NO_DIMENSION = "-"
 # What only annotations can be.
-MARKS = ("corrected", "flagged", "overruled")
+MARK_FIELDS = ("corrected", "flagged", "overruled")
 
 
 class HistoryForm(forms.Form):
@@ -48,7 +48,7 @@ class HistoryForm(forms.Form):
     batch = forms.ChoiceField(label=_("Batch"), required=False)
     dimension = forms.ChoiceField(label=_("Dimension"), required=False)
     kind = forms.ChoiceField(
-        label=_("What I gave"),
+        label=_("My labels"),
         required=False,
         choices=[("", _("all")), (LABELS, _("labels")), (DECISIONS, _("decisions"))],
     )
@@ -87,30 +87,30 @@ class HistoryForm(forms.Form):
 
     def _ask_only(self, roles: set[str]) -> None:
         decides = Membership.Role.ADJUDICATOR in roles
-        left_out = ["kind"] if not decides else []
+        removed = ["kind"] if not decides else []
         if decides and Membership.Role.ANNOTATOR not in roles:
-            left_out = ["kind", "state", *MARKS]
-        for name in left_out:
+            removed = ["kind", "state", *MARK_FIELDS]
+        for name in removed:
             del self.fields[name]
 
     @property
     def marks(self) -> list[forms.BoundField]:
-        return [self[name] for name in MARKS if name in self.fields]
+        return [self[name] for name in MARK_FIELDS if name in self.fields]
 
     @property
     def choices(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name not in MARKS]
+        return [self[name] for name in self.fields if name not in MARK_FIELDS]
 
-    def wanted(self) -> Wanted:
+    def build_filter(self) -> Wanted:
         """Of a form that is valid."""
-        given = {name: value for name, value in self.cleaned_data.items() if value}
-        if given.get("dimension") == NO_DIMENSION:
-            given["dimension"] = ""
-        return Wanted(**given)
+        filters = {name: value for name, value in self.cleaned_data.items() if value}
+        if filters.get("dimension") == NO_DIMENSION:
+            filters["dimension"] = ""
+        return Wanted(**filters)
 
 
 LABEL = "label."
-DAY = 24 * 60 * 60
+MAX_SECONDS = 24 * 60 * 60
 
 # Stored as they stand here, in English, and translated where they are shown.
 SKIP_REASONS = (
@@ -153,21 +153,21 @@ class WorkForm(forms.Form):
             seconds = float(self.cleaned_data["seconds"])
         except ValueError:
             return None
-        return seconds if math.isfinite(seconds) and 0 <= seconds <= DAY else None
+        return seconds if math.isfinite(seconds) and 0 <= seconds <= MAX_SECONDS else None
 
     def labels(self) -> dict[str, Any]:
-        given = {
+        texts = {
             name.removeprefix(LABEL): value for name, value in self.data.items() if name.startswith(LABEL)
         }
-        return {name: _number(value) for name, value in given.items() if value != ""}
+        return {name: parse_number(value) for name, value in texts.items() if value != ""}
 
-    def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Work:
+    def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Submission:
         """``evidence`` stands where the page that sent this could not change it."""
-        given = _without_key(self.cleaned_data)
-        return Work(
+        data = drop_key(self.cleaned_data)
+        return Submission(
             labels=self.labels(),
             channel=Channel.PAGE,
-            **given if "evidence" in self.data else {**given, "evidence": list(evidence)},
+            **data if "evidence" in self.data else {**data, "evidence": list(evidence)},
         )
 
     def first_error(self) -> str:
@@ -189,11 +189,11 @@ class SkipForm(forms.Form):
         return str(next(iter(self.errors.values()))[0])
 
 
-def _without_key(cleaned: Mapping[str, Any]) -> dict[str, Any]:
+def drop_key(cleaned: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in cleaned.items() if name != "key"}
 
 
-def _number(text: str) -> int | float | str:
+def parse_number(text: str) -> int | float | str:
     """The number, whole ones as int; else the text as it came, for the guideline to refuse."""
     try:
         number = float(text)

@@ -14,7 +14,7 @@ from annotation.services.batches.members import LONGEST_REASON
 from annotation.services.gold_questions.gold_questions import MOST_ITEMS
 from annotation.services.gold_questions.sources import SURE
 
-LARGEST_FILE = 20 * 1024 * 1024
+MAX_FILE_BYTES = 20 * 1024 * 1024
 FROM_GOLD, FROM_FILE = "gold", "file"
 LET_IN, AGAIN = "let_in", "again"
 
@@ -47,7 +47,7 @@ class GoldForm(KindForm):
         initial=list(SURE),
     )
     number = forms.IntegerField(
-        label=_("How many"),
+        label=_("Number of items"),
         min_value=1,
         max_value=MOST_ITEMS,
         initial=50,
@@ -56,12 +56,12 @@ class GoldForm(KindForm):
 
     def __init__(self, data: Any = None, *, batch: Batch, reader: Person) -> None:
         super().__init__(data, prefix=FROM_GOLD)
-        open_to = [one.release.pk for one in releases_for(reader) if not one.sealed]
+        open_releases = [listed.release.pk for listed in releases_for(reader) if not listed.sealed]
         closed = Batch.objects.filter(state=Batch.State.CLOSED, guideline=batch.guideline_id)
         releases, batches = self.fields["release"], self.fields["batches"]
         assert isinstance(releases, forms.ModelChoiceField)
         assert isinstance(batches, forms.ModelMultipleChoiceField)
-        releases.queryset = GoldRelease.objects.filter(pk__in=open_to)
+        releases.queryset = GoldRelease.objects.filter(pk__in=open_releases)
         batches.queryset = closed.exclude(pk=batch.pk).exclude(pk__in=sealed_batches(reader))
 
     @property
@@ -78,7 +78,7 @@ class GoldForm(KindForm):
         return data
 
 
-class FileForm(KindForm):
+class GoldFileForm(KindForm):
     file = forms.FileField(
         label=_("File"),
         help_text=_(
@@ -91,12 +91,12 @@ class FileForm(KindForm):
 
     def clean_file(self) -> Any:
         file = self.cleaned_data["file"]
-        if file.size > LARGEST_FILE:
+        if file.size > MAX_FILE_BYTES:
             raise forms.ValidationError(_("This file is larger than 20 MiB; add the items in parts."))
         return file
 
 
-class DecisionForm(forms.Form):
+class QualificationForm(forms.Form):
     """What becomes of somebody's qualification, and why."""
 
     action = forms.ChoiceField(choices=[(LET_IN, LET_IN), (AGAIN, AGAIN)])

@@ -13,7 +13,7 @@ from annotation.domain.guidelines import GuidelineDocument, localized
 from annotation.models import GuidelineNote
 from annotation.services.guidelines import LONGEST_NOTE
 
-LARGEST = 2_000_000  # bytes; the Flames guideline has 60,000
+MAX_BYTES = 2_000_000  # bytes; the Flames guideline has 60,000
 
 
 class GuidelineForm(forms.Form):
@@ -32,11 +32,11 @@ class GuidelineForm(forms.Form):
         upload: UploadedFile[bytes] | None = data.get("file")
         if upload is None and not data.get("text", "").strip():
             raise ValidationError(_now("Choose a file, or paste the text of the guideline."))
-        if upload is not None and (upload.size or 0) > LARGEST:
+        if upload is not None and (upload.size or 0) > MAX_BYTES:
             raise ValidationError(_now("This file is too large for a guideline."))
         if upload is not None:
             data["text"] = self._text(upload.read())
-        elif len(data["text"].encode()) > LARGEST:
+        elif len(data["text"].encode()) > MAX_BYTES:
             raise ValidationError(_now("This text is too large for a guideline."))
         return data
 
@@ -66,7 +66,7 @@ def clause_value(criterion: str, level: float | None) -> str:
     return criterion if level is None else f"{criterion}:{level:g}"
 
 
-def clause_words(criterion: str, level: str) -> str:
+def format_clause(criterion: str, level: str) -> str:
     """A level of a criterion as people read it: ``Fairness: 2 Unnoticed``."""
     return _now("{criterion}: {level}").format(criterion=criterion, level=level)
 
@@ -87,7 +87,7 @@ class NoteForm(forms.Form):
             choices.append((criterion.name, label))
             for level in criterion.scale:
                 words = f"{level.value:g} {localized(level.name, language)}"
-                choices.append((clause_value(criterion.name, level.value), clause_words(label, words)))
+                choices.append((clause_value(criterion.name, level.value), format_clause(label, words)))
         field = self.fields["clause"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices

@@ -12,7 +12,7 @@ from annotation.domain.formats.bundle import Manifest
 from annotation.models import Batch, Dataset, Guideline, Import
 from annotation.services.imports import As
 
-NAME = 100
+MAX_NAME_CHARACTERS = 100
 
 
 class UploadForm(forms.Form):
@@ -24,7 +24,7 @@ class UploadForm(forms.Form):
     )
 
 
-class WhatForm(forms.Form):
+class ImportKindForm(forms.Form):
     kind = forms.ChoiceField(label=_("It holds"), choices=Import.Kind.choices)
     format = forms.ChoiceField(label=_("Format"), choices=[(name, name) for name in FORMATS])
 
@@ -45,7 +45,9 @@ class TargetForm(forms.Form):
 
 class PromptsForm(TargetForm):
     dataset = forms.CharField(
-        label=_("Dataset"), max_length=NAME, help_text=_("An existing one, or the name of a new one.")
+        label=_("Dataset"),
+        max_length=MAX_NAME_CHARACTERS,
+        help_text=_("An existing one, or the name of a new one."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -53,19 +55,19 @@ class PromptsForm(TargetForm):
         self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
 
 
-class ResponsesForm(TargetForm):
+class ImportResponsesForm(TargetForm):
     dataset = forms.ModelChoiceField(
         Dataset.objects.all(), to_field_name="name", label=_("Dataset"), empty_label=None
     )
     model = forms.CharField(
         label=_("Model"),
-        max_length=NAME,
+        max_length=MAX_NAME_CHARACTERS,
         required=False,
         help_text=_("Whose responses these are, where the file does not say."),
     )
     collection = forms.CharField(
         label=_("Collection"),
-        max_length=NAME,
+        max_length=MAX_NAME_CHARACTERS,
         required=False,
         help_text=_("A name for this gathering, if the same model is asked the same prompts more than once."),
     )
@@ -74,7 +76,7 @@ class ResponsesForm(TargetForm):
 class AnnotationsForm(TargetForm):
     batch = forms.CharField(
         label=_("Batch"),
-        max_length=NAME,
+        max_length=MAX_NAME_CHARACTERS,
         help_text=_(
             "An existing one, or a new name with the guideline and the dataset to make it of. Labels of people who"
             " can work here need a new one."
@@ -88,7 +90,7 @@ class AnnotationsForm(TargetForm):
     )
     model = forms.CharField(
         label=_("Model"),
-        max_length=NAME,
+        max_length=MAX_NAME_CHARACTERS,
         required=False,
         help_text=_("Whose responses were labelled, where the file does not say."),
     )
@@ -108,34 +110,36 @@ class BundleForm(forms.Form):
         super().__init__(*args, **kwargs)
         self._names = [batch.name for batch in manifest.batches]
         for place, name in enumerate(self._names):
-            self.fields[_field(place)] = forms.CharField(
-                label=_("Batch %(name)s is called here") % {"name": name}, max_length=NAME, initial=name
+            self.fields[field_name(place)] = forms.CharField(
+                label=_("Batch %(name)s is called here") % {"name": name},
+                max_length=MAX_NAME_CHARACTERS,
+                initial=name,
             )
         self.fields["release"] = forms.CharField(
             label=_("Keep the release as"),
-            max_length=NAME,
+            max_length=MAX_NAME_CHARACTERS,
             required=False,
             help_text=_("Empty: its hash is checked, and no release is kept."),
         )
 
     @property
     def called(self) -> As:
-        given = {name: self.cleaned_data[_field(place)] for place, name in enumerate(self._names)}
-        return As({name: new for name, new in given.items() if new != name}, self.cleaned_data["release"])
+        names = {name: self.cleaned_data[field_name(place)] for place, name in enumerate(self._names)}
+        return As({name: new for name, new in names.items() if new != name}, self.cleaned_data["release"])
 
 
-def _field(place: int) -> str:
+def field_name(place: int) -> str:
     return f"batch-{place}"
 
 
 TARGETS: dict[str, type[TargetForm]] = {
     PROMPTS: PromptsForm,
-    RESPONSES: ResponsesForm,
+    RESPONSES: ImportResponsesForm,
     ANNOTATIONS: AnnotationsForm,
 }
 
 
-def options_of(form: TargetForm) -> dict[str, Any]:
+def list_options(form: TargetForm) -> dict[str, Any]:
     """The checked values as names, which is what commands and rows keep."""
     return {
         name: str(value) if isinstance(value, Dataset | Guideline) else value

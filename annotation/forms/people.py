@@ -36,7 +36,7 @@ USUAL_TOKEN_DAYS = 90
 DAYS_CHOICES = ((7, _("7 days")), (30, _("30 days")), (90, _("90 days")), (365, _("1 year")))
 
 
-def _password(label: Any, *, required: bool = True, help_text: Any = "") -> forms.CharField:
+def password_field(label: Any, *, required: bool = True, help_text: Any = "") -> forms.CharField:
     widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
     return forms.CharField(label=label, required=required, help_text=help_text, widget=widget, strip=False)
 
@@ -47,7 +47,7 @@ class RolesForm(forms.Form):
     )
 
 
-def _check_password(form: forms.Form, name: str, display_name: str) -> None:
+def check_new_password(form: forms.Form, name: str, display_name: str) -> None:
     """By the rules for passwords, for a person who is not there yet."""
     password = form.cleaned_data.get("password")
     if password:
@@ -57,9 +57,9 @@ def _check_password(form: forms.Form, name: str, display_name: str) -> None:
             form.add_error("password", error)
 
 
-def _refuse_two_passwords(form: forms.Form) -> None:
-    given = [form.cleaned_data.get(name) for name in ("password", "again")]
-    if all(given) and given[0] != given[1]:
+def check_repeated_password(form: forms.Form) -> None:
+    passwords = [form.cleaned_data.get(name) for name in ("password", "again")]
+    if all(passwords) and passwords[0] != passwords[1]:
         form.add_error("again", _now("The two passwords are not the same."))
 
 
@@ -72,7 +72,7 @@ class PersonForm(RolesForm):
 
 
 class NewPasswordForm(forms.Form):
-    password = _password(_("New password"), help_text=lazy(rules, str)())
+    password = password_field(_("New password"), help_text=lazy(rules, str)())
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -87,17 +87,17 @@ class NewPasswordForm(forms.Form):
 class SetupForm(NewPasswordForm):
     """What the person of a set-up link fills in."""
 
-    again = _password(_("The password again"))
+    again = password_field(_("The password again"))
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        _refuse_two_passwords(self)
+        check_repeated_password(self)
         return data
 
 
 class TokenForm(forms.Form):
     name = forms.CharField(
-        label=_("What is the token for?"),
+        label=_("Purpose of the token"),
         max_length=MAX_NAME,
         help_text=_("Such as the program that uses it."),
     )
@@ -160,14 +160,14 @@ class LanguagesForm(forms.Form):
         help_text=_("Tags such as zh-Hant, en or pt-BR, with commas between them."),
     )
 
-    def __init__(self, data: Any = None, *, given: Sequence[str] = (), known: Sequence[str]) -> None:
+    def __init__(self, data: Any = None, *, selected: Sequence[str] = (), known: Sequence[str]) -> None:
         """``given`` are chosen at first, ``known`` are offered besides."""
-        super().__init__(data, initial={"languages": list(given)})
+        super().__init__(data, initial={"languages": list(selected)})
         field = self.fields["languages"]
         assert isinstance(field, forms.MultipleChoiceField)
-        every = list(dict.fromkeys([*known, *given]))
-        field.choices = [(tag, tag) for tag in every]
-        if not every:
+        languages = list(dict.fromkeys([*known, *selected]))
+        field.choices = [(tag, tag) for tag in languages]
+        if not languages:
             del self.fields["languages"]
             self.fields["others"].label = _("Languages")
 
@@ -211,21 +211,23 @@ class AccountForm(LanguagesForm):
         help_text=_("How others see you; you can change it."),
         widget=forms.TextInput(attrs={"autocomplete": "nickname"}),
     )
-    password = _password(_("Password"), help_text=lazy(rules, str)())
-    again = _password(_("The password again"))
+    password = password_field(_("Password"), help_text=lazy(rules, str)())
+    again = password_field(_("The password again"))
     field_order = ("name", "display_name", "password", "again", "languages", "others")
 
-    def __init__(self, data: Any = None, *, given: Sequence[str], known: Sequence[str]) -> None:
-        super().__init__(data, given=given, known=known)
-        first = self.fields["languages" if "languages" in self.fields else "others"]
-        first.label = _("Languages that you read")
+    def __init__(self, data: Any = None, *, selected: Sequence[str], known: Sequence[str]) -> None:
+        super().__init__(data, given=selected, known=known)
+        languages_field = self.fields["languages" if "languages" in self.fields else "others"]
+        languages_field.label = _("Languages that you read")
         if "languages" in self.fields:
-            first.help_text = _("None chosen: every language. Items in other languages go to other people.")
+            languages_field.help_text = _(
+                "None chosen: every language. Items in other languages go to other people."
+            )
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        _check_password(self, data.get("name", ""), data.get("display_name", ""))
-        _refuse_two_passwords(self)
+        check_new_password(self, data.get("name", ""), data.get("display_name", ""))
+        check_repeated_password(self)
         return data
 
 
@@ -244,7 +246,7 @@ class FindPeopleForm(forms.Form):
             *((role, pgettext_lazy("role", role.capitalize())) for role in ROLES),
         ]
 
-    def wanted(self) -> tuple[str, str]:
+    def parse_search(self) -> tuple[str, str]:
         """The words and the role, empty where nothing is asked for."""
         self.is_valid()
         return self.cleaned_data.get("words", "").strip(), self.cleaned_data.get("role", "")
@@ -263,8 +265,8 @@ class OwnModelsForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Any = None, *, person: Person, shown: Iterable[EvaluatedModel]) -> None:
-        ids = [model.pk for model in shown]
+    def __init__(self, data: Any = None, *, person: Person, open_models: Iterable[EvaluatedModel]) -> None:
+        ids = [model.pk for model in open_models]
         super().__init__(data, initial={"models": list(person.own_models.filter(pk__in=ids))})
         field = self.fields["models"]
         assert isinstance(field, forms.ModelMultipleChoiceField)

@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Person, WellbeingSettings
 from annotation.selectors.guidelines import topic_labels
 
-MOST_POINTS = 10_000
-LONGEST_STRETCH = 480  # minutes: a day of work
-LONGEST_CONTACTS = 2000
+MAX_POINTS = 10_000
+MAX_BREAK_MINUTES = 480  # minutes: a day of work
+MAX_CONTACTS_CHARACTERS = 2000
 CONTACTS = "contacts_"  # and a language
 
 
@@ -23,29 +23,29 @@ class CareForm(forms.Form):
         label=_("Daily reading budget, in points"),
         required=False,
         min_value=0,
-        max_value=MOST_POINTS,
+        max_value=MAX_POINTS,
         help_text=_(
-            "Whoever has read so many points gets no more severe items that day, only those of severity 0; what is"
-            " at hand they may finish. Empty: no limit."
+            "Whoever has read so many points gets no more severe items that day, only those of "
+            "severity 0; what is in progress they may finish. Empty: no limit."
         ),
     )
     break_minutes = forms.IntegerField(
         label=_("Minutes until a break is proposed"),
         required=False,
         min_value=1,
-        max_value=LONGEST_STRETCH,
+        max_value=MAX_BREAK_MINUTES,
         help_text=_("After so many minutes of work the page proposes a break. Empty: never."),
     )
     contacts_zh = forms.CharField(
         label=_("Help contacts, in Chinese"),
         required=False,
-        max_length=LONGEST_CONTACTS,
+        max_length=MAX_CONTACTS_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 4, "lang": "zh"}),
     )
     contacts_en = forms.CharField(
         label=_("Help contacts, in English"),
         required=False,
-        max_length=LONGEST_CONTACTS,
+        max_length=MAX_CONTACTS_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 4, "lang": "en"}),
         help_text=_(
             "Whom to turn to when something weighs on somebody: names, numbers, hours. One key away on every item."
@@ -74,7 +74,7 @@ class ExposureForm(forms.Form):
         label=_("Daily reading budget, in points"),
         required=False,
         min_value=0,
-        max_value=MOST_POINTS,
+        max_value=MAX_POINTS,
         help_text=_("In place of everybody's. Empty: as everybody."),
     )
 

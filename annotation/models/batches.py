@@ -76,12 +76,12 @@ class Batch(Authored):
     check_share = models.FloatField(
         _("share of gold checks"),
         default=USUAL_POLICY.check_share,
-        help_text=_("Of the items that an annotator is given, how many are known ones; 0: none."),
+        help_text=_("Of the items that an annotator is given, how many are gold questions; 0: none."),
     )
     check_feedback = models.BooleanField(
         _("feedback on gold checks"),
         default=USUAL_POLICY.check_feedback,
-        help_text=_("After a known item the annotator reads the right label, and why."),
+        help_text=_("After a gold question the annotator reads the right label, and why."),
     )
     qualifying = models.CharField(
         _("qualification by"), max_length=8, choices=Qualifying.choices, default=Qualifying.NONE, blank=True
@@ -90,7 +90,7 @@ class Batch(Authored):
         _("threshold of the qualification"),
         null=True,
         blank=True,
-        help_text=_("Who reaches it on the known items of the first round is given the work."),
+        help_text=_("Who reaches it on the gold questions of the first attempt is given the work."),
     )
     # Moved on whenever labels that were complete leave or come back: what was read of them before is void.
     labels_version = models.PositiveIntegerField(default=0)

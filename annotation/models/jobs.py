@@ -66,8 +66,8 @@ class Job(Authored):
     @property
     def why(self) -> str:
         """Why it failed, in the reader's language; ``error`` has it in English."""
-        kept = self.result.get("error") if self.error else None
-        return kept_error_text(kept) if kept else self.error
+        stored = self.result.get("error") if self.error else None
+        return kept_error_text(stored) if stored else self.error
 
     @property
     def is_over(self) -> bool:

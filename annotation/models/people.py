@@ -106,8 +106,8 @@ class Person(AbstractUser):
             check_person_name(self.username)
         except AssayError as error:
             raise ValidationError({"username": error_text(error)}) from error
-        alike = Person.objects.filter(name_key__in=look_alike_keys(self.username)).exclude(pk=self.pk)
-        if alike.exists():
+        look_alikes = Person.objects.filter(name_key__in=look_alike_keys(self.username)).exclude(pk=self.pk)
+        if look_alikes.exists():
             raise ValidationError(
                 {
                     "username": _(

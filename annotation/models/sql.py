@@ -644,12 +644,12 @@ def read_exposure(person_id: int) -> ExposureNow:
     today = to_database(Exposure, "day", timezone.localdate())
     now = to_database(Assignment, "lease_expires", timezone.now())
     rows = fetch_rows(EXPOSURE_NOW, [person_id, today, now, person_id])
-    at_hand = [
+    in_progress = [
         (load_object(Guideline, id=guideline, sha256=sha256), dimension)
         for _points, guideline, sha256, dimension in rows
         if guideline is not None
     ]
-    return ExposureNow(int(rows[0][0]), at_hand)
+    return ExposureNow(int(rows[0][0]), in_progress)
 
 
 EXPOSURE_NOW = f"""

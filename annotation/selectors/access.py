@@ -114,7 +114,9 @@ def check_sealed(person: Person, batches: Iterable[int]) -> None:
 def record_openings(person: Person, batches: Iterable[int]) -> None:
     """Note that the person opens the results of these batches: the first time, and where there are any to read."""
     batch_ids = set(batches)
-    recorded = ResultOpening.objects.filter(person=person, batch__in=batch_ids).values_list("batch", flat=True)
+    recorded = ResultOpening.objects.filter(person=person, batch__in=batch_ids).values_list(
+        "batch", flat=True
+    )
     unrecorded = batch_ids - set(recorded)
     if unrecorded:
         _record_first(person, _with_results(unrecorded))
@@ -186,7 +188,9 @@ def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
     """The models whose names this person may see: none with a response in a dataset that they judge blind."""
     sealed = list(sealed_datasets(person).values_list("pk", flat=True))
     sealed_responses = Response.objects.filter(prompt__dataset__in=sealed, model=OuterRef("pk"))
-    return EvaluatedModel.objects.exclude(Exists(sealed_responses)) if sealed else EvaluatedModel.objects.all()
+    return (
+        EvaluatedModel.objects.exclude(Exists(sealed_responses)) if sealed else EvaluatedModel.objects.all()
+    )
 
 
 def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:

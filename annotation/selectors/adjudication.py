@@ -98,7 +98,9 @@ def queue(member: Membership) -> list[Waiting]:
     waiting_by_dimension = {disputes.dimension: disputes for disputes in _disputes_by_age(member, now)}
     for repeats in _repeats_by_age(member, now):
         disputes = waiting_by_dimension.get(repeats.dimension)
-        waiting_by_dimension[repeats.dimension] = repeats if disputes is None else _together(disputes, repeats)
+        waiting_by_dimension[repeats.dimension] = (
+            repeats if disputes is None else _together(disputes, repeats)
+        )
     return [waiting_by_dimension[dimension] for dimension in sorted(waiting_by_dimension)]
 
 
@@ -251,7 +253,9 @@ class Reason:
 def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
     """The person's claim on a dispute, in a batch that they have not left."""
     claim = own_work.my_dispute(assignment_id, person)
-    memberships = Membership.objects.filter(batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR)
+    memberships = Membership.objects.filter(
+        batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR
+    )
     if not memberships.filter(active=True).exists():
         raise NotFound(N_("There is no such item among yours."))
     return claim

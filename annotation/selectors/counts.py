@@ -23,7 +23,9 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
     """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``."""
     ids = list(batches)
     strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
-    counts_by_stratum = {pk: Counter({name: getattr(stratum, name) for name in COUNTED}) for pk, stratum in strata.items()}
+    counts_by_stratum = {
+        pk: Counter({name: getattr(stratum, name) for name in COUNTED}) for pk, stratum in strata.items()
+    }
     sums = [Sum(name) for name in COUNTED]
     tallies = MemberCounts.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
     for stratum, *added in tallies.values_list("stratum").annotate(*sums):
@@ -42,7 +44,9 @@ def by_member(batch: Batch) -> dict[int, Counter[str]]:
 def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     """As ``by_member``, for any memberships; who did nothing yet is not there."""
     sums = (
-        MemberCounts.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
+        MemberCounts.objects.filter(membership__in=members.order_by().values("pk"))
+        .order_by()
+        .values("membership")
     )
     work, check, repeat = (
         Q(stratum__kind=kind) for kind in (Task.Kind.WORK, Task.Kind.CHECK, Task.Kind.REPEAT)
@@ -73,7 +77,9 @@ def counts_for_quota(counts: Counter[str] | None) -> int:
 
 def submitted_by(membership: Membership) -> int:
     """What counts for the member's quota: annotations of the work and of checks, not of the round before it."""
-    tallies = MemberCounts.objects.filter(membership=membership).exclude(stratum__kind=Task.Kind.QUALIFICATION)
+    tallies = MemberCounts.objects.filter(membership=membership).exclude(
+        stratum__kind=Task.Kind.QUALIFICATION
+    )
     return tallies.aggregate(n=Sum("submitted"))["n"] or 0
 
 

@@ -162,12 +162,14 @@ def feedback_on(assignment: Assignment) -> Feedback | None:
     """Of an assignment whose labels its person was told; None of every other."""
     if assignment.task.kind != Task.Kind.CHECK:
         return None
-    known = "assignment__task__known__item__"
-    answer = _told_answers(assignment).values_list("labels", f"{known}labels", f"{known}explanation").first()
+    prefix = "assignment__task__known__item__"
+    answer = (
+        _told_answers(assignment).values_list("labels", f"{prefix}labels", f"{prefix}explanation").first()
+    )
     if answer is None:
         return None
-    given, labels, explanation = answer
-    return Feedback(assignment.pk, given, labels, explanation)
+    labels, gold, explanation = answer
+    return Feedback(assignment.pk, labels, gold, explanation)
 
 
 def _told_answers(assignment: Assignment) -> QuerySet[Annotation]:
@@ -370,7 +372,9 @@ def supplies(batch: Batch) -> dict[str, Supply]:
     active = dict(items.values_list("kind").annotate(n=Count("pk")))
     tasks = GoldQuestionTask.objects.filter(item__batch=batch).order_by()
     assigned = dict(tasks.values_list("item__kind").annotate(n=Count("pk")))
-    return {kind: Supply(kind, active.get(kind, 0), assigned.get(kind, 0)) for kind in GoldQuestion.Kind.values}
+    return {
+        kind: Supply(kind, active.get(kind, 0), assigned.get(kind, 0)) for kind in GoldQuestion.Kind.values
+    }
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,11 @@ def _prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[
     refs_by_key = {ref.key: ref for ref in refs}
     prompts = Prompt.objects.filter(dataset__in=datasets)
     keys = dict(prompts.filter(key__in=refs_by_key.keys()).values_list("pk", "key"))
-    loose = {ref.text for key, ref in refs_by_key.items() if not ref.id} if len(keys) < len(refs_by_key) else set()
+    loose = (
+        {ref.text for key, ref in refs_by_key.items() if not ref.id}
+        if len(keys) < len(refs_by_key)
+        else set()
+    )
     by_text = prompts.filter(text__in=loose).values_list("pk", flat=True) if loose else ()
     return list({*keys, *by_text})
 
@@ -208,7 +212,9 @@ def preview(upload: Import, *, kind: str, format_name: str) -> Preview:
 def problems_of(upload: Import) -> list[Problem]:
     """What was wrong when the import was tried, in the reader's language."""
     return [
-        Problem(problem["line"], problem["field"] or "", gettext(problem["template"]).format(**problem["params"]))
+        Problem(
+            problem["line"], problem["field"] or "", gettext(problem["template"]).format(**problem["params"])
+        )
         for problem in upload.report.get("problems", [])
     ]
 

@@ -53,7 +53,9 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
         "imported": imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_live(ordered),
-        "gold": _gold_now(ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]),
+        "gold": _gold_now(
+            ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]
+        ),
     }
 
 
@@ -163,7 +165,10 @@ def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
     sides: Counter[str] = Counter()
     judged = changed = 0
     for decision, verdict, annotator_labels in _decisions(batches):
-        sides.update(_side(value, [labels.get(name) for labels in annotator_labels]) for name, value in decision.items())
+        sides.update(
+            _side(value, [labels.get(name) for labels in annotator_labels])
+            for name, value in decision.items()
+        )
         if verdict is not None:
             judged += 1
             changed += any(verdict.get(name, value) != value for name, value in decision.items())

@@ -127,7 +127,11 @@ def budget_of(person: Person) -> int | None:
 
 
 def _everybodys_budget() -> int | None:
-    return WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).values_list("daily_exposure", flat=True).first()
+    return (
+        WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE)
+        .values_list("daily_exposure", flat=True)
+        .first()
+    )
 
 
 def is_used_up(person: Person) -> bool:

@@ -34,7 +34,7 @@ from annotation.models import (
 from annotation.selectors.batches import batch_named
 from annotation.services import jobs
 from annotation.services.guidelines import load_guideline
-from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
+from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
 
@@ -49,7 +49,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Member:
+class DemoPerson:
     """One of the demo's people. ``tries`` says what a newcomer does as this person."""
 
     name: str
@@ -59,11 +59,11 @@ class Member:
 
 
 CAST = (
-    Member("lin", "Lin", (ANNOTATOR,), _("Label a response")),
-    Member("chen", "Chen", (ANNOTATOR,), _("Label the same responses as the second person")),
-    Member("zhou", "Zhou", (ANNOTATOR,), _("Label as a third person")),
-    Member("wu", "Wu", (ADJUDICATOR,), _("Settle a dispute")),
-    Member(
+    DemoPerson("lin", "Lin", (ANNOTATOR,), _("Label a response")),
+    DemoPerson("chen", "Chen", (ANNOTATOR,), _("Label the same responses as the second person")),
+    DemoPerson("zhou", "Zhou", (ANNOTATOR,), _("Label as a third person")),
+    DemoPerson("wu", "Wu", (ADJUDICATOR,), _("Settle a dispute")),
+    DemoPerson(
         "he", "He", (MANAGER, RESEARCHER), _("Follow agreement, cut a release, train, read the leaderboard")
     ),
 )
@@ -125,7 +125,7 @@ def _add_people() -> None:
 def _label(file: Path) -> None:
     """The file makes the batch, so that it may name the cast, who go on working there."""
     if not Batch.objects.filter(name=NAME).exists():
-        target = Target(batch=NAME, guideline="flames", dataset=NAME)
+        target = ImportRequest(batch=NAME, guideline="flames", dataset=NAME)
         import_annotations(source=Source(file), format="jsonl", target=target)
 
 

@@ -360,7 +360,9 @@ def _close_dependents(job: Job) -> None:
         return
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
         error = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
-        Job.objects.filter(pk=dependent.pk).update(state=Job.State.CANCELLED, finished_at=Now(), **_told(error))
+        Job.objects.filter(pk=dependent.pk).update(
+            state=Job.State.CANCELLED, finished_at=Now(), **_told(error)
+        )
         dependent.state = Job.State.CANCELLED
         _close_dependents(dependent)
 
@@ -408,7 +410,7 @@ class _Heartbeat:
 TELL_SECONDS = 0.5
 
 
-class Teller:
+class ProgressReporter:
     """Says how far the job is, from a thread with a connection of its own: what the transaction writes, nobody sees
     before its end. SQLite has one writer at a time, so there nothing is told until the transaction is over.
     """
@@ -421,7 +423,7 @@ class Teller:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._can_tell = connection.vendor != "sqlite"
 
-    def __enter__(self) -> Teller:
+    def __enter__(self) -> ProgressReporter:
         if self._can_tell:
             self._thread.start()
         return self
@@ -431,7 +433,7 @@ class Teller:
         if self._can_tell:
             self._thread.join()
 
-    def tell(self, done: float, stage: str = "") -> None:
+    def report(self, done: float, stage: str = "") -> None:
         """Raises what the last report raised: Cancelled, LostJob or Interrupted."""
         self._done, self._stage = done, stage or self._stage
         if self._ended is not None:

@@ -27,7 +27,7 @@ from annotation.selectors.releases.manifest import ManifestCounts, manifest_of
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import jobs
 from annotation.services.audit import record
-from annotation.services.jobs import Teller
+from annotation.services.jobs import ProgressReporter
 from annotation.services.table_statistics import refresh_statistics
 
 NAMED = 10
@@ -147,14 +147,14 @@ def _freeze(release: GoldRelease) -> tuple[int, int]:
     written = sql.freeze_labels(release.pk)
     if not written:
         names = ", ".join(sorted(release.batches.values_list("name", flat=True)))
-        raise Conflict(
-            N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=names
-        )
+        raise Conflict(N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=names)
     refresh_statistics(ReleasedLabel, rows=written)
     return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
 
 
-def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report) -> ManifestCounts:
+def _hash(
+    release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report
+) -> ManifestCounts:
     """Read what was frozen, once: hash it, count it, and drop what is there twice."""
     names = Names(batches)
     tally, doubles = ManifestCounts(names), Doubles(names)
@@ -267,8 +267,8 @@ def run_releasing(context: jobs.JobContext) -> dict[str, Any]:
         return dict(context.job.result)
     spec = ReleaseSpec.model_validate(context.payload)
     context.report(0, N_("freezing the labels"))
-    with Teller(context) as teller, transaction.atomic():
-        release = cut_release(spec, actor=context.job.created_by, report=teller.tell)
+    with ProgressReporter(context) as teller, transaction.atomic():
+        release = cut_release(spec, actor=context.job.created_by, report=teller.report)
         result = {"release": release.name, "labels": release.labels, "sha256": release.sha256}
         context.keep(result)
     return result

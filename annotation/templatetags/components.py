@@ -95,10 +95,10 @@ def data_table(
         "fit": fit,
         "choose": choose,
     }
-    return _render("components/data_table.html", context, values)
+    return render_component("components/data_table.html", context, values)
 
 
-def _render(name: str, context: Context, values: dict[str, Any]) -> SafeString:
+def render_component(name: str, context: Context, values: dict[str, Any]) -> SafeString:
     assert context.template is not None
     return context.template.engine.get_template(name).render(context.new(values))
 

@@ -18,28 +18,28 @@ register = template.Library()
 @register.simple_tag(takes_context=True)
 def section(context: Context, title: str) -> str:
     """Begins a section, which ends where the next one begins; without any block it is left out."""
-    context["document"].begin_section(_plain(title))
+    context["document"].begin_section(unmark_safe(title))
     return ""
 
 
 @register.simple_block_tag(takes_context=True)
 def paragraph(context: Context, content: str) -> str:
-    context["document"].add(Paragraph(_plain(content).strip()))
+    context["document"].add(Paragraph(unmark_safe(content).strip()))
     return ""
 
 
 @register.simple_block_tag(takes_context=True)
 def fact(context: Context, content: str, term: str, join: str = " ") -> str:
     """A term with its text, whose lines are joined."""
-    lines = (line.strip() for line in _plain(content).splitlines())
-    context["document"].add(Fact(_plain(term), join.join(line for line in lines if line)))
+    lines = (line.strip() for line in unmark_safe(content).splitlines())
+    context["document"].add(Fact(unmark_safe(term), join.join(line for line in lines if line)))
     return ""
 
 
 @register.simple_tag(takes_context=True)
 def quotation(context: Context, text: str) -> str:
     """A person's own text."""
-    context["document"].add(Paragraph(_plain(text), quoted=True))
+    context["document"].add(Paragraph(unmark_safe(text), quoted=True))
     return ""
 
 
@@ -51,6 +51,6 @@ def table(context: Context, content: Any) -> str:
     return ""
 
 
-def _plain(text: str) -> str:
+def unmark_safe(text: str) -> str:
     """Not marked as safe: a page must escape it."""
     return "".join(list(text))

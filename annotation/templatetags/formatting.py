@@ -36,59 +36,61 @@ register.filter("day", formatting.format_day)
 @register.filter
 def interval(statistic: Any, digits: int = 3) -> str:
     """``0.690 – 0.790``, blank where it is undefined."""
-    return formatting.format_interval(*_ends(statistic), digits)
+    return formatting.format_interval(*interval_ends(statistic), digits)
 
 
 @register.filter
 def interval_signed(statistic: Any, digits: int = 3) -> str:
     """``-0.010 – +0.120``, blank where it is undefined."""
-    return formatting.format_interval_signed(*_ends(statistic), digits)
+    return formatting.format_interval_signed(*interval_ends(statistic), digits)
 
 
 @register.filter
 def interval_percent(statistic: Any, digits: int = 1) -> str:
     """``57.5 – 82.7``, blank where it is undefined."""
-    return formatting.format_interval_percent(*_ends(statistic), digits)
+    return formatting.format_interval_percent(*interval_ends(statistic), digits)
 
 
 @register.filter(name="range")
 def range_filter(statistic: Any, digits: int = 3) -> str:
     """``0.690 to 0.790`` in words, blank where it is undefined."""
-    ends = (formatting.format_decimal(end, digits, "") for end in _ends(statistic))
+    ends = (formatting.format_decimal(end, digits, "") for end in interval_ends(statistic))
     return formatting.format_range(*ends)
 
 
 @register.filter
 def range_signed(statistic: Any, digits: int = 3) -> str:
     """``-0.010 to +0.120`` in words, blank where it is undefined."""
-    ends = (formatting.format_signed(end, digits, "") for end in _ends(statistic))
+    ends = (formatting.format_signed(end, digits, "") for end in interval_ends(statistic))
     return formatting.format_range(*ends)
 
 
 @register.filter
 def range_percent(statistic: Any, digits: int = 1) -> str:
     """``57.5 to 82.7``, a share's ends in percent without the sign, blank where they are undefined."""
-    ends = (formatting.format_percent_number(end, digits, "") for end in _ends(statistic))
+    ends = (formatting.format_percent_number(end, digits, "") for end in interval_ends(statistic))
     return formatting.format_range(*ends)
 
 
 @register.filter
 def bracketed(statistic: Any, digits: int = 3) -> str:
     """``0.743 [0.690, 0.790]``; a dash where it is undefined."""
-    return formatting.format_bracketed(_part(statistic, "value"), *_ends(statistic), digits)
+    return formatting.format_bracketed(read_part(statistic, "value"), *interval_ends(statistic), digits)
 
 
 @register.filter
 def bracketed_percent(statistic: Any, digits: int = 1) -> str:
     """``42.5% [40.1, 44.9]``; a dash where it is undefined."""
-    return formatting.format_bracketed_percent(_part(statistic, "value"), *_ends(statistic), digits)
+    return formatting.format_bracketed_percent(
+        read_part(statistic, "value"), *interval_ends(statistic), digits
+    )
 
 
-def _ends(statistic: Any) -> tuple[float | None, float | None]:
-    return _part(statistic, "low"), _part(statistic, "high")
+def interval_ends(statistic: Any) -> tuple[float | None, float | None]:
+    return read_part(statistic, "low"), read_part(statistic, "high")
 
 
-def _part(statistic: Any, name: str) -> float | None:
+def read_part(statistic: Any, name: str) -> float | None:
     number: float | None
     number = statistic.get(name) if isinstance(statistic, Mapping) else getattr(statistic, name, None)
     return number

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from annotation.models import Person
 from annotation.selectors.access import has_role
 
-__all__ = ["View", "form_of", "has_role", "person_of", "role_required"]
+__all__ = ["View", "has_role", "person_of", "post_form", "role_required"]
 
 View = Callable[..., HttpResponseBase]
 FORM_BYTES = 1024 * 1024
@@ -33,18 +33,18 @@ def role_required(*roles: str) -> Callable[[View], View]:
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not has_role(person_of(request), *roles):
                 raise PermissionDenied
             return view(request, *args, **kwargs)
 
-        guarded.roles = roles  # type: ignore[attr-defined]
-        return guarded
+        guarded_view.roles = roles  # type: ignore[attr-defined]
+        return guarded_view
 
     return decorate
 
 
-def form_of(page: str) -> Callable[[View], View]:
+def post_form(page: str) -> Callable[[View], View]:
     """The address of a form on ``page``, for POST. Its answer may be a page of its own; who opens that address, such as
     by another language or after a new sign-in, gets ``page``.
     """

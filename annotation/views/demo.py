@@ -44,12 +44,12 @@ def _is_loopback(address: str) -> bool:
 
 def demo_only(view: View) -> View:
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not is_demo(request):
             raise Http404
         return view(request, *args, **kwargs)
 
-    return guarded
+    return guarded_view
 
 
 @login_not_required

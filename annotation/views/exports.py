@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
-from annotation.core.http import begins, sent, trail
+from annotation.core.http import begins, breadcrumbs, stream_file
 from annotation.core.zip_stream import Member, segments
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
@@ -44,7 +44,7 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     """The formats with their options, and what was exported before; a POST orders one."""
     person = person_of(request)
     release = release_for(person, name)
-    forms = _forms(person)
+    forms = list_forms(person)
     refusal = ""
     if request.method == "POST":
         writer = writer_named(request.POST.get("format", ""))
@@ -60,8 +60,8 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
             refusal = error_text(error)
     context = {
         "release": release,
-        "formats": [_offer(writer, form) for writer, form in forms.values()],
-        "exports": [_shown(one, person) for one in exports_of(release)],
+        "formats": [offer_format(writer, form) for writer, form in forms.values()],
+        "exports": [export_row(export, person) for export in exports_of(release)],
         "refusal": refusal,
     }
     status = 422 if request.method == "POST" else 200
@@ -73,16 +73,16 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_export(request: HttpRequest, name: str, export_id: int) -> HttpResponse:
     """One export: how far it is, and when it is done its files."""
-    release, export = _found(request, name, export_id)
+    release, export = find_export(request, name, export_id)
     context = {
         "release": release,
-        "one": _shown(export, person_of(request)),
+        "one": export_row(export, person_of(request)),
         "job": export.job,
-        "crumbs": trail(
+        "crumbs": breadcrumbs(
             (_("Gold releases"), "releases", []),
             (release.name, "release", [release.name]),
             (_("Exports"), "release-exports", [release.name]),
-            here=_(writer_named(export.format).title),
+            title=_(writer_named(export.format).title),
         ),
     }
     return render(request, "annotation/releases/export.html", context)
@@ -91,51 +91,53 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 @require_safe
 @role_required(RESEARCHER, MANAGER)
 def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
-    export = _takable(request, name, export_id)
-    member = next((member for member in _members(export) if member.name == file), None)
+    export = get_takeable_export(request, name, export_id)
+    member = next((member for member in list_members(export) if member.name == file), None)
     if member is None:
         raise NotFound(N_("There is no such file in this export."))
-    sha256 = next(one["sha256"] for one in export.files if one["name"] == file)
-    shown = f"{name}.{file.replace('/', '.')}"
-    answer = sent(request, [member], name=shown, content_type=BINARY, etag=sha256)
-    return _told(request, answer, export, file)
+    sha256 = next(entry["sha256"] for entry in export.files if entry["name"] == file)
+    download_name = f"{name}.{file.replace('/', '.')}"
+    answer = stream_file(request, [member], name=download_name, content_type=BINARY, etag=sha256)
+    return record_download(request, answer, export, file)
 
 
 @require_safe
 @role_required(RESEARCHER, MANAGER)
 def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseBase:
     """All of its files; the zip is made while it is sent."""
-    export = _takable(request, name, export_id)
-    members = _members(export)
+    export = get_takeable_export(request, name, export_id)
+    members = list_members(export)
     etag = hashlib.sha256("".join(file["sha256"] for file in export.files).encode()).hexdigest()
-    shown = f"{name}.{export.format}.zip"
-    answer = sent(request, segments(members), name=shown, content_type="application/zip", etag=etag)
-    return _told(request, answer, export, "*")
+    download_name = f"{name}.{export.format}.zip"
+    answer = stream_file(
+        request, segments(members), name=download_name, content_type="application/zip", etag=etag
+    )
+    return record_download(request, answer, export, "*")
 
 
 @require_POST
 @role_required(RESEARCHER, MANAGER)
 def export_discard(request: HttpRequest, name: str, export_id: int) -> HttpResponse:
-    release, export = _found(request, name, export_id)
+    release, export = find_export(request, name, export_id)
     discard_export(export=export, actor=person_of(request))
     messages.success(request, _("The files were discarded. They can be written again at any time."))
     return redirect("release-exports", release.name)
 
 
-def _found(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease, Export]:
+def find_export(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease, Export]:
     release = release_for(person_of(request), name)
     return release, export_of(release, export_id)
 
 
-def _takable(request: HttpRequest, name: str, export_id: int) -> Export:
+def get_takeable_export(request: HttpRequest, name: str, export_id: int) -> Export:
     """The export, if the person may have its files."""
-    _release, export = _found(request, name, export_id)
+    _release, export = find_export(request, name, export_id)
     if not may_take(person_of(request), export):
         raise Forbidden(N_("This export names people: only a manager takes its files."))
     return export
 
 
-def _members(export: Export) -> list[Member]:
+def list_members(export: Export) -> list[Member]:
     """The files, where all of them are written and there."""
     if export.verified_at is None:
         raise Conflict(N_("This export is not written yet."))
@@ -148,34 +150,36 @@ def _members(export: Export) -> list[Member]:
     return members
 
 
-def _told(request: HttpRequest, answer: HttpResponseBase, export: Export, file: str) -> HttpResponseBase:
+def record_download(
+    request: HttpRequest, answer: HttpResponseBase, export: Export, file: str
+) -> HttpResponseBase:
     """The answer, once the audit trail has it; a download that goes on is told once."""
     if request.method == "GET" and answer.status_code in {200, 206}:
         tell_download(export=export, file=file, actor=person_of(request), goes_on=not begins(answer))
     return answer
 
 
-def _forms(person: Person) -> dict[str, tuple[Writer, ExportForm]]:
+def list_forms(person: Person) -> dict[str, tuple[Writer, ExportForm]]:
     may_name = may_name_people(person)
-    return {name: (one, ExportForm(writer=one, may_name=may_name)) for name, one in WRITERS.items()}
+    return {name: (writer, ExportForm(writer=writer, may_name=may_name)) for name, writer in WRITERS.items()}
 
 
-def _offer(writer: Writer, form: ExportForm) -> dict[str, Any]:
+def offer_format(writer: Writer, form: ExportForm) -> dict[str, Any]:
     return {"name": writer.name, "title": _(writer.title), "about": _(writer.about), "form": form}
 
 
-def _shown(export: Export, person: Person) -> dict[str, Any]:
+def export_row(export: Export, person: Person) -> dict[str, Any]:
     return {
         "export": export,
         "title": _(writer_named(export.format).title),
         "bytes": sum(file["bytes"] for file in export.files),
         "under_way": is_under_way(export),
-        "choices": list(_choices(export.options)),
+        "choices": list(list_choices(export.options)),
         "may_take": may_take(person, export),
     }
 
 
-def _choices(options: dict[str, Any]) -> Iterable[str]:
+def list_choices(options: dict[str, Any]) -> Iterable[str]:
     if "real_names" in options:
         yield _("with the names of people") if options["real_names"] else _("under pseudonyms")
     if options.get("rationales"):

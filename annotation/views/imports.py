@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.domain.formats import ANNOTATIONS, FORMATS
 from annotation.domain.formats.bundle import FORMAT as BUNDLE
 from annotation.domain.formats.bundle import Bundle
-from annotation.forms.imports import TARGETS, BundleForm, TargetForm, UploadForm, WhatForm, options_of
+from annotation.forms.imports import TARGETS, BundleForm, ImportKindForm, TargetForm, UploadForm, list_options
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import (
     has_running_job,
@@ -34,7 +34,7 @@ from annotation.selectors.imports import (
 from annotation.selectors.origins import labels_of
 from annotation.services.imports import ImportRefused
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
-from annotation.views.access import accepts_body, form_of, person_of, role_required
+from annotation.views.access import accepts_body, person_of, post_form, role_required
 
 PAGE = 50
 
@@ -56,7 +56,11 @@ def import_new(request: HttpRequest) -> HttpResponse:
         file = form.cleaned_data["file"]
         upload = receive(file=file, name=file.name, actor=person_of(request))
         return redirect("import-report", upload.pk)
-    context = {"form": form, "crumbs": _crumbs(_("New import")), "largest": settings.MAX_UPLOAD_BYTES}
+    context = {
+        "form": form,
+        "crumbs": import_breadcrumbs(_("New import")),
+        "largest": settings.MAX_UPLOAD_BYTES,
+    }
     return render(request, "annotation/imports/new.html", context, status=422 if form.is_bound else 200)
 
 
@@ -70,36 +74,36 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
         return _show_report(request, upload)
     if upload.format == BUNDLE:
         return _show_bundle(request, upload)
-    what = WhatForm(request.GET or None, initial={"kind": upload.kind, "format": upload.format})
-    if what.is_bound and what.is_valid():
-        upload.kind, upload.format = what.cleaned_data["kind"], what.cleaned_data["format"]
-    form = TARGETS[upload.kind](initial=upload.options or _first_guess(upload))
-    return _show_check(request, upload, what, form)
+    kind_form = ImportKindForm(request.GET or None, initial={"kind": upload.kind, "format": upload.format})
+    if kind_form.is_bound and kind_form.is_valid():
+        upload.kind, upload.format = kind_form.cleaned_data["kind"], kind_form.cleaned_data["format"]
+    form = TARGETS[upload.kind](initial=upload.options or guess_target(upload))
+    return _show_check(request, upload, kind_form, form)
 
 
 @role_required(MANAGER)
-@form_of("import-report")
+@post_form("import-report")
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = visible_import(person_of(request), import_id)
     if upload.format == BUNDLE:
         return _confirm_bundle(request, upload)
-    what = WhatForm(request.POST)
-    if not what.is_valid():
+    kind_form = ImportKindForm(request.POST)
+    if not kind_form.is_valid():
         return redirect("import-report", upload.pk)
-    upload.kind, upload.format = what.cleaned_data["kind"], what.cleaned_data["format"]
+    upload.kind, upload.format = kind_form.cleaned_data["kind"], kind_form.cleaned_data["format"]
     form = TARGETS[upload.kind](request.POST)
     if not form.is_valid():
-        return _show_check(request, upload, what, form, status=422)
+        return _show_check(request, upload, kind_form, form, status=422)
     try:
         confirm(
             upload=upload,
             kind=upload.kind,
             format_name=upload.format,
-            options=options_of(form),
+            options=list_options(form),
             actor=person_of(request),
         )
     except AssayError as error:
-        return _show_check(request, upload, what, form, refusal=error, status=error.status)
+        return _show_check(request, upload, kind_form, form, refusal=error, status=error.status)
     return redirect("import-report", upload.pk)
 
 
@@ -135,7 +139,11 @@ def _show_bundle(
     status: int = 200,
 ) -> HttpResponse:
     """What is in a bundle, and what it is to be called here; or why it cannot be read."""
-    context: dict[str, Any] = {"upload": upload, "job": upload.job, "crumbs": _crumbs(upload.file_name)}
+    context: dict[str, Any] = {
+        "upload": upload,
+        "job": upload.job,
+        "crumbs": import_breadcrumbs(upload.file_name),
+    }
     try:
         manifest = Bundle(source_of(upload)).manifest
     except AssayError as error:
@@ -155,7 +163,7 @@ def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
         "labels": page.object_list,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "crumbs": _crumbs(upload.file_name),
+        "crumbs": import_breadcrumbs(upload.file_name),
     }
     return render(request, "annotation/imports/report.html", context)
 
@@ -163,23 +171,23 @@ def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
 def _show_check(
     request: HttpRequest,
     upload: Import,
-    what: WhatForm,
+    kind_form: ImportKindForm,
     form: TargetForm,
     *,
     refusal: AssayError | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    context: dict[str, Any] = {"upload": upload, "what": what, "form": form, "job": upload.job}
+    context: dict[str, Any] = {"upload": upload, "what": kind_form, "form": form, "job": upload.job}
     try:
         context["preview"] = preview(upload, kind=upload.kind, format_name=upload.format)
     except AssayError as error:  # this format has nothing of this kind
         context["unreadable"] = error_text(error)
     context |= {"complete": FORMATS[upload.format].complete, "is_labels": upload.kind == ANNOTATIONS}
-    context |= {"crumbs": _crumbs(upload.file_name)} | _refusal(refusal, upload)
+    context |= {"crumbs": import_breadcrumbs(upload.file_name)} | refusal_context(refusal, upload)
     return render(request, "annotation/imports/check.html", context, status=status)
 
 
-def _refusal(error: AssayError | None, upload: Import) -> dict[str, Any]:
+def refusal_context(error: AssayError | None, upload: Import) -> dict[str, Any]:
     """What was wrong when it was tried: now, or earlier in a job that failed."""
     if isinstance(error, ImportRefused):
         return {"refused": [problem_of(problem) for problem in error.problems]}
@@ -188,7 +196,7 @@ def _refusal(error: AssayError | None, upload: Import) -> dict[str, Any]:
     return {"refused": problems_of(upload)}
 
 
-def _first_guess(upload: Import) -> dict[str, str]:
+def guess_target(upload: Import) -> dict[str, str]:
     """A complete format names its own dataset and batch; with one dataset there is nothing to choose."""
     form = FORMATS[upload.format]
     names = list(Dataset.objects.values_list("name", flat=True)[:2])
@@ -200,5 +208,5 @@ def _first_guess(upload: Import) -> dict[str, str]:
     }
 
 
-def _crumbs(here: str) -> Any:
-    return trail((_("Imports"), "imports", []), here=here)
+def import_breadcrumbs(title: str) -> Any:
+    return breadcrumbs((_("Imports"), "imports", []), title=title)

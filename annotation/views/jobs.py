@@ -15,7 +15,7 @@ from annotation.services import jobs
 from annotation.views.access import person_of
 
 
-def _job(request: HttpRequest, job_id: int) -> Job:
+def get_job(request: HttpRequest, job_id: int) -> Job:
     person = person_of(request)
     return job_for(person, job_id, any_job=has_role(person, MANAGER, RESEARCHER))
 
@@ -24,7 +24,7 @@ def _job(request: HttpRequest, job_id: int) -> Job:
 @never_cache
 def job_progress(request: HttpRequest, job_id: int) -> HttpResponse:
     """The progress as a fragment that asks again; once the job is over the whole page is loaded anew."""
-    job = _job(request, job_id)
+    job = get_job(request, job_id)
     context = {
         "job": job,
         "curves": curves(job),
@@ -40,7 +40,7 @@ def job_progress(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_POST
 def job_cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     """Cancel, and go back to the page that showed the job."""
-    jobs.cancel(job=_job(request, job_id), actor=person_of(request))
+    jobs.cancel(job=get_job(request, job_id), actor=person_of(request))
     back = request.headers.get("referer", "")
     safe = url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()})
     return redirect(back if safe else "home")

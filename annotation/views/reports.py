@@ -24,7 +24,7 @@ from django.views.decorators.http import require_GET
 from annotation.core.documents import Section, Table, render_sections
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
-from annotation.core.http import attached
+from annotation.core.http import as_attachment
 from annotation.core.latex import escaped, table
 from annotation.domain.releases.manifest import dimensions_of, imported_into
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
@@ -49,7 +49,7 @@ REFERENCES = {
 
 def render_report(report: Report) -> list[Section]:
     """In their order on the page; what the report does not know is left out, what is undefined is ``-``."""
-    return render_sections("annotation/reports/sections.txt", _context(report))
+    return render_sections("annotation/reports/sections.txt", report_context(report))
 
 
 def render_notes() -> list[str]:
@@ -61,51 +61,51 @@ def render_notes() -> list[str]:
     ]
 
 
-def references() -> list[str]:
+def list_references() -> list[str]:
     return list(REFERENCES.values())
 
 
-def heading(report: Report) -> str:
+def report_heading(report: Report) -> str:
     if report["release"]:
         return _("Gold release {name}").format(name=report["release"]["name"])
     return ", ".join(report["batches"])
 
 
-def _context(report: Report) -> dict[str, Any]:
+def report_context(report: Report) -> dict[str, Any]:
     disputes = report["disputes"]
     return {
-        "guidelines": [_guideline(guideline) for guideline in report["guidelines"] or ()],
-        "batches": list(_batches(report)),
+        "guidelines": [guideline_context(guideline) for guideline in report["guidelines"] or ()],
+        "batches": list(list_protocols(report)),
         "files": report["imported"]["files"] if report["imported"] else (),
         "code_version": report["code_version"],
         "people": report["people"],
         "each": report["effort"]["annotations"],
         "seconds": report["effort"]["median_seconds"],
-        "agreement": _agreement(report),
+        "agreement": agreement_table(report),
         "disputes": next((row for row in disputes if row["dimension"] is None), None),
         "reasons": [
-            reason | {"text": _choose(reason["words"], reason["reason"])}
+            reason | {"text": choose_language(reason["words"], reason["reason"])}
             for reason in report["reasons"]
             if reason["reason"]
         ],
-        "disputes_by_dimension": _by_dimension(report),
+        "disputes_by_dimension": disputes_table(report),
         "outcomes": report["outcomes"],
-        "gold": _gold(report),
+        "gold": gold_context(report),
         "release": report["release"],
     }
 
 
-def _guideline(guideline: Mapping[str, Any]) -> dict[str, Any]:
+def guideline_context(guideline: Mapping[str, Any]) -> dict[str, Any]:
     criteria = guideline.get("criteria", ())
     return {
-        "title": _choose(guideline.get("title"), guideline["name"]),
+        "title": choose_language(guideline.get("title"), guideline["name"]),
         "name": guideline["name"],
         "version": guideline["version"],
         "sha256": guideline["sha256"],
         "criteria": [
             {
-                "label": _choose(criterion["label"], criterion["name"]),
-                "measurement": _measurement(criterion["measurement"]),
+                "label": choose_language(criterion["label"], criterion["name"]),
+                "measurement": measurement_name(criterion["measurement"]),
                 "levels": _level_names(criterion["levels"]),
             }
             for criterion in criteria
@@ -114,15 +114,15 @@ def _guideline(guideline: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _level_names(levels: Mapping[str, Mapping[str, str] | None]) -> list[str]:
-    names = [f"{value} {_choose(name, '')}".strip() for value, name in levels.items()]
+    names = [f"{value} {choose_language(name, '')}".strip() for value, name in levels.items()]
     return [names[0], "…", names[-1]] if len(names) > MAX_LEVELS else names
 
 
-def _measurement(name: str) -> str:
+def measurement_name(name: str) -> str:
     return {"nominal": _("nominal"), "ordinal": _("ordinal"), "interval": _("interval")}.get(name, name)
 
 
-def _batches(report: Report) -> Iterator[dict[str, Any]]:
+def list_protocols(report: Report) -> Iterator[dict[str, Any]]:
     """The protocol of each batch. How people worked is known of those alone that were not imported whole."""
     protocol = report["protocol"] or ()
     for batch in protocol:
@@ -138,12 +138,14 @@ def _batches(report: Report) -> Iterator[dict[str, Any]]:
         }
 
 
-def _agreement(report: Report) -> Table | None:
-    rows = [row for row in report["agreement"] or () if row["n"] and not _repeats(row, report["agreement"])]
+def agreement_table(report: Report) -> Table | None:
+    rows = [
+        row for row in report["agreement"] or () if row["n"] and not is_repetition(row, report["agreement"])
+    ]
     if not rows:
         return None
     several = len({row["guideline"] for row in rows}) > 1
-    levels = _levels(report)
+    levels = list_measurements(report)
     head = [
         _("Criterion"),
         _("Units"),
@@ -155,7 +157,7 @@ def _agreement(report: Report) -> Table | None:
     ]
     cells = [
         [
-            _called(row, report, with_guideline=several),
+            row_name(row, report, with_guideline=several),
             str(row["n"]),
             str(row["disputed"]),
             _format_statistic(row["percent_agreement"]),
@@ -168,54 +170,54 @@ def _agreement(report: Report) -> Table | None:
     return Table("agreement", _("Agreement between annotators, with 95% intervals"), head, cells)
 
 
-def _repeats(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+def is_repetition(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a group's row says again what the row of its whole criterion says: all units are in this group."""
-    whole = next(
+    overall_row = next(
         (
-            one
-            for one in rows
-            if not one["group"]
-            and (one["guideline"], one["criterion"]) == (row["guideline"], row["criterion"])
+            other_row
+            for other_row in rows
+            if not other_row["group"]
+            and (other_row["guideline"], other_row["criterion"]) == (row["guideline"], row["criterion"])
         ),
         None,
     )
-    return bool(row["group"]) and whole is not None and whole["n"] == row["n"]
+    return bool(row["group"]) and overall_row is not None and overall_row["n"] == row["n"]
 
 
-def _levels(report: Report) -> dict[tuple[str, str], str]:
+def list_measurements(report: Report) -> dict[tuple[str, str], str]:
     """The measurement of each criterion; the weakest where versions of a guideline differ."""
     order = ("interval", "ordinal", "nominal")
-    found: dict[tuple[str, str], str] = {}
+    measurements: dict[tuple[str, str], str] = {}
     for guideline in report["guidelines"] or ():
         for criterion in guideline.get("criteria", ()):
             key = (guideline["name"], criterion["name"])
-            known = found.get(key, "interval")
-            found[key] = max(known, criterion["measurement"], key=order.index)
-    return found
+            known = measurements.get(key, "interval")
+            measurements[key] = max(known, criterion["measurement"], key=order.index)
+    return measurements
 
 
-def _called(row: Mapping[str, Any], report: Report, *, with_guideline: bool) -> str:
+def row_name(row: Mapping[str, Any], report: Report, *, with_guideline: bool) -> str:
     labels = {
-        (one["name"], criterion["name"]): _choose(criterion["label"], criterion["name"])
-        for one in report["guidelines"] or ()
-        for criterion in one.get("criteria", ())
+        (guideline["name"], criterion["name"]): choose_language(criterion["label"], criterion["name"])
+        for guideline in report["guidelines"] or ()
+        for criterion in guideline.get("criteria", ())
     }
     name = row["criterion"]
     parts = [row["guideline"]] if with_guideline else []
     parts.append(
         _("all criteria pooled") if name is None else labels.get((row["guideline"], name), str(name))
     )
-    parts += [_dimension(report, value) for value in row["group"].values()]
+    parts += [dimension_name(report, value) for value in row["group"].values()]
     return " · ".join(parts)
 
 
-def _dimension(report: Report, name: str | None) -> str:
+def dimension_name(report: Report, name: str | None) -> str:
     """What the guidelines call it; what they do not know, and a release of old, has its bare name."""
     known = dimensions_of(report["guidelines"] or ()).get(name or "")
-    return _choose(known["label"], "") if known else name or UNDEFINED
+    return choose_language(known["label"], "") if known else name or UNDEFINED
 
 
-def _by_dimension(report: Report) -> Table | None:
+def disputes_table(report: Report) -> Table | None:
     rows = [row for row in report["disputes"] if row["dimension"] is not None]
     if not rows:
         return None
@@ -225,7 +227,7 @@ def _by_dimension(report: Report) -> Table | None:
         [_("Dimension"), _("Responses"), _("Disputed"), _("Share")],
         [
             [
-                _dimension(report, row["dimension"]),
+                dimension_name(report, row["dimension"]),
                 str(row["tasks"]),
                 str(row["disputed"]),
                 _format_share(row["share"]),
@@ -235,20 +237,20 @@ def _by_dimension(report: Report) -> Table | None:
     )
 
 
-def _gold(report: Report) -> dict[str, Any]:
+def gold_context(report: Report) -> dict[str, Any]:
     gold = report["gold"]
     return {
         "labels": gold["labels"],
         "sources": [f"{GoldLabel.Source(name).label} {count}" for name, count in gold["by_source"].items()],
         "criteria": [
-            {"label": _criterion_name(report, name), "levels": sorted(counts.items(), key=_by_value)}
+            {"label": _criterion_name(report, name), "levels": sorted(counts.items(), key=level_value)}
             for name, counts in gold["by_level"].items()
         ],
         "splits": gold["splits"],
     }
 
 
-def _by_value(item: tuple[str, int]) -> float:
+def level_value(item: tuple[str, int]) -> float:
     return float(item[0])
 
 
@@ -256,11 +258,11 @@ def _criterion_name(report: Report, name: str) -> str:
     for guideline in report["guidelines"] or ():
         for criterion in guideline.get("criteria", ()):
             if criterion["name"] == name:
-                return _choose(criterion["label"], name)
+                return choose_language(criterion["label"], name)
     return name
 
 
-def _choose(words: Mapping[str, str] | None, otherwise: str) -> str:
+def choose_language(words: Mapping[str, str] | None, otherwise: str) -> str:
     """In the reader's language, else in any that there is."""
     if not words:
         return otherwise
@@ -269,50 +271,52 @@ def _choose(words: Mapping[str, str] | None, otherwise: str) -> str:
 
 
 def _format_statistic(statistic: Statistic | None) -> str:
-    value, low, high = _parts(statistic)
+    value, low, high = split_statistic(statistic)
     return format_bracketed(value, low, high)
 
 
 def _format_share(share: Statistic | None) -> str:
-    value, low, high = _parts(share)
+    value, low, high = split_statistic(share)
     return format_bracketed_percent(value, low, high)
 
 
-def _parts(statistic: Statistic | None) -> tuple[float | None, float | None, float | None]:
+def split_statistic(statistic: Statistic | None) -> tuple[float | None, float | None, float | None]:
     return (statistic["value"], statistic["low"], statistic["high"]) if statistic else (None, None, None)
 
 
-def latex(report: Mapping[str, Any], language: str) -> str:
+def render_latex(report: Mapping[str, Any], language: str) -> str:
     """A part of a document that uses the package booktabs; for Chinese text the document needs xeCJK or ctex."""
     with override(language):
         parts = [
             "% \\usepackage{booktabs}" + ("  % \\usepackage{ctex}" if language.startswith("zh") else ""),
-            rf"\section*{{{escaped(_('Annotation report: {name}').format(name=heading(report)))}}}",
-            *(_section(one) for one in render_report(report)),
+            rf"\section*{{{escaped(_('Annotation report: {name}').format(name=report_heading(report)))}}}",
+            *(latex_section(section) for section in render_report(report)),
             rf"\paragraph{{{escaped(_('Notes'))}}} {escaped(' '.join(render_notes()))}",
-            rf"\paragraph{{{escaped(_('References'))}}} {escaped('; '.join(references()))}.",
+            rf"\paragraph{{{escaped(_('References'))}}} {escaped('; '.join(list_references()))}.",
         ]
         return "\n\n".join(parts) + "\n"
 
 
-def _section(one: Section) -> str:
-    said = " ".join(f"\\emph{{{escaped(fact.term)}}}: {_ended(escaped(fact.text))}" for fact in one.facts)
-    paragraph = [rf"\paragraph{{{escaped(one.title)}}} {said}".rstrip()] if said else []
-    return "\n\n".join([*paragraph, *([_table(one.table)] if one.table else [])])
+def latex_section(section: Section) -> str:
+    facts = " ".join(
+        f"\\emph{{{escaped(fact.term)}}}: {end_sentence(escaped(fact.text))}" for fact in section.facts
+    )
+    paragraph = [rf"\paragraph{{{escaped(section.title)}}} {facts}".rstrip()] if facts else []
+    return "\n\n".join([*paragraph, *([latex_table(section.table)] if section.table else [])])
 
 
-def _ended(text: str) -> str:
+def end_sentence(text: str) -> str:
     return text if text.endswith((".", "。")) else f"{text}."
 
 
-def _table(one: Table) -> str:
-    numbers = len(one.head) - one.words
+def latex_table(source: Table) -> str:
+    numbers = len(source.head) - source.words
     return table(
-        columns="l" * one.words + "r" * numbers,
-        head=one.head,
-        rows=one.rows,
-        caption=one.caption,
-        label=f"tab:{one.name}",
+        columns="l" * source.words + "r" * numbers,
+        head=source.head,
+        rows=source.rows,
+        caption=source.caption,
+        label=f"tab:{source.name}",
     ).rstrip("\n")
 
 
@@ -332,41 +336,45 @@ def report(request: HttpRequest) -> HttpResponseBase:
             N_("{value} cannot be chosen here; choose one of: {known}."), value=kind, known=", ".join(FORMATS)
         )
     if not batches and not release:
-        return render(request, "annotation/reports/choose.html", {"batches": _with_results(person)})
-    found = _report(person, batches, release)
+        return render(request, "annotation/reports/choose.html", {"batches": list_reportable_batches(person)})
+    content = build_report(person, batches, release)
     if kind == "json":
-        return attached(HttpResponse(as_json(found), content_type="application/json"), "report.json")
+        return as_attachment(
+            HttpResponse(render_json(content), content_type="application/json"), "report.json"
+        )
     if kind == "latex":
-        text = latex(found, get_language() or "en")
-        return attached(HttpResponse(text, content_type="application/x-tex; charset=utf-8"), "report.tex")
+        text = render_latex(content, get_language() or "en")
+        return as_attachment(
+            HttpResponse(text, content_type="application/x-tex; charset=utf-8"), "report.tex"
+        )
     context = {
-        "heading": heading(found),
+        "heading": report_heading(content),
         "release": release,
-        "sections": render_report(found),
+        "sections": render_report(content),
         "notes": render_notes(),
-        "references": references(),
-        "links": {name: _address(batches, release, name) for name in FORMATS[1:]},
+        "references": list_references(),
+        "links": {name: report_url(batches, release, name) for name in FORMATS[1:]},
     }
     return render(request, "annotation/reports/page.html", context)
 
 
-def as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+def render_json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def _report(person: Person, batches: Sequence[str], release: str) -> dict[str, Any]:
+def build_report(person: Person, batches: Sequence[str], release: str) -> dict[str, Any]:
     if release:
         return report_of_release(release_for(person, release))
-    chosen = [batch_named(name) for name in dict.fromkeys(batches)]
-    refuse_sealed_gold(person, chosen)
-    return report_of_batches(chosen)
+    chosen_batches = [batch_named(name) for name in dict.fromkeys(batches)]
+    refuse_sealed_gold(person, chosen_batches)
+    return report_of_batches(chosen_batches)
 
 
-def _with_results(person: Person) -> Sequence[Batch]:
+def list_reportable_batches(person: Person) -> Sequence[Batch]:
     """Those whose report the person may open."""
     return list(readable_batches(person).exclude(state=Batch.State.DRAFT).order_by("name"))
 
 
-def _address(batches: Sequence[str], release: str, kind: str) -> str:
-    chosen = {"release": release} if release else {"batch": list(batches)}
-    return reverse("report") + "?" + urlencode({**chosen, "format": kind}, doseq=True)
+def report_url(batches: Sequence[str], release: str, kind: str) -> str:
+    parameters = {"release": release} if release else {"batch": list(batches)}
+    return reverse("report") + "?" + urlencode({**parameters, "format": kind}, doseq=True)

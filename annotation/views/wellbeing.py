@@ -14,7 +14,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import localized
 from annotation.forms.wellbeing import CareForm
 from annotation.models import MANAGER, WellbeingSettings
@@ -31,34 +31,34 @@ PAGE = 100
 @require_http_methods(["GET", "POST"])
 @role_required(MANAGER)
 def care(request: HttpRequest) -> HttpResponse:
-    me = person_of(request)
+    person = person_of(request)
     settings = WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
     form = CareForm(request.POST if request.method == "POST" else None, settings=settings)
     if form.is_valid():
-        set_care(actor=me, **form.settings())
+        set_care(actor=person, **form.settings())
         messages.success(request, _("It holds from now on, for everybody."))
         return redirect("care")
-    days = _days()
-    page = Paginator(readers(me), PAGE).get_page(request.GET.get("page"))
+    days = list_days()
+    page = Paginator(readers(person), PAGE).get_page(request.GET.get("page"))
     context = {
         "form": form,
-        "guidelines": [_severities(family) for family in families(drafts=False)],
+        "guidelines": [guideline_severities(family) for family in families(drafts=False)],
         "days": days,
         "page": page,
-        "lines": [_line(one) for one in read_by(list(page.object_list), days)],
-        "some_sealed": sealed_batches(me).exists(),
-        "crumbs": trail((_("People"), "people", []), here=_("Care for readers")),
+        "lines": [exposure_line(reader_points) for reader_points in read_by(list(page.object_list), days)],
+        "some_sealed": sealed_batches(person).exists(),
+        "crumbs": breadcrumbs((_("People"), "people", []), title=_("Annotator wellbeing")),
     }
     return render(request, "annotation/wellbeing/page.html", context, status=422 if form.is_bound else 200)
 
 
-def _days() -> list[date]:
+def list_days() -> list[date]:
     """The last days where the site is, today last."""
     today = timezone.localdate()
     return [today - timedelta(days=back) for back in reversed(range(DAYS))]
 
 
-def _severities(family: Family) -> dict[str, Any]:
+def guideline_severities(family: Family) -> dict[str, Any]:
     """The dimensions of its latest version, the most severe first."""
     document, language = family.versions[0].guideline.document, get_language() or "en"
     return {
@@ -66,12 +66,12 @@ def _severities(family: Family) -> dict[str, Any]:
         "title": localized(document.title, language),
         "dimensions": [
             (localized(dimension.label, language), dimension.severity)
-            for dimension in sorted(document.dimensions, key=lambda one: -one.severity)
+            for dimension in sorted(document.dimensions, key=lambda dimension: -dimension.severity)
         ],
     }
 
 
-def _line(read: Read) -> dict[str, Any]:
+def exposure_line(read: Read) -> dict[str, Any]:
     """A day is full where its points come to what is the budget now."""
     return {
         "person": read.person,

@@ -24,16 +24,16 @@ from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 MODEL, OVERALL, N = "model", "overall", "n"
 DIMENSIONS = "dimensions"
 PERCENT = ("%", "％")
-NOTHING = {"", "-", "–", "—"}
-LARGEST_FILE = 1024 * 1024
-MOST_ROWS = 500
-MOST_RESPONSES = 10**9
+EMPTY_CELLS = {"", "-", "–", "—"}
+MAX_FILE_BYTES = 1024 * 1024
+MAX_ROWS = 500
+MAX_RESPONSES = 10**9
 SLACK = 0.001
 """How far beyond its range a rounded score may lie, as a share of the range."""
 _NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
-_TWICE = N_("this number is there twice; keep one.")
+_DUPLICATE = N_("this number is there twice; keep one.")
 
 Published = dict[str, Any]
 """``{"model", "dimensions": {scope: {metric: value}}, "overall": {metric: value}, "n": {scope: n}}``."""
@@ -62,12 +62,12 @@ def read_table(source: Source, document: GuidelineDocument) -> list[Published]:
     _check_size(source)
     published_rows: list[Published] = []
     lines: dict[str, int] = {}
-    for row in _rows(source):
+    for row in _read_rows(source):
         if isinstance(row, InputError):
             raise row
-        if len(published_rows) == MOST_ROWS:
-            raise row.error(N_("a table has at most {most} models."), most=MOST_ROWS)
-        published = _published(row, document)
+        if len(published_rows) == MAX_ROWS:
+            raise row.error(N_("a table has at most {most} models."), most=MAX_ROWS)
+        published = _parse_row(row, document)
         if published[MODEL] in lines:
             raise row.error(
                 N_("{model} is on line {first} already; keep one."),
@@ -82,20 +82,20 @@ def read_table(source: Source, document: GuidelineDocument) -> list[Published]:
     return published_rows
 
 
-def interval(rate: float, n: int | None) -> tuple[float | None, float | None]:
+def compute_interval(rate: float, n: int | None) -> tuple[float | None, float | None]:
     """Wilson's 95% interval of a published rate; undefined where nobody says of how many responses."""
     return (None, None) if n is None else wilson(round(rate * n), n)
 
 
 def _check_size(source: Source) -> None:
     source.check()
-    if source.path.stat().st_size > LARGEST_FILE:
+    if source.path.stat().st_size > MAX_FILE_BYTES:
         raise InputError(
             N_("this file is larger than 1 MiB, which no table of a paper is."), path=source.name
         )
 
 
-def _rows(source: Source) -> Iterator[Row | InputError]:
+def _read_rows(source: Source) -> Iterator[Row | InputError]:
     try:
         text = read_text(source.path)
     except InputError as error:
@@ -103,13 +103,13 @@ def _rows(source: Source) -> Iterator[Row | InputError]:
         raise
     start = text.lstrip()[:1]
     if start == "[":
-        return _array(text, source)
+        return _read_array(text, source)
     if start == "{":
-        return _objects(text, source)
+        return _read_objects(text, source)
     return csv_rows(source, required=[(MODEL,)])
 
 
-def _objects(text: str, source: Source) -> Iterator[Row | InputError]:
+def _read_objects(text: str, source: Source) -> Iterator[Row | InputError]:
     """One object a line, or one object over several lines."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > 1 and not lines[0][1].rstrip().endswith("}"):
@@ -119,12 +119,12 @@ def _objects(text: str, source: Source) -> Iterator[Row | InputError]:
         yield json_row(line, number, source)
 
 
-def _array(text: str, source: Source) -> Iterator[Row | InputError]:
+def _read_array(text: str, source: Source) -> Iterator[Row | InputError]:
     """The objects of one array, each with the line on which it begins."""
     decoder = json.JSONDecoder()
     at = text.index("[") + 1
     while True:
-        at = _past_blanks(text, at)
+        at = _skip_blanks(text, at)
         if text[at : at + 1] == "]":
             if text[at + 1 :].strip():
                 raise InputError(N_("something follows the end of the array; remove it."), path=source.name)
@@ -144,7 +144,7 @@ def _array(text: str, source: Source) -> Iterator[Row | InputError]:
                 N_("this cannot be read: {why}."), path=source.name, line=line, why=str(error)
             ) from error
         yield json_row(text[at:end], line, source)
-        at = _past_blanks(text, end)
+        at = _skip_blanks(text, end)
         if text[at : at + 1] == ",":
             at += 1
         elif text[at : at + 1] != "]":
@@ -157,28 +157,28 @@ def _array(text: str, source: Source) -> Iterator[Row | InputError]:
             )
 
 
-def _past_blanks(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at
 
 
-def _published(row: Row, document: GuidelineDocument) -> Published:
-    published: Published = {MODEL: _model(row), DIMENSIONS: {}, OVERALL: {}, N: {}}
+def _parse_row(row: Row, document: GuidelineDocument) -> Published:
+    published: Published = {MODEL: _parse_model(row), DIMENSIONS: {}, OVERALL: {}, N: {}}
     numbers: dict[tuple[str | None, str], _PublishedNumber] = {}
-    for name, raw in _flat(row):
-        place = _place(row, name, document)
-        if raw is None or (isinstance(raw, str) and raw.strip() in NOTHING):
+    for name, raw in _flatten_row(row):
+        place = _parse_column(row, name, document)
+        if raw is None or (isinstance(raw, str) and raw.strip() in EMPTY_CELLS):
             continue
         if place.metric is None:
             if place.scope in published[N]:
-                raise row.error(_TWICE, field=name)
-            published[N][place.scope] = _count(row, name, raw)
+                raise row.error(_DUPLICATE, field=name)
+            published[N][place.scope] = _parse_count(row, name, raw)
             continue
-        number = _number(row, name, raw, place, document)
+        number = _parse_number(row, name, raw, place, document)
         key = (place.scope, place.metric.name)
         if key in numbers:
-            raise row.error(_TWICE, field=name)
+            raise row.error(_DUPLICATE, field=name)
         numbers[key] = number
         held = (
             published[OVERALL] if place.scope is None else published[DIMENSIONS].setdefault(place.scope, {})
@@ -190,21 +190,21 @@ def _published(row: Row, document: GuidelineDocument) -> Published:
     return published
 
 
-def _model(row: Row) -> str:
+def _parse_model(row: Row) -> str:
     name = row.text(MODEL, longest=LONGEST).strip()
     if _CONTROL.search(name):
         raise row.error(N_("a name is one line of text, without control characters."), field=MODEL)
     return name
 
 
-def _flat(row: Row) -> Iterator[tuple[str, Any]]:
+def _flatten_row(row: Row) -> Iterator[tuple[str, Any]]:
     """The numbers as ``SCOPE.METRIC``, also where they are nested as a board of Assay has them."""
     for name, value in row.fields.items():
         if name == MODEL:
             continue
         if name == DIMENSIONS:
-            for scope, held in _object(row, name, value).items():
-                for metric, number in _object(row, f"{name}.{scope}", held).items():
+            for scope, held in _parse_object(row, name, value).items():
+                for metric, number in _parse_object(row, f"{name}.{scope}", held).items():
                     yield f"{scope}.{metric}", number
         elif name == OVERALL and isinstance(value, Mapping):
             for metric, number in value.items():
@@ -213,13 +213,13 @@ def _flat(row: Row) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _object(row: Row, field: str, value: Any) -> Mapping[str, Any]:
+def _parse_object(row: Row, field: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise row.error(N_('write this as {{"name": …}}.'), field=field)
     return value
 
 
-def _place(row: Row, name: str, document: GuidelineDocument) -> _NumberColumn:
+def _parse_column(row: Row, name: str, document: GuidelineDocument) -> _NumberColumn:
     bare = name.strip()
     percent = bare.endswith(PERCENT)
     bare = bare.rstrip("".join(PERCENT)).rstrip()
@@ -247,11 +247,11 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _NumberColumn:
     return _NumberColumn(None if scope == OVERALL else scope, declared, percent)
 
 
-def _number(
+def _parse_number(
     row: Row, name: str, raw: Any, place: _NumberColumn, document: GuidelineDocument
 ) -> _PublishedNumber:
     assert place.metric is not None
-    written = _written(raw)
+    written = _format_raw(raw)
     signed = written.endswith(PERCENT)
     bare = written.rstrip("".join(PERCENT)).strip() if signed else written
     if not _NUMBER.fullmatch(bare):
@@ -264,7 +264,7 @@ def _number(
         )
     value, unit = Decimal(bare), Decimal(1).scaleb(-len(bare.partition(".")[2]))
     if place.metric.kind == "rate":
-        return _share(
+        return _parse_share(
             row, name, written, _PublishedNumber(value, unit, written), percent=signed or place.percent
         )
     if signed or place.percent:
@@ -273,7 +273,7 @@ def _number(
     return _PublishedNumber(value, unit, written)
 
 
-def _written(raw: Any) -> str:
+def _format_raw(raw: Any) -> str:
     """A number of JSON as it would be written by hand."""
     if isinstance(raw, bool) or not isinstance(raw, int | float | str):
         return type(raw).__name__
@@ -283,7 +283,9 @@ def _written(raw: Any) -> str:
     return exact or "…"
 
 
-def _share(row: Row, name: str, written: str, number: _PublishedNumber, *, percent: bool) -> _PublishedNumber:
+def _parse_share(
+    row: Row, name: str, written: str, number: _PublishedNumber, *, percent: bool
+) -> _PublishedNumber:
     """A rate as a fraction. What is in percent says so, or 0.5 could be both a half and half a percent."""
     if percent:
         number = _PublishedNumber(number.value / 100, number.unit / 100, written)
@@ -324,10 +326,10 @@ def _check_range(
         )
 
 
-def _count(row: Row, name: str, raw: Any) -> int:
-    written = _written(raw)
+def _parse_count(row: Row, name: str, raw: Any) -> int:
+    written = _format_raw(raw)
     number = int(written) if written.isascii() and written.isdigit() and len(written) < 12 else 0
-    if not 1 <= number <= MOST_RESPONSES:
+    if not 1 <= number <= MAX_RESPONSES:
         raise row.error(
             N_("this is no number of responses; write a whole number from 1 on, or leave it empty."),
             field=name,

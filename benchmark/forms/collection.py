@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from annotation.models import Dataset, Person
 from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, list_endpoints
-from benchmark.selectors.leaderboards.runs import datasets_open_to
+from benchmark.selectors.leaderboards.runs import list_open_datasets
 from benchmark.services.collection import (
     CONCURRENCY,
     MAX_CONCURRENCY,
@@ -108,7 +108,7 @@ class CollectionForm(forms.Form):
         assert isinstance(endpoint, forms.ChoiceField)
         assert isinstance(dataset, forms.ModelChoiceField)
         endpoint.choices = list_endpoints()
-        dataset.queryset = datasets_open_to(person)
+        dataset.queryset = list_open_datasets(person)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

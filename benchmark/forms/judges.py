@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Guideline
-from benchmark.domain.judges.prompts import LONGEST
+from benchmark.domain.judges.prompts import MAX_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, ResponseSelectionForm, list_endpoints
 from benchmark.models import JudgeTemplate
 
@@ -80,17 +80,17 @@ class TemplateForm(forms.Form):
         label=gettext_lazy("System prompt"),
         required=False,
         strip=False,
-        max_length=LONGEST,
+        max_length=MAX_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 5}),
     )
     text = forms.CharField(
         label=gettext_lazy("Text"),
         strip=False,
-        max_length=LONGEST,
+        max_length=MAX_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 16, "class": "code"}),
     )
     note = forms.CharField(
-        label=gettext_lazy("What is new"),
+        label=gettext_lazy("Changes"),
         required=False,
         max_length=300,
         help_text=gettext_lazy("For the list of versions."),

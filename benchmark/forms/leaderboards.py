@@ -19,12 +19,12 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Person
-from benchmark.domain.published_tables import LARGEST_FILE
+from benchmark.domain.published_tables import MAX_FILE_BYTES
 from benchmark.selectors.leaderboards.runs import (
-    collections_open_to,
-    datasets_open_to,
-    models_open_to,
-    scorers_open_to,
+    list_open_collections,
+    list_open_datasets,
+    list_open_models,
+    list_open_scorers,
 )
 from benchmark.services.published_tables import MAX_NAME_CHARACTERS, MAX_SOURCE_CHARACTERS, MAX_URL_CHARACTERS
 from benchmark.services.sharing import MAX_DAYS, MAX_NOTE_CHARACTERS
@@ -87,9 +87,9 @@ class ResponseSelectionForm(forms.Form):
     def list_choices(self, person: Person) -> Mapping[str, QuerySet[Any]]:
         """What the person may choose, by field."""
         return {
-            "dataset": datasets_open_to(person),
-            "collection": collections_open_to(person),
-            "models": models_open_to(person),
+            "dataset": list_open_datasets(person),
+            "collection": list_open_collections(person),
+            "models": list_open_models(person),
         }
 
 
@@ -100,7 +100,7 @@ class NewRunForm(ResponseSelectionForm):
     field_order = ("name", "scorer")
 
     def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
-        return {**super().list_choices(person), "scorer": scorers_open_to(person)}
+        return {**super().list_choices(person), "scorer": list_open_scorers(person)}
 
 
 class ShareForm(forms.Form):
@@ -138,7 +138,7 @@ def _offer_datasets(form: forms.Form, person: Person) -> None:
     """Those that the person may read."""
     field = form.fields["dataset"]
     assert isinstance(field, forms.ModelChoiceField)
-    field.queryset = datasets_open_to(person)
+    field.queryset = list_open_datasets(person)
 
 
 class PublishedForm(forms.Form):
@@ -173,7 +173,7 @@ class PublishedForm(forms.Form):
     )
     file_name = forms.CharField(widget=forms.HiddenInput, required=False, max_length=255)
     content = forms.CharField(
-        widget=forms.HiddenInput, required=False, max_length=LARGEST_FILE, strip=False, empty_value=""
+        widget=forms.HiddenInput, required=False, max_length=MAX_FILE_BYTES, strip=False, empty_value=""
     )
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
@@ -187,7 +187,7 @@ class PublishedForm(forms.Form):
 
     def clean_file(self) -> Any:
         file = self.cleaned_data["file"]
-        if file is not None and file.size > LARGEST_FILE:
+        if file is not None and file.size > MAX_FILE_BYTES:
             raise forms.ValidationError(_("This file is larger than 1 MiB."))
         return file
 

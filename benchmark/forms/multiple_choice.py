@@ -12,9 +12,9 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Person
 from benchmark.forms.leaderboards import ResponseSelectionForm, ScorerField
 from benchmark.models import ChoiceReport, Judge
-from benchmark.selectors.leaderboards.runs import datasets_open_to, scorers_open_to
+from benchmark.selectors.leaderboards.runs import list_open_datasets, list_open_scorers
 from benchmark.selectors.multiple_choice.answers import OPEN_GUIDELINE
-from benchmark.selectors.multiple_choice.reports import datasets_with_questions, judges_of_answers
+from benchmark.selectors.multiple_choice.reports import list_answer_judges, list_question_datasets
 from scoring.models import Scorer
 
 
@@ -50,7 +50,7 @@ class ChoiceReportForm(ResponseSelectionForm):
     def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
         return {
             **super().list_choices(person),
-            "dataset": datasets_with_questions(datasets_open_to(person)),
-            "scorer": scorers_open_to(person).filter(guideline__name=OPEN_GUIDELINE),
-            "judge": judges_of_answers(),
+            "dataset": list_question_datasets(list_open_datasets(person)),
+            "scorer": list_open_scorers(person).filter(guideline__name=OPEN_GUIDELINE),
+            "judge": list_answer_judges(),
         }

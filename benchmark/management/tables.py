@@ -11,18 +11,18 @@ from typing import Any
 
 from annotation.core.terminal import lines, padded, table, width_of, widths_of
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, unknown_by_batch
+from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, sum_unknown
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
-    list_metrics,
-    format_metric_value,
     format_metric_interval,
-    printed_rank,
+    format_metric_value,
+    format_rank,
+    list_metrics,
     list_scopes,
 )
 from benchmark.domain.leaderboards.withholding import NOT_RANKED
 
-HEADS = (
+COMPARISON_HEADS = (
     "",
     "n",
     "coverage",
@@ -38,7 +38,7 @@ TEST_HEADS = ("", "criterion", "winning rate", "advantage", "passes", "people", 
 LEVEL_HEADS = ("", "of", "criterion", "level", "n", "said", "precision", "recall", "F1")
 
 
-def comparison_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def format_comparison(document: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"{document['release']} ({document['guideline']}): {document['labels']} gold labels"
         f" of {document['responses']} responses"
@@ -46,7 +46,13 @@ def comparison_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if document["common"]:
         yield "only the labels that every judge and scorer said something of"
     yield from _section_lines(
-        "", table([HEADS, *(_candidate_row(candidate, document["guideline"]) for candidate in document["candidates"])])
+        "",
+        table(
+            [
+                COMPARISON_HEADS,
+                *(_candidate_row(candidate, document["guideline"]) for candidate in document["candidates"]),
+            ]
+        ),
     )
     yield from _section_lines(
         "without the person's own word: against the other annotators alone", _against_others_table(document)
@@ -64,7 +70,7 @@ def _section_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield from lines
 
 
-def title_of(candidate: Mapping[str, Any]) -> str:
+def format_candidate(candidate: Mapping[str, Any]) -> str:
     if candidate["kind"] == "people":
         return "annotators, all"
     return f"{candidate['kind']} {candidate['name']}"
@@ -73,7 +79,9 @@ def title_of(candidate: Mapping[str, Any]) -> str:
 def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...]:
     version = candidate.get("guideline", gold_by)
     return (
-        title_of(candidate) if version == gold_by else f"{title_of(candidate)} (by {version})",
+        format_candidate(candidate)
+        if version == gold_by
+        else f"{format_candidate(candidate)} (by {version})",
         str(candidate["n"]),
         _format_percent(candidate["coverage"]),
         str(candidate["off_scale"]),
@@ -89,7 +97,7 @@ def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...
 def _against_others_table(document: Mapping[str, Any]) -> list[str]:
     rows = [
         (
-            title_of(candidate),
+            format_candidate(candidate),
             str(candidate["against_others"]["n"]),
             _format_value(candidate["against_others"]["accuracy"]),
             _format_interval(candidate["against_others"]["accuracy"]),
@@ -107,7 +115,7 @@ def _by_model_table(document: Mapping[str, Any]) -> list[str]:
     heads = ("", "model", "n", "accuracy", "95%", "macro-F1", "in training")
     rows = [
         (
-            title_of(candidate),
+            format_candidate(candidate),
             model,
             str(figures["n"]),
             _format_value(figures["accuracy"]),
@@ -131,7 +139,7 @@ def _seen_word(candidate: Mapping[str, Any], model: str) -> str:
 def _levels_table(document: Mapping[str, Any]) -> list[str]:
     rows = [
         (
-            title_of(candidate),
+            format_candidate(candidate),
             name,
             criterion,
             level,
@@ -154,7 +162,10 @@ def _tests_table(document: Mapping[str, Any]) -> list[str]:
     for candidate in document["candidates"]:
         if "alternative" in candidate:
             parts = {"all": candidate["alternative"]["pooled"], **candidate["alternative"]["by_criterion"]}
-            rows += [(title_of(candidate), name, *_format_verdict(verdict)) for name, verdict in parts.items()]
+            rows += [
+                (format_candidate(candidate), name, *_format_verdict(verdict))
+                for name, verdict in parts.items()
+            ]
     return table([TEST_HEADS, *rows], texts=2) if rows else []
 
 
@@ -191,11 +202,11 @@ NOT_RANKED_WORDS = (
     "Ranks are not given where predictions take part: the scorer's errors differ from model to model, and intervals",
     "of ranks and differences do not know of them yet (docs/leaderboard.md).",
 )
-LETTERS = 5
+MAX_NAME_CHARACTERS = 5
 """Of a dimension's name, over the number of its responses."""
 
 
-def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
+def build_board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
     """Best first, under two lines of heads: what of, over the names of its metrics.
 
     With a small cell on it the intervals are printed, asked for or not.
@@ -204,8 +215,10 @@ def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals
     columns = _list_columns(document)
     groups = [("", 2), *_column_groups(columns, intervals=intervals), ("n", len(list_scopes(document)))]
     head = ["model", "rank"]
-    head += [name for _scope, metric in columns for name in _column_names(metric, document, intervals=intervals)]
-    head += [scope[:LETTERS].rstrip() for scope in list_scopes(document)]
+    head += [
+        name for _scope, metric in columns for name in _column_names(metric, document, intervals=intervals)
+    ]
+    head += [scope[:MAX_NAME_CHARACTERS].rstrip() for scope in list_scopes(document)]
     body = [_board_line(row, columns, document, intervals=intervals) for row in board["rows"]]
     notes = NOT_RANKED_WORDS if board.get(NOT_RANKED) else ()
     return [*_place_under_titles(groups, [head, *body]), *notes]
@@ -237,15 +250,17 @@ def _list_columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]
     overall: list[tuple[str | None, Metric]] = [
         (None, metric) for metric in document.metrics if metric.overall != "none"
     ]
-    return overall + [(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
+    return overall + [
+        (scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)
+    ]
 
 
 def _column_names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
-    name = short(metric.name, document)
+    name = shorten_name(metric.name, document)
     return [name, "95%"] if intervals else [name]
 
 
-def short(name: str, document: GuidelineDocument) -> str:
+def shorten_name(name: str, document: GuidelineDocument) -> str:
     """A metric's name without the words that all metrics begin with: ``rate`` of ``harmless_rate``."""
     words = [metric.name.split("_") for metric in document.metrics]
     shared = 0
@@ -263,7 +278,7 @@ def _board_line(
     *,
     intervals: bool,
 ) -> list[str]:
-    cells = [row["model"], printed_rank(row["rank"])]
+    cells = [row["model"], format_rank(row["rank"])]
     for scope, metric in columns:
         held = row["overall"] if scope is None else row["dimensions"][scope]
         statistic = held[metric.name]
@@ -273,7 +288,7 @@ def _board_line(
     return cells + [str(row["dimensions"][scope]["n"]) for scope in list_scopes(document)]
 
 
-def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
+def build_groups_table(groups: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
     """A line for each model and group that it has a response in; intervals where asked for or where n is small."""
     entries = [
         (row["model"], column, cell)
@@ -288,13 +303,18 @@ def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, interva
     head = ["group", "model", "n"]
     head += [name for metric in metrics for name in _column_names(metric, document, intervals=intervals)]
     body = [
-        [_group_name(column), model, str(cell["n"]), *_format_statistics(metrics, cell, intervals=intervals)]
+        [
+            _format_group(column),
+            model,
+            str(cell["n"]),
+            *_format_statistics(metrics, cell, intervals=intervals),
+        ]
         for model, column, cell in entries
     ]
     return table([head, *body], texts=2)
 
 
-def _group_name(column: dict[str, Any]) -> str:
+def _format_group(column: dict[str, Any]) -> str:
     return f"{column['scope']} / {column['name']}" if column["scope"] else str(column["name"])
 
 
@@ -309,7 +329,7 @@ def _format_statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, inter
     return texts
 
 
-def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
+def build_pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
     """A line for each pair, the better first: the difference with its interval, in each column of the board."""
     metric = document.metric(pairs["metric"])
     names = ["model", "less"] if _has_predicted(pairs) else ["better", "than"]
@@ -318,7 +338,11 @@ def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]
     for key, cells in pairs["pairs"].items():
         first, later = (pairs["models"][int(place)] for place in key.split("-"))
         body.append(
-            [first, later, *(text for scope in pairs["scopes"] for text in _format_difference(metric, cells[scope]))]
+            [
+                first,
+                later,
+                *(text for scope in pairs["scopes"] for text in _format_difference(metric, cells[scope])),
+            ]
         )
     notes = ["* not paired: other prompts, or nobody knows which"] if _has_unpaired(pairs) else []
     return [*table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _has_predicted(pairs) else ())]
@@ -348,7 +372,7 @@ def _has_predicted(pairs: dict[str, Any]) -> bool:
 SOURCES = ("people", "scorer", "combined", "finite")
 
 
-def estimates_table(estimates: dict[str, Any], document: GuidelineDocument) -> list[str]:
+def build_estimates_table(estimates: dict[str, Any], document: GuidelineDocument) -> list[str]:
     """A line for each model, column and metric: what people, the scorer, and both together say."""
     head = ["model", "of", "metric", "gold", *(text for name in SOURCES for text in (name, "95%")), "bias"]
     body = [
@@ -369,7 +393,7 @@ def _selection_lines(selection: Sequence[dict[str, Any]]) -> list[str]:
     }
     return [
         f"{row['labels']} labels are of the batch {row['batch']}, {words[row['how']].format(**row)}"
-        for row in unknown_by_batch(selection)
+        for row in sum_unknown(selection)
     ]
 
 

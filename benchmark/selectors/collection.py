@@ -12,27 +12,27 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 from annotation.core.errors import N_, NotFound
 from annotation.models import Job, Person, Prompt, Response
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest
-from benchmark.selectors.leaderboards.runs import datasets_open_to, refuse_sealed_dataset
+from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
 CHUNK = 200
 REPLACED = "\ufffd"
 CUT = "length"
 """The finish reason of an answer that was ended by ``max_tokens``."""
-SAMPLED = 5
+SAMPLE_SIZE = 5
 PAUSE = 600.0
 """Seconds without an answer after which the chart of the rate begins anew."""
 BINS = 60
 
 
-def runs_with_names() -> QuerySet[CollectionRun]:
+def list_collection_runs() -> QuerySet[CollectionRun]:
     return CollectionRun.objects.select_related("model", "dataset", "collection", "job", "created_by")
 
 
-def collecting_for(person: Person, number: int | None) -> CollectionRun:
+def get_collection_run(person: Person, number: int | None) -> CollectionRun:
     """The one of this number; Forbidden for who judges responses to its dataset blind."""
-    run = runs_with_names().filter(pk=number).first() if number is not None else None
+    run = list_collection_runs().filter(pk=number).first() if number is not None else None
     if run is None:
-        raise NotFound(N_("There is no such collecting of responses."))
+        raise NotFound(N_("There is no such response collection."))
     refuse_sealed_dataset(person, run.dataset)
     return run
 
@@ -47,11 +47,11 @@ class CollectionRunRow:
     failed: int
 
 
-def runs_for(person: Person) -> list[CollectionRunRow]:
+def list_collection_rows(person: Person) -> list[CollectionRunRow]:
     """All but those on datasets that the person judges blind, the newest first."""
     runs = list(
-        runs_with_names()
-        .filter(dataset__in=datasets_open_to(person))
+        list_collection_runs()
+        .filter(dataset__in=list_open_datasets(person))
         .annotate(n_failed=Count("failures"))  # the one join, so that it counts right
     )
     prompts = dict(
@@ -80,28 +80,28 @@ def runs_for(person: Person) -> list[CollectionRunRow]:
     ]
 
 
-def responses_of(run: CollectionRun) -> QuerySet[Response]:
+def list_collection_responses(run: CollectionRun) -> QuerySet[Response]:
     """Also those that were imported."""
     return Response.objects.filter(
         prompt__dataset=run.dataset_id, model=run.model_id, collection=run.collection_id
     )
 
 
-def unanswered(run: CollectionRun) -> QuerySet[Prompt]:
+def list_unanswered(run: CollectionRun) -> QuerySet[Prompt]:
     responses = Response.objects.filter(
         prompt=OuterRef("pk"), model=run.model_id, collection=run.collection_id
     )
     return Prompt.objects.filter(~Exists(responses), dataset=run.dataset_id).order_by("pk")
 
 
-def texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
+def list_texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
     """Id and text of each prompt without a response, looked up again a chunk at a time: imports may be faster."""
-    ids = list(unanswered(run).values_list("pk", flat=True))
+    ids = list(list_unanswered(run).values_list("pk", flat=True))
     for start in range(0, len(ids), CHUNK):
-        yield from unanswered(run).filter(pk__in=ids[start : start + CHUNK]).values_list("pk", "text")
+        yield from list_unanswered(run).filter(pk__in=ids[start : start + CHUNK]).values_list("pk", "text")
 
 
-def answered_already(run: CollectionRun, prompts: Sequence[int]) -> set[int]:
+def list_answered(run: CollectionRun, prompts: Sequence[int]) -> set[int]:
     responses = Response.objects.filter(model=run.model_id, collection=run.collection_id, prompt__in=prompts)
     return set(responses.values_list("prompt", flat=True))
 
@@ -133,7 +133,7 @@ class CollectionProgress:
         return self.stored - self.collected
 
 
-def standing(run: CollectionRun) -> CollectionProgress:
+def compute_progress(run: CollectionRun) -> CollectionProgress:
     collected = CollectedResponse.objects.filter(run=run)
     sums: dict[str, Any] = collected.aggregate(
         n=Count("pk"),
@@ -144,9 +144,9 @@ def standing(run: CollectionRun) -> CollectionProgress:
     )
     return CollectionProgress(
         prompts=Prompt.objects.filter(dataset=run.dataset_id).count(),
-        stored=responses_of(run).count(),
+        stored=list_collection_responses(run).count(),
         collected=sums["n"],
-        failed=failures_of(run).count(),
+        failed=list_failures(run).count(),
         pending=run.pending.count(),
         cut=sums["cut"],
         retries=(sums["attempts"] or 0) - sums["n"],
@@ -164,7 +164,7 @@ class TextCounts:
     replaced: int
 
 
-def texts_of(run: CollectionRun) -> TextCounts:
+def count_texts(run: CollectionRun) -> TextCounts:
     """Reads every text: for a page that stands still."""
     counts = CollectedResponse.objects.filter(run=run).aggregate(
         empty=Count("pk", filter=Q(response__text="")),
@@ -173,36 +173,38 @@ def texts_of(run: CollectionRun) -> TextCounts:
     return TextCounts(**counts)
 
 
-def finish_reasons(run: CollectionRun) -> list[tuple[str, int]]:
+def count_finish_reasons(run: CollectionRun) -> list[tuple[str, int]]:
     """(why it ended, how many answers), the commonest first; "" where the endpoint did not say."""
     answers = CollectedResponse.objects.filter(run=run).order_by().values_list("finish_reason")
     return sorted(answers.annotate(n=Count("pk")), key=lambda row: (-row[1], row[0]))
 
 
-def served_by(run: CollectionRun) -> list[tuple[str, str, int]]:
+def count_served_models(run: CollectionRun) -> list[tuple[str, str, int]]:
     """(model that answered, its fingerprint, how many answers): more than one line, and the endpoint changed."""
     answers = CollectedResponse.objects.filter(run=run).order_by().values_list("served_model", "fingerprint")
     return sorted(answers.annotate(n=Count("pk")), key=lambda row: (-row[2], row[:2]))
 
 
-def failures_of(run: CollectionRun) -> QuerySet[FailedRequest]:
+def list_failures(run: CollectionRun) -> QuerySet[FailedRequest]:
     """Of prompts that have no response now: one may have been imported since."""
     return (
-        run.failures.filter(prompt__in=unanswered(run).order_by()).select_related("prompt").order_by("prompt")
+        run.failures.filter(prompt__in=list_unanswered(run).order_by())
+        .select_related("prompt")
+        .order_by("prompt")
     )
 
 
-def sample_of(run: CollectionRun) -> list[CollectedResponse]:
+def list_sample(run: CollectionRun) -> list[CollectedResponse]:
     """A few responses from the whole range, the same ones each time."""
     ids = list(CollectedResponse.objects.filter(run=run).order_by("response").values_list("pk", flat=True))
     if not ids:
         return []
-    places = {round(number * (len(ids) - 1) / max(1, SAMPLED - 1)) for number in range(SAMPLED)}
+    places = {round(number * (len(ids) - 1) / max(1, SAMPLE_SIZE - 1)) for number in range(SAMPLE_SIZE)}
     sample = CollectedResponse.objects.filter(pk__in=[ids[place] for place in sorted(places)])
     return list(sample.select_related("response__prompt").order_by("response"))
 
 
-def jobs_of(run: CollectionRun) -> list[Job]:
+def list_jobs(run: CollectionRun) -> list[Job]:
     """Every job that was at it, the newest first."""
     return list(Job.objects.filter(kind="collect_responses", payload__run=run.pk).order_by("-pk"))
 
@@ -224,7 +226,7 @@ class StretchRate:
         return self.answers / self.seconds
 
 
-def rates(times: Sequence[datetime]) -> list[StretchRate]:
+def compute_rates(times: Sequence[datetime]) -> list[StretchRate]:
     """At most about ``BINS`` stretches of one length, of at least a second each; ``times`` go forward."""
     positions: list[tuple[float, int]] = []
     at, stretch = 0.0, 0
@@ -248,6 +250,6 @@ def rates(times: Sequence[datetime]) -> list[StretchRate]:
     return stretch_rates
 
 
-def rates_of(run: CollectionRun) -> list[StretchRate]:
+def list_rates(run: CollectionRun) -> list[StretchRate]:
     answered = CollectedResponse.objects.filter(run=run).order_by("answered_at")
-    return rates(list(answered.values_list("answered_at", flat=True)))
+    return compute_rates(list(answered.values_list("answered_at", flat=True)))

@@ -33,49 +33,49 @@ from benchmark.domain.estimates.label_plan import (
     PlanStratum,
     PromptNeed,
     StratumTarget,
-    list_ranked_scopes,
-    plan_for_precision,
     assign_strata,
-    map_metrics,
-    count_prompts_needed,
     compute_span,
-    round_up,
+    count_prompts_needed,
     fill_variances,
+    list_ranked_scopes,
+    map_metrics,
+    plan_for_precision,
+    round_up,
 )
-from benchmark.domain.estimates.selection import GoldSelection, told
+from benchmark.domain.estimates.selection import GoldSelection, selections_to_json
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.domain.leaderboards.withholding import is_gold
 from benchmark.models import BenchmarkRun, LabelPlan, RunItem
-from benchmark.selectors.leaderboards.items import CHUNK, counted, everything, scope_of
+from benchmark.selectors.leaderboards.items import CHUNK, count_responses, find_scope, list_counted_responses
 from benchmark.selectors.leaderboards.runs import (
-    finished_board,
-    part,
-    responses_of,
-    rows_of,
-    runs_with_all,
-    stored_part,
+    find_part,
+    find_stored_part,
+    get_finished_board,
+    list_board_rows,
+    list_run_responses,
+    list_runs,
 )
 
 BY_BATCH = "released_label__task__batch"
 PLACE = ("response__model__name", "response__prompt__dimension")
 
 
-def selection_of(run: BenchmarkRun) -> list[dict[str, Any]]:
+def list_selections(run: BenchmarkRun) -> list[dict[str, Any]]:
     """A row for each batch, model and column of the board that has gold of it, as ``estimating.selection`` tells it."""
     gold = run.items.filter(basis=RunItem.Basis.GOLD)
-    labels = _counted(run, gold, BY_BATCH, Count("response", distinct=True))
+    labels = _count_by_batch(run, gold, BY_BATCH, Count("response", distinct=True))
     batches = Batch.objects.in_bulk({batch for batch, _model, _scope in labels})
     tasks = Task.objects.filter(
-        kind=Task.Kind.WORK, batch__in=batches, response__in=responses_of(run).order_by().values("pk")
+        kind=Task.Kind.WORK, batch__in=batches, response__in=list_run_responses(run).order_by().values("pk")
     ).exclude(state=Task.State.WITHDRAWN)
-    held = _counted(run, tasks, "batch", Count("pk"))
+    held = _count_by_batch(run, tasks, "batch", Count("pk"))
     settled = gold.filter(response=OuterRef("response"))
-    without_gold = _counted(run, tasks.filter(~Exists(settled)), "batch", Count("pk"))
-    response_counts = everything(run)
+    without_gold = _count_by_batch(run, tasks.filter(~Exists(settled)), "batch", Count("pk"))
+    response_counts = count_responses(run)
     drawn = set(
         Batch.objects.filter(pk__in=batches, labelling_plan__isnull=False).values_list("pk", flat=True)
     )
-    abstained = _abstained(batches)
+    abstained = _find_abstained(batches)
     selections = [
         GoldSelection(
             batch=batches[pk].name,
@@ -90,26 +90,28 @@ def selection_of(run: BenchmarkRun) -> list[dict[str, Any]]:
         )
         for (pk, model, scope), n in sorted(labels.items())
     ]
-    return told(selections)
+    return selections_to_json(selections)
 
 
-def _counted(run: BenchmarkRun, rows: QuerySet[Any], batch: str, n: Count) -> Counter[tuple[int, str, str]]:
+def _count_by_batch(
+    run: BenchmarkRun, rows: QuerySet[Any], batch: str, n: Count
+) -> Counter[tuple[int, str, str]]:
     counts: Counter[tuple[int, str, str]] = Counter()
     for pk, model, dimension, number in rows.order_by().values_list(batch, *PLACE).annotate(n=n):
-        scope = scope_of(run, dimension)
+        scope = find_scope(run, dimension)
         if scope is not None:
             counts[pk, model, scope] += number
     return counts
 
 
-def _abstained(batches: Mapping[int, Batch]) -> dict[int, str]:
+def _find_abstained(batches: Mapping[int, Batch]) -> dict[int, str]:
     """By batch the scorer that it was made of because it abstained, as the audit trail has it."""
     targets = {f"batch:{batch.name}": pk for pk, batch in batches.items()}
     events = AuditEvent.objects.filter(verb="batch_of_abstained", target__in=targets)
     return {targets[event.target]: str(event.data.get("scorer", "")) for event in events}
 
 
-MEASURED = 1000
+MAX_DECISIONS = 1000
 """The latest decisions that tell how long one takes."""
 PLANNING, UNLABELLED = "planning", "unlabelled"
 """Parts of a run: what plans start from, and the strata of its responses that have no gold."""
@@ -285,16 +287,18 @@ class LabellingStatus:
         return targets
 
 
-def standing(run: BenchmarkRun) -> LabellingStatus:
+def get_labelling_status(run: BenchmarkRun) -> LabellingStatus:
     """Raises AssayError of a run that is not finished, or that was before runs kept what is needed here.
 
     What is kept of the run is read, and which of its responses people have been given: no prediction.
     """
-    finished_board(run)
-    before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
-    stored = _kept(run, before)
-    ground, unlabelled = stored or _anew(run)
-    at_work = _at_work(run)
+    get_finished_board(run)
+    before = list_earlier_runs(
+        run
+    )  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    stored = _find_stored(run, before)
+    ground, unlabelled = stored or _compute_basis(run)
+    at_work = _list_in_progress(run)
     held = unlabelled.held(at_work, len(ground.strata))
     document = run.scorer.guideline.document
     # of labels of which half are at either end
@@ -316,7 +320,7 @@ def standing(run: BenchmarkRun) -> LabellingStatus:
     )
 
 
-def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[PlanBasis, UnlabelledResponses] | None:
+def _find_stored(run: BenchmarkRun, before: Sequence[int]) -> tuple[PlanBasis, UnlabelledResponses] | None:
     """None where nothing was kept yet, or plans have come before since."""
     # In one statement: another process may be keeping both anew.
     parts = dict(run.parts.filter(name__in=[PLANNING, UNLABELLED]).values_list("name", "content"))
@@ -325,9 +329,9 @@ def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[PlanBasis, Unlabell
     return PlanBasis.from_json(parts[PLANNING]), UnlabelledResponses(**parts[UNLABELLED])
 
 
-def _anew(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
+def _compute_basis(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
     """The same from the stored items."""
-    estimates, pairs = part(run, "estimates"), stored_part(run, "pairs")
+    estimates, pairs = find_part(run, "estimates"), find_stored_part(run, "pairs")
     if estimates is None or pairs is None:
         raise Conflict(
             N_(
@@ -335,20 +339,20 @@ def _anew(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
             ),
             name=run.name,
         )
-    rows, drawn = counted(run), drawn_strata(run)
+    rows, drawn = list_counted_responses(run), list_drawn_strata(run)
     document = run.scorer.guideline.document
     ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
-    return ground, unlabelled_of(run, ground, rows, estimates["strata"], drawn)
+    return ground, list_unlabelled(run, ground, rows, estimates["strata"], drawn)
 
 
-def unlabelled_of(
+def list_unlabelled(
     run: BenchmarkRun,
     ground: PlanBasis,
     rows: Sequence[CountedResponse],
     edges: Mapping[str, Sequence[float]],
     drawn: Mapping[ResponseKey, Bounds],
 ) -> UnlabelledResponses:
-    responses = responses_of(run).select_related(None).order_by()
+    responses = list_run_responses(run).select_related(None).order_by()
     ids = {
         (model, prompt): pk
         for pk, model, prompt in responses.values_list("pk", "model__name", "prompt_id").iterator(CHUNK)
@@ -362,7 +366,7 @@ def unlabelled_of(
     return UnlabelledResponses([pk for pk, _place in entries], [place for _pk, place in entries])
 
 
-def planning_parts(
+def build_plan_parts(
     run: BenchmarkRun,
     rows: Sequence[CountedResponse],
     *,
@@ -374,17 +378,17 @@ def planning_parts(
     """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
     document = run.scorer.guideline.document
     ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
-    unlabelled = unlabelled_of(run, ground, rows, estimates["strata"], drawn)
-    return as_parts(ground, unlabelled, before)
+    unlabelled = list_unlabelled(run, ground, rows, estimates["strata"], drawn)
+    return to_parts(ground, unlabelled, before)
 
 
-def as_parts(
+def to_parts(
     ground: PlanBasis, unlabelled: UnlabelledResponses, before: Sequence[int]
 ) -> dict[str, dict[str, Any]]:
     return {PLANNING: ground.to_json() | {"before": before}, UNLABELLED: unlabelled.to_json()}
 
 
-def drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
+def list_drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
     """By model and prompt, the strata that labels were drawn within, for ``benchmark.domain.estimates.estimates``.
 
     They are those of the first run that labels of this response were planned from, and stay: labels are a random draw
@@ -392,17 +396,17 @@ def drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
     where the run itself was the first, nothing: its own strata hold.
     """
     strata: dict[ResponseKey, Bounds] = {}
-    for pk in planned_before(run):
-        earlier = runs_with_all().get(pk=pk)
-        estimates = part(earlier, "estimates")
+    for pk in list_earlier_runs(run):
+        earlier = list_runs().get(pk=pk)
+        estimates = find_part(earlier, "estimates")
         edges = {} if estimates is None else estimates["strata"]
-        for (_model, _scope, bounds), row in assign_strata(counted(earlier), edges, {}):
+        for (_model, _scope, bounds), row in assign_strata(list_counted_responses(earlier), edges, {}):
             assert row.prompt is not None
             strata.setdefault((row.model, row.prompt), bounds)
     return strata
 
 
-def planned_before(run: BenchmarkRun) -> list[int]:
+def list_earlier_runs(run: BenchmarkRun) -> list[int]:
     """Ids of the runs over these responses by this guideline that labels were planned from, up to this run itself."""
     plans = LabelPlan.objects.filter(
         run__dataset=run.dataset_id,
@@ -413,13 +417,13 @@ def planned_before(run: BenchmarkRun) -> list[int]:
     return list(takewhile(lambda pk: pk != run.pk, run_ids))
 
 
-def _at_work(run: BenchmarkRun) -> frozenset[int]:
+def _list_in_progress(run: BenchmarkRun) -> frozenset[int]:
     """Responses that people label or have labelled by the guideline; also those of other collections."""
     tasks = tasks_at_work(run.scorer.guideline.name).filter(prompt__dataset=run.dataset_id)
     return frozenset(tasks.values_list("response_id", flat=True))
 
 
-def effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
+def measure_effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
     """What past work by the guideline took."""
     measured = pace(guideline_name)
     settled = Task.objects.filter(
@@ -433,7 +437,9 @@ def effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
         task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
     )
     seconds = [
-        value for value in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if value
+        value
+        for value in decisions.order_by("-pk").values_list("seconds", flat=True)[:MAX_DECISIONS]
+        if value
     ]
     return LabelEffort(
         seconds=measured.seconds if measured else None,
@@ -443,7 +449,7 @@ def effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
     )
 
 
-def plans_of(run: BenchmarkRun) -> list[LabelPlan]:
+def list_plans(run: BenchmarkRun) -> list[LabelPlan]:
     return list(run.labelling_plans.select_related("batch", "created_by"))
 
 
@@ -455,40 +461,40 @@ def refuse_nothing_to_draw(targets: Sequence[StratumTarget]) -> None:
 Statistic = Mapping[str, float | None]
 
 
-def all_labelled(run: BenchmarkRun) -> int:
+def count_labelled(run: BenchmarkRun) -> int:
     """How many responses the run counts, where all of them and all others have gold; else 0."""
-    cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
+    cells = [cell for row in list_board_rows(run) for cell in row["dimensions"].values()]
     is_complete = all(is_gold(cell) and not cell.get("missing") for cell in cells)
     return sum(cell["n"] for cell in cells) if is_complete else 0
 
 
-def prompt_needs(status: LabellingStatus, half_width: float) -> list[PromptNeed]:
+def list_prompt_needs(status: LabellingStatus, half_width: float) -> list[PromptNeed]:
     """By column, for the model that needs the most prompts to be known to plus or minus ``half_width``."""
-    estimates = part(status.run, "estimates") or {"rows": []}
+    estimates = find_part(status.run, "estimates") or {"rows": []}
     combined = {row["model"]: row["cells"] for row in estimates["rows"]}
     return [
-        _most(
+        _find_greatest(
             [
-                _need(scope, n, statistic, half_width)
-                for n, statistic in _statistics(status.run, combined, scope, metric)
+                _build_need(scope, n, statistic, half_width)
+                for n, statistic in _list_statistics(status.run, combined, scope, metric)
             ]
         )
         for scope, metric in map_metrics(status.document).items()
-        if any(row["dimensions"][scope]["n"] for row in rows_of(status.run))
+        if any(row["dimensions"][scope]["n"] for row in list_board_rows(status.run))
     ]
 
 
-def _statistics(
+def _list_statistics(
     run: BenchmarkRun, combined: Mapping[str, Any], scope: str, metric: Metric
 ) -> Iterator[tuple[int, Statistic]]:
     """Each model's prompts and its number: the board's where that is gold alone, else the combined one."""
-    for row in rows_of(run):
+    for row in list_board_rows(run):
         cell = row["dimensions"][scope]
         estimate = combined.get(row["model"], {}).get(scope, {}).get(metric.name, {})
         yield cell["n"], cell[metric.name] if is_gold(cell) else estimate.get("combined") or {}
 
 
-def _need(scope: str, prompts: int, statistic: Statistic, target: float) -> PromptNeed:
+def _build_need(scope: str, prompts: int, statistic: Statistic, target: float) -> PromptNeed:
     low, high = statistic.get("low"), statistic.get("high")
     if low is None or high is None:
         return PromptNeed(scope, prompts, None, None)
@@ -496,15 +502,15 @@ def _need(scope: str, prompts: int, statistic: Statistic, target: float) -> Prom
     return PromptNeed(scope, prompts, half, count_prompts_needed(prompts, half, target))
 
 
-def _most(needs: list[PromptNeed]) -> PromptNeed:
+def _find_greatest(needs: list[PromptNeed]) -> PromptNeed:
     return max(needs, key=lambda need: (need.needed is not None, need.needed or 0, need.half_width or 0.0))
 
 
-def prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
+def count_prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
     """About how many prompts like these would; None where labels do, or where they do not differ at all."""
     times = pair.times_prompts
     if pair.separable or times is None:
         return None
     columns = list_ranked_scopes(status.document)
-    rows = [row for row in rows_of(status.run) if row["model"] in (pair.first, pair.second)]
+    rows = [row for row in list_board_rows(status.run) if row["model"] in (pair.first, pair.second)]
     return round_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))

@@ -13,13 +13,13 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from annotation.selectors.access import sealed_batches
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
-from benchmark.domain.published_tables import interval
+from benchmark.domain.published_tables import compute_interval
 from benchmark.models import BenchmarkRun, PublishedTable
 
 UNDEFINED = {"value": None, "low": None, "high": None}
 
 
-def published_tables() -> QuerySet[PublishedTable]:
+def list_published_tables() -> QuerySet[PublishedTable]:
     """Those that were not removed, by guideline and name."""
     return PublishedTable.objects.filter(removed_at=None).select_related("created_by", "dataset")
 
@@ -32,19 +32,19 @@ class PublishedTableRow:
     sealed: bool
 
 
-def tables_for(person: Person) -> list[PublishedTableRow]:
+def list_table_rows(person: Person) -> list[PublishedTableRow]:
     """Who judges by a guideline blind now reads no names of models in its tables."""
     sealed = set(sealed_batches(person).values_list("guideline__name", flat=True))
-    return [PublishedTableRow(table, table.guideline_name in sealed) for table in published_tables()]
+    return [PublishedTableRow(table, table.guideline_name in sealed) for table in list_published_tables()]
 
 
 def _is_sealed(person: Person, guideline: str) -> bool:
     return sealed_batches(person).filter(guideline__name=guideline).exists()
 
 
-def table_for(person: Person, table_id: int) -> PublishedTable:
+def get_table(person: Person, table_id: int) -> PublishedTable:
     """The table, if the person may open it."""
-    table = published_tables().filter(pk=table_id).first()
+    table = list_published_tables().filter(pk=table_id).first()
     if table is None:
         raise NotFound(N_("There is no such published table."))
     if _is_sealed(person, table.guideline_name):
@@ -55,7 +55,7 @@ def table_for(person: Person, table_id: int) -> PublishedTable:
     return table
 
 
-def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
+def list_reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
     """The published rows that belong beside the run's board: of its guideline and dataset, in the columns of both.
 
     None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.
@@ -67,17 +67,17 @@ def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, A
     guideline = run.scorer.guideline
     if reader is not None and _is_sealed(reader, guideline.name):
         return []
-    tables = published_tables().filter(guideline_name=guideline.name, dataset=run.dataset_id)
-    return [row for table in tables for row in rows_of(table, guideline.document)]
+    tables = list_published_tables().filter(guideline_name=guideline.name, dataset=run.dataset_id)
+    return [row for table in tables for row in build_table_rows(table, guideline.document)]
 
 
-def rows_of(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
+def build_table_rows(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
     """In the table's own order."""
     published = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
-    return [{**board_row(row, document), "published": published} for row in table.rows]
+    return [{**build_board_row(row, document), "published": published} for row in table.rows]
 
 
-def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
+def build_board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
     """One published row as a board has its rows; a metric that the guideline no longer declares is left out."""
     counts = row.get("n", {})
     ns = [counts.get(scope) for scope in list_scopes(document)]
@@ -87,22 +87,24 @@ def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, 
         "rank": None,
         "n": None if None in ns else sum(ns),
         "dimensions": {
-            scope: _cell(list_metrics(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
+            scope: _build_cell(
+                list_metrics(document, scope), row["dimensions"].get(scope, {}), counts.get(scope)
+            )
             for scope in list_scopes(document)
         },
-        "overall": {metric.name: _statistic(metric, row["overall"], None) for metric in overall},
+        "overall": {metric.name: _build_statistic(metric, row["overall"], None) for metric in overall},
     }
 
 
-def _cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
-    statistics = {metric.name: _statistic(metric, values, n) for metric in metrics}
+def _build_cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
+    statistics = {metric.name: _build_statistic(metric, values, n) for metric in metrics}
     return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **statistics}
 
 
-def _statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:
+def _build_statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:
     """A rate of so many responses has Wilson's interval; nothing else that is printed tells how sure it is."""
     value = values.get(metric.name)
     if value is None:
         return dict(UNDEFINED)
-    low, high = interval(value, n) if metric.kind == "rate" else (None, None)
+    low, high = compute_interval(value, n) if metric.kind == "rate" else (None, None)
     return {"value": value, "low": low, "high": high}

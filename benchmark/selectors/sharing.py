@@ -8,32 +8,32 @@ from django.utils import timezone
 from annotation.core.errors import N_, NotFound
 from annotation.selectors.people import hashed
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.leaderboards.runs import runs_with_all
+from benchmark.selectors.leaderboards.runs import list_runs
 
 STANDING, EXPIRED, REVOKED = "standing", "expired", "revoked"
 
 
-def links_of(run: BenchmarkRun) -> QuerySet[ShareLink]:
+def list_links(run: BenchmarkRun) -> QuerySet[ShareLink]:
     """The newest first."""
     return run.share_links.select_related("created_by")
 
 
-def link_named(run: BenchmarkRun, link_id: int) -> ShareLink:
+def get_link(run: BenchmarkRun, link_id: int) -> ShareLink:
     link = run.share_links.filter(pk=link_id).first()
     if link is None:
         raise NotFound(N_("There is no such link."))
     return link
 
 
-def state_of(link: ShareLink) -> str:
+def find_state(link: ShareLink) -> str:
     if link.revoked_at is not None:
         return REVOKED
     return EXPIRED if link.expires_at is not None and link.expires_at <= timezone.now() else STANDING
 
 
-def opened(token: str) -> tuple[ShareLink, BenchmarkRun] | None:
+def find_open_link(token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link with this secret and its run; None alike for one that is unknown, revoked or expired."""
     link = ShareLink.objects.filter(token_sha256=hashed(token)).first()
-    if link is None or state_of(link) != STANDING:
+    if link is None or find_state(link) != STANDING:
         return None
-    return link, runs_with_all().get(pk=link.run_id)
+    return link, list_runs().get(pk=link.run_id)

@@ -52,7 +52,12 @@ from benchmark.domain.llm_client.settings import (
     select_parameters,
 )
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-from benchmark.selectors.collection import answered_already, responses_of, texts_to_ask, unanswered
+from benchmark.selectors.collection import (
+    list_answered,
+    list_collection_responses,
+    list_texts_to_ask,
+    list_unanswered,
+)
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 
 KIND = "collect_responses"
@@ -160,7 +165,9 @@ def _start_job(
     return run
 
 
-def _check_same_settings(run: CollectionRun, url: str, served_model: str, settings: Mapping[str, Any]) -> None:
+def _check_same_settings(
+    run: CollectionRun, url: str, served_model: str, settings: Mapping[str, Any]
+) -> None:
     """Responses that came about differently are no one collection."""
     old = {"endpoint": run.endpoint, "model": run.served_model, **run.settings}
     new = {"endpoint": url, "model": served_model, **settings}
@@ -186,7 +193,9 @@ def _check_model(name: str) -> str:
 
 def _check_numbers(concurrency: int, timeout: float) -> None:
     if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency)
+        raise AssayError(
+            N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency
+        )
     if not 0 < timeout <= MAX_TIMEOUT_SECONDS:
         raise AssayError(
             N_("Give a request up after more than 0 and at most {longest} seconds."),
@@ -234,12 +243,16 @@ class _Collector:
 
     def collect(self) -> dict[str, Any]:
         self._retry_write(self._count_lost)
-        self._stored = responses_of(self._run).count()
+        self._stored = list_collection_responses(self._run).count()
         run = self._run
         endpoint = Endpoint(run.endpoint, run.served_model, select_parameters(run.settings), run.timeout)
         try:
             send_requests(
-                self._list_questions(), endpoint, concurrency=run.concurrency, sent=self._record_sent, done=self._record_outcomes
+                self._list_questions(),
+                endpoint,
+                concurrency=run.concurrency,
+                sent=self._record_sent,
+                done=self._record_outcomes,
             )
         except jobs.LostJob:
             raise  # whoever took the job over counts what this one lost
@@ -250,7 +263,7 @@ class _Collector:
         return self._make_result()
 
     def _list_questions(self) -> Iterator[ChatQuestion]:
-        for prompt, text in texts_to_ask(self._run):
+        for prompt, text in list_texts_to_ask(self._run):
             yield build_question(prompt, text, self._run.settings)
 
     def _record_sent(self, prompts: Sequence[int]) -> None:
@@ -264,7 +277,9 @@ class _Collector:
                 [PendingRequest(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
             )
 
-    def _record_outcomes(self, batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
+    def _record_outcomes(
+        self, batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals
+    ) -> None:
         self._totals = totals
         if batch:
             answers = [outcome for outcome in batch if isinstance(outcome, EndpointAnswer)]
@@ -316,13 +331,14 @@ class _Collector:
                 with transaction.atomic():
                     Response.objects.bulk_create(rows)
             except IntegrityError:
-                answered = answered_already(run, [answer.key for answer in left])
+                answered = list_answered(run, [answer.key for answer in left])
                 if not answered:
                     raise
                 left = [answer for answer in left if answer.key not in answered]
             else:
                 CollectedResponse.objects.bulk_create(
-                    _build_collected_response(run, row, answer) for row, answer in zip(rows, left, strict=True)
+                    _build_collected_response(run, row, answer)
+                    for row, answer in zip(rows, left, strict=True)
                 )
                 break
         return len(left)
@@ -338,7 +354,7 @@ class _Collector:
 
     def _finish(self) -> None:
         with self._hold_job():
-            if not unanswered(self._run).exists():
+            if not list_unanswered(self._run).exists():
                 CollectionRun.objects.filter(pk=self._run.pk).update(finished_at=timezone.now())
 
     @contextmanager
@@ -422,7 +438,9 @@ def _mend_connection(error: DatabaseError | InterfaceError) -> None:
         connection.close_if_unusable_or_obsolete()
 
 
-def _build_collected_response(run: CollectionRun, response: Response, answer: EndpointAnswer) -> CollectedResponse:
+def _build_collected_response(
+    run: CollectionRun, response: Response, answer: EndpointAnswer
+) -> CollectedResponse:
     return CollectedResponse(
         response=response,
         run=run,

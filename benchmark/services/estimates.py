@@ -20,9 +20,9 @@ from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
-    as_parts,
+    get_labelling_status,
     refuse_nothing_to_draw,
-    standing,
+    to_parts,
 )
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run
 from benchmark.services.leaderboards.execution import store_parts
@@ -88,7 +88,9 @@ def create_label_plan(
             "scorer": run.scorer.name,
             "least": MIN_LABELLED,
         },
-        strata=[_stratum_to_json(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
+        strata=[
+            _stratum_to_json(demand, responses) for demand, responses in zip(demands, drawn, strict=True)
+        ],
         seed=seed,
         created_by=actor,
     )
@@ -105,9 +107,9 @@ def create_label_plan(
 
 def load_standing(run: BenchmarkRun) -> LabellingStatus:
     """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
-    there = standing(run)
+    there = get_labelling_status(run)
     if not there.is_stored:
-        parts = as_parts(there.ground, there.unlabelled, there.before)
+        parts = to_parts(there.ground, there.unlabelled, there.before)
         with transaction.atomic():
             BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(
                 pk=run.pk
@@ -119,7 +121,9 @@ def load_standing(run: BenchmarkRun) -> LabellingStatus:
 def draw_demands(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
-        draw_responses(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
+        draw_responses(
+            standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum
+        )
         for demand in demands
     ]
 

@@ -43,31 +43,31 @@ from benchmark.selectors.multiple_choice.answers import (
     CHOICE_GUIDELINE,
     OPEN_GUIDELINE,
     AnswerTable,
-    sheet_of,
+    build_answer_table,
 )
 from benchmark.selectors.multiple_choice.reports import (
     ChoiceReportResult,
+    build_result,
+    list_reports,
     refuse_sealed_report,
-    reports_with_all,
-    result_in,
 )
 from benchmark.services.leaderboards.runs import list_answering_models
 from scoring.models import Scorer
 from scoring.services.predictions.predictions import check_ready
 
 KIND = "read_answers"
-READING = N_("reading the answers")
+READING = N_("parsing the answers")
 CHUNK = 2000
 
 
 def compute_result(report: ChoiceReport) -> ChoiceReportResult:
     """As the labels are now."""
-    return result_in(load_answer_table(report))
+    return build_result(load_answer_table(report))
 
 
 def load_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
     """The sheet of all models of the report, or of these; whoever asks next finds what was read for it."""
-    sheet = sheet_of(report, models)
+    sheet = build_answer_table(report, models)
     if sheet.anew:
         ParsedAnswer.objects.bulk_create(
             (
@@ -87,7 +87,7 @@ def queue_parsing(report: ChoiceReport, *, actor: Person | None = None) -> Job:
 
 def execute_parsing(context: jobs.JobContext) -> dict[str, Any]:
     """Model by model; what was read before is found."""
-    report = reports_with_all().get(pk=context.payload["report"])
+    report = list_reports().get(pk=context.payload["report"])
     models, n = list(report.evaluated_models.order_by("name")), 0
     for done, model in enumerate(models):
         context.report(done / len(models), READING)
@@ -122,7 +122,7 @@ def import_questions(
     shelf = PromptShelf(intake, intake.dataset(dataset))
     for chunk in intake.chunks(forms):
         for made in shelf.put([form.prompt for form in chunk]):
-            intake.report.count(taken=made)
+            intake.report.count(is_new=made)
         _store_forms(intake, shelf.dataset, chunk)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset, language=language, wording=WORDING)
 

@@ -77,7 +77,8 @@ def _check_fields(name: str, source: str, url: str) -> None:
         raise AssayError(N_("A table needs a name of 1 to {most} characters."), most=MAX_NAME_CHARACTERS)
     if not source or len(source) > MAX_SOURCE_CHARACTERS or "\0" in source:
         raise AssayError(
-            N_("Say where the numbers were published, in at most {most} characters."), most=MAX_SOURCE_CHARACTERS
+            N_("Say where the numbers were published, in at most {most} characters."),
+            most=MAX_SOURCE_CHARACTERS,
         )
     if url:
         try:

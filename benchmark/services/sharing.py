@@ -16,7 +16,7 @@ from annotation.models import Person
 from annotation.selectors.people import hashed
 from annotation.services.audit import record
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.leaderboards.runs import finished_board, refuse_sealed_run
+from benchmark.selectors.leaderboards.runs import get_finished_board, refuse_sealed_run
 
 SECRET_BYTES = 32
 MAX_DAYS = 1825
@@ -39,14 +39,12 @@ def share_run(
     Published tables stand on its page only ``with_published``.
     """
     refuse_sealed_run(actor, run)
-    finished_board(run)
+    get_finished_board(run)
     note = note.strip()
     if len(note) > MAX_NOTE_CHARACTERS or "\0" in note:
         raise AssayError(N_("A note has at most {most} characters."), most=MAX_NOTE_CHARACTERS)
     if days is not None and not 1 <= days <= MAX_DAYS:
-        raise AssayError(
-            N_("A link is valid for 1 to {most} days, or until it is revoked."), most=MAX_DAYS
-        )
+        raise AssayError(N_("A link is valid for 1 to {most} days, or until it is revoked."), most=MAX_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     link = ShareLink.objects.create(
         run=run,

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Conflict
-from annotation.core.http import Crumb, trail, whole
+from annotation.core.http import Crumb, breadcrumbs, whole
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.selectors.jobs import is_silent, is_waiting_long
@@ -29,18 +29,18 @@ from benchmark.models import CollectionRun
 from benchmark.selectors.collection import (
     CUT,
     StretchRate,
-    collecting_for,
-    failures_of,
-    finish_reasons,
-    jobs_of,
-    rates_of,
-    runs_for,
-    sample_of,
-    served_by,
-    standing,
-    texts_of,
+    compute_progress,
+    count_finish_reasons,
+    count_served_models,
+    count_texts,
+    get_collection_run,
+    list_collection_rows,
+    list_failures,
+    list_jobs,
+    list_rates,
+    list_sample,
 )
-from benchmark.selectors.leaderboards.runs import collections_open_to, models_open_to
+from benchmark.selectors.leaderboards.runs import list_open_collections, list_open_models
 from benchmark.services.collection import refuse_unlisted_endpoint, resume_collection, start_collection
 
 PER_PAGE = 50
@@ -53,7 +53,7 @@ SHORT_MINUTES = 3
 @role_required(RESEARCHER, MANAGER)
 def collections(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    page = Paginator(runs_for(person), PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_collection_rows(person), PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
@@ -101,8 +101,8 @@ def new_collection(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "endpoints": _list_endpoints(),
-        "models": models_open_to(person).values_list("name", flat=True),
-        "collections": collections_open_to(person).exclude(name="").values_list("name", flat=True),
+        "models": list_open_models(person).values_list("name", flat=True),
+        "collections": list_open_collections(person).exclude(name="").values_list("name", flat=True),
         "crumbs": _crumbs(_("Collect responses")),
     }
     status = 422 if form.is_bound else 200
@@ -114,23 +114,23 @@ def new_collection(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def collection_run(request: HttpRequest, number: str) -> HttpResponse:
     person = person_of(request)
-    run = collecting_for(person, whole(number))
-    unit, rates = _scale_times(rates_of(run))
-    failures = Paginator(failures_of(run), PER_PAGE).get_page(request.GET.get("page"))
+    run = get_collection_run(person, whole(number))
+    unit, rates = _scale_times(list_rates(run))
+    failures = Paginator(list_failures(run), PER_PAGE).get_page(request.GET.get("page"))
     context = _live_context(run) | {
-        "texts": texts_of(run),
+        "texts": count_texts(run),
         "is_listed": _is_listed(run),
         "crumbs": _crumbs(str(run)),
         "rates": rates,
         "rate_unit": unit,
         "chart": _rate_chart(unit, rates) if len(rates) > 1 else "",
-        "reasons": [(name, n, name == CUT) for name, n in finish_reasons(run)],
-        "served": served_by(run),
+        "reasons": [(name, n, name == CUT) for name, n in count_finish_reasons(run)],
+        "served": count_served_models(run),
         "settings": [(name, _format_setting(value)) for name, value in run.settings.items()],
         "page": failures,
         "pages": failures.paginator.get_elided_page_range(failures.number),
-        "sample": sample_of(run),
-        "jobs": jobs_of(run),
+        "sample": list_sample(run),
+        "jobs": list_jobs(run),
         "may_collect": has_role(person, RESEARCHER),
         "manages": has_role(person, MANAGER),
     }
@@ -142,7 +142,7 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
     """The live part, which asks again; once the job is over the whole page is loaded anew."""
-    run = collecting_for(person_of(request), whole(number))
+    run = get_collection_run(person_of(request), whole(number))
     answer = render(request, "benchmark/collection/live.html", _live_context(run))
     if run.job is None or run.job.is_over:
         answer["HX-Refresh"] = "true"
@@ -154,7 +154,7 @@ def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
 def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
     """Go on: ask for whatever lacks a response."""
     person = person_of(request)
-    run = collecting_for(person, whole(number))
+    run = get_collection_run(person, whole(number))
     refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
     resume_collection(run=run, actor=person)
     return redirect("collecting-run", run.pk)
@@ -170,7 +170,7 @@ def _is_listed(run: CollectionRun) -> bool:
 
 def _live_context(run: CollectionRun) -> dict[str, Any]:
     """How far it is, and what the job says while it is at it."""
-    run_progress, job = standing(run), run.job
+    run_progress, job = compute_progress(run), run.job
     at_work = job is not None and not job.is_over
     newest = (
         {point["name"]: point["value"] for point in job.history[-8:]} if job is not None and at_work else {}
@@ -216,4 +216,4 @@ def _format_setting(value: Any) -> str:
 
 
 def _crumbs(label: str) -> list[Crumb]:
-    return trail((_("Benchmarks"), "runs", []), (_("Collecting"), "collecting", []), here=label)
+    return breadcrumbs((_("Benchmarks"), "runs", []), (_("Response collection"), "collecting", []), title=label)

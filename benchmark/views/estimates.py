@@ -26,7 +26,7 @@ from annotation.core.formatting import (
     format_signed,
     format_significant,
 )
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import render_text
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
@@ -46,13 +46,13 @@ from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
-    all_labelled,
-    effort,
-    plans_of,
-    prompt_needs,
-    prompts_to_separate,
+    count_labelled,
+    count_prompts_to_separate,
+    list_plans,
+    list_prompt_needs,
+    measure_effort,
 )
-from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
+from benchmark.selectors.leaderboards.runs import get_run, refuse_sealed_run
 from benchmark.services.estimates import create_label_plan, load_standing
 from benchmark.views.leaderboards.formatting import metric_label, scope_label
 from scoring.selectors.scorers import list_release_people
@@ -79,7 +79,7 @@ def label_plan_batch(request: HttpRequest, name: str) -> HttpResponse:
 
 def _render_page(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    run = run_named(name)
+    run = get_run(name)
     refuse_sealed_run(person, run)
     basis = load_standing(run)
     points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
@@ -94,12 +94,10 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         "points": points,
         "form": form,
         "query": request.GET.urlencode(),
-        "crumbs": trail(
-            (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), here=_("What to label next")
-        ),
+        "crumbs": breadcrumbs((_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Label plan")),
         "manages": has_role(person, MANAGER),
         "researches": has_role(person, RESEARCHER),
-        "plans": [_plan_row(plan) for plan in plans_of(run)],
+        "plans": [_plan_row(plan) for plan in list_plans(run)],
     }
     status = 422 if request.method == "POST" or not points.is_valid() else 200
     return render(request, "benchmark/estimates/label_plan.html", context, status=status)
@@ -146,10 +144,11 @@ def _initial_people(run: BenchmarkRun) -> dict[str, Any]:
 
 
 def _plan_context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
-    takes = effort(basis.run.scorer.guideline.name)
+    takes = measure_effort(basis.run.scorer.guideline.name)
     pairs = [pair for pair in basis.neighbours if pair is not None]
     neighbours = [
-        _neighbour_row(basis, pair, own, takes) for pair, own in zip(pairs, plan_separations(pairs), strict=True)
+        _neighbour_row(basis, pair, own, takes)
+        for pair, own in zip(pairs, plan_separations(pairs), strict=True)
     ]
     demands, refusal = _list_demands(basis, goal)
     needs = _prompt_needs(basis, goal)
@@ -161,7 +160,9 @@ def _plan_context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, An
         "separated": sum(neighbour.separated for neighbour in neighbours),
         "undefined": sum(pair is None for pair in basis.neighbours),
         "pair": goal.pair if goal else None,
-        "half_width": "" if goal is None or goal.half_width is None else _format_points(basis, goal.half_width),
+        "half_width": ""
+        if goal is None or goal.half_width is None
+        else _format_points(basis, goal.half_width),
         "refusal": refusal,
         "more": more,
         "more_shown": format_grouped(more),
@@ -169,7 +170,7 @@ def _plan_context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, An
         "waiting": basis.waiting,
         "assumed": sum(demand.stratum.assumed for demand in demands),
         "strata": len(demands),
-        "all_labelled": all_labelled(basis.run),
+        "all_labelled": count_labelled(basis.run),
         "prompt_needs": needs,
         "prompts_met": bool(needs) and all(need["is_met"] for need in needs),
     }
@@ -188,7 +189,7 @@ def _prompt_needs(basis: LabellingStatus, goal: PlanGoal | None) -> list[dict[st
             "needed": prompt_need.needed,
             "is_met": prompt_need.is_met,
         }
-        for prompt_need in prompt_needs(basis, goal.half_width)
+        for prompt_need in list_prompt_needs(basis, goal.half_width)
     ]
 
 
@@ -232,7 +233,7 @@ def _neighbour_row(
         more=more,
         work=_format_work(takes, more or 0),
         url=f"{_address(basis)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
-        prompts=prompts_to_separate(basis, pair),
+        prompts=count_prompts_to_separate(basis, pair),
     )
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import Crumb, trail
+from annotation.core.http import Crumb, breadcrumbs
 from annotation.core.text_templates import render_text
 from annotation.domain.formats.rows import Source
 from annotation.domain.guidelines import GuidelineDocument, Metric
@@ -27,14 +27,19 @@ from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.published_tables import Published
 from benchmark.forms.leaderboards import PublishedDatasetForm, PublishedForm
 from benchmark.models import PublishedTable
-from benchmark.selectors.published_tables import board_row, table_for, tables_for
+from benchmark.selectors.published_tables import build_board_row, get_table, list_table_rows
 from benchmark.services.published_tables import (
     add_published,
     place_published,
     read_published,
     remove_published,
 )
-from benchmark.views.leaderboards.formatting import metric_label, make_number, overall_metrics, scope_label
+from benchmark.views.leaderboards.formatting import (
+    list_overall_metrics,
+    make_number,
+    metric_label,
+    scope_label,
+)
 from scoring.selectors.scorers import get_latest_guideline
 
 
@@ -43,7 +48,7 @@ from scoring.selectors.scorers import get_latest_guideline
 @role_required(RESEARCHER, MANAGER)
 def published_tables(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    context = {"tables": tables_for(person), "may_enter": has_role(person, RESEARCHER)}
+    context = {"tables": list_table_rows(person), "may_enter": has_role(person, RESEARCHER)}
     return render(request, "benchmark/published_tables/list.html", context)
 
 
@@ -60,7 +65,11 @@ def published_new(request: HttpRequest) -> HttpResponse:
             guideline, rows, text, name = _read_form(form)
             if "confirm" in request.POST:
                 return _add_table(request, form, guideline, rows)
-            context |= {"preview": _preview_context(rows, guideline.document), "text": text, "file_name": name}
+            context |= {
+                "preview": _preview_context(rows, guideline.document),
+                "text": text,
+                "file_name": name,
+            }
             context |= {"guideline": guideline}
             status = 200
         except AssayError as error:
@@ -105,7 +114,7 @@ def _entered_message(table: PublishedTable) -> str:
 @role_required(RESEARCHER, MANAGER)
 def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
-    table = table_for(person, table_id)
+    table = get_table(person, table_id)
     return _render_table(
         request, table, PublishedDatasetForm(person=person, initial={"dataset": table.dataset})
     )
@@ -116,7 +125,7 @@ def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
 def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
     """Beside the boards of another dataset."""
     person = person_of(request)
-    table = table_for(person, table_id)
+    table = get_table(person, table_id)
     form = PublishedDatasetForm(request.POST, person=person)
     if not form.is_valid():
         return _render_table(request, table, form, status=422)
@@ -146,7 +155,7 @@ def _render_table(
 @role_required(RESEARCHER)
 def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
-    table = table_for(person, table_id)
+    table = get_table(person, table_id)
     remove_published(table=table, actor=person)
     message = render_text("benchmark/wording/message.txt", code="table_removed", name=table.name)
     messages.success(request, message)
@@ -155,9 +164,9 @@ def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
 
 def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
     """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
-    board = [board_row(row, document) for row in rows]
+    board = [build_board_row(row, document) for row in rows]
     places: list[tuple[str | None, Metric]] = [
-        (None, overall_metric) for overall_metric in overall_metrics(document)
+        (None, overall_metric) for overall_metric in list_overall_metrics(document)
     ]
     places += [(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
     columns = []
@@ -185,4 +194,4 @@ def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> 
 
 
 def _crumbs(label: str) -> list[Crumb]:
-    return trail((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), here=label)
+    return breadcrumbs((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), title=label)

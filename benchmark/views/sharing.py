@@ -29,19 +29,27 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.charts import CARRIED, Spec, chart_svg, chart_url
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, NotFound
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from benchmark.forms.leaderboards import ShareForm
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
-from benchmark.selectors.sharing import link_named, links_of, opened, state_of
+from benchmark.selectors.leaderboards.runs import get_run, refuse_sealed_run
+from benchmark.selectors.sharing import find_open_link, find_state, get_link, list_links
 from benchmark.services.sharing import record_opening, revoke_link, share_run
 from benchmark.views.leaderboards.charts import Draw
 from benchmark.views.leaderboards.lineage import lineage_context
-from benchmark.views.leaderboards.query import BOARD, ESTIMATES, GROUPS, LINEAGE, PAIRS, Place, one_of
-from benchmark.views.leaderboards.runs import tabs
+from benchmark.views.leaderboards.query import (
+    BOARD,
+    ESTIMATES,
+    GROUPS,
+    LINEAGE,
+    PAIRS,
+    BoardQuery,
+    check_choice,
+)
+from benchmark.views.leaderboards.runs import list_tabs
 from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
@@ -57,12 +65,12 @@ def shared_context(
     """AssayError where something is asked for that is not there, as on the page of the run."""
     parts = set(run.parts.values_list("name", flat=True))
     views = [BOARD, *(view for view in PARTS if view in parts), LINEAGE]
-    view = one_of(Place.of(query).view, views)
+    view = check_choice(BoardQuery.of(query).view, views)
     return {
         "run": run,
         "public": True,
         "part": f"benchmark/leaderboards/tabs/{view or 'board'}.html",
-        "tabs": tabs(view, tuple(views)),
+        "tabs": list_tabs(view, tuple(views)),
         **_view_context(run, query, view, draw, with_published=with_published),
     }
 
@@ -122,13 +130,13 @@ def run_share(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER)
 def run_link_revoke(request: HttpRequest, name: str, link_id: int) -> HttpResponse:
     run = _open_run(request, name)
-    revoke_link(link=link_named(run, link_id), actor=person_of(request))
+    revoke_link(link=get_link(run, link_id), actor=person_of(request))
     messages.success(request, _("The link is revoked: it opens nothing any more."))
     return redirect("run-links", run.name)
 
 
 def _open_run(request: HttpRequest, name: str) -> BenchmarkRun:
-    run = run_named(name)
+    run = get_run(name)
     refuse_sealed_run(person_of(request), run)
     return run
 
@@ -136,21 +144,21 @@ def _open_run(request: HttpRequest, name: str) -> BenchmarkRun:
 def _render_links(
     request: HttpRequest, run: BenchmarkRun, form: ShareForm, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    crumbs = trail(
-        (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), here=_("Links for outsiders")
+    crumbs = breadcrumbs(
+        (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Links for outsiders")
     )
     context |= {
         "run": run,
         "form": form,
         "crumbs": crumbs,
-        "lines": [_link_row(link) for link in links_of(run)],
+        "lines": [_link_row(link) for link in list_links(run)],
         "may_share": has_role(person_of(request), RESEARCHER),
     }
     return render(request, "benchmark/sharing/links.html", context, status=status)
 
 
 def _link_row(link: ShareLink) -> dict[str, Any]:
-    return {"link": link, "state": state_of(link)}
+    return {"link": link, "state": find_state(link)}
 
 
 def protect_shared(view: View) -> View:
@@ -206,7 +214,7 @@ def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> Http
 
 def _find_link(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link and its run. Who is signed in and judges behind the run blind is refused, as on the run's own page."""
-    opened_link = opened(token)
+    opened_link = find_open_link(token)
     if opened_link is not None and request.user.is_authenticated:
         refuse_sealed_run(person_of(request), opened_link[1])
     return opened_link

@@ -30,7 +30,13 @@ from annotation.selectors.access import has_role
 from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import get_prediction_request
 from scoring.selectors.scorers import get_current_scorer, get_scorer
-from scoring.services.predictions.requests import MAX_ITEMS, OUT_OF_FOLD, UNSEEN, PredictionItem, request_predictions
+from scoring.services.predictions.requests import (
+    MAX_ITEMS,
+    OUT_OF_FOLD,
+    UNSEEN,
+    PredictionItem,
+    request_predictions,
+)
 
 MAX_TEXT_CHARACTERS = 100_000
 MAX_TURNS = 200

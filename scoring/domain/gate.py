@@ -37,14 +37,14 @@ REASONS = {
         "{criterion}: the current scorer can tell it, but the new one had no label of it to learn from. "
         "Label responses for it, cut a release with them and train again."
     ),
-    "must_fail": N_("Must-fail items that were given a value which they must not be given: {count}."),
+    "must_fail": N_("Regression cases that were given a value which they must not be given: {count}."),
     "must_fail_untold": N_(
-        "Must-fail items that the new scorer could tell nothing about, for want of labels of their criterion: {count}. "
-        "Label responses for it and train again, or remove these items."
+        "Regression cases that the new scorer could tell nothing about, for want of labels of their "
+        "criterion: {count}. Label responses for it and train again, or remove these cases."
     ),
     "must_fail_void": N_(
-        "Must-fail items that name no level of this guideline version, so that nobody can ask about them: {count}. "
-        "Add them again with levels that it has, or remove them."
+        "Regression cases that name no level of this guideline version, so that nobody can ask about "
+        "them: {count}. Add them again with levels that it has, or remove them."
     ),
     "nothing_to_compare": N_(
         "No label of the test split is left that neither scorer has learned from: there is nothing to compare them on."

@@ -134,7 +134,9 @@ class Spec:
     template: str = ""
 
     @classmethod
-    def from_request(cls, name: str = "", *, encoder: str = "", tuning: str = "", default_encoder: str = "") -> Spec:
+    def from_request(
+        cls, name: str = "", *, encoder: str = "", tuning: str = "", default_encoder: str = ""
+    ) -> Spec:
         """What a person asked for: a kind, or the encoder itself, which is then tuned in full.
 
         What the kind has no use for is passed over: a form sends all of its fields. Nothing asked for is the ensemble

@@ -130,11 +130,11 @@ class AbstainedBatchForm(forms.Form):
 
     def options(self) -> dict[str, Any]:
         """What ``batch_of_abstained`` takes beside the scorer, the dataset and the coverage."""
-        given = self.cleaned_data
+        data = self.cleaned_data
         return {
-            "name": given["name"],
-            "most": given["most"],
-            "annotators": list(given["annotators"]),
-            "adjudicators": list(given["adjudicators"]),
-            "policy": Policy(overlap=given["overlap"]),
+            "name": data["name"],
+            "most": data["most"],
+            "annotators": list(data["annotators"]),
+            "adjudicators": list(data["adjudicators"]),
+            "policy": Policy(overlap=data["overlap"]),
         }

@@ -34,10 +34,10 @@ class FindForm(DatasetForm):
 
     def found(self) -> list[Response]:
         """Of a form that is valid; several where several collections have it."""
-        given = self.cleaned_data
+        data = self.cleaned_data
         return list(
             Response.objects.filter(
-                prompt__dataset=given["dataset"], prompt__key=given["prompt"].strip(), model=given["model"]
+                prompt__dataset=data["dataset"], prompt__key=data["prompt"].strip(), model=data["model"]
             )
             .select_related("prompt__dataset", "model", "collection")
             .order_by("pk")

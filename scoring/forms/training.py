@@ -127,7 +127,7 @@ class TrainingForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.person = person
-        known = GoldRelease.objects.filter(pk__in=[one.pk for one in list_open_releases(person)])
+        known = GoldRelease.objects.filter(pk__in=[release.pk for release in list_open_releases(person)])
         offer(self, "release", current_first(known))
 
     @property
@@ -151,7 +151,7 @@ class NewScorerForm(TrainingForm):
         label=_("Encoder"), required=False, help_text=_("As the settings name them (ASSAY_ENCODERS).")
     )
     tuning = forms.ChoiceField(
-        label=_("What of the encoder learns"), choices=TUNINGS, widget=forms.RadioSelect, required=False
+        label=_("Learning parts of the encoder"), choices=TUNINGS, widget=forms.RadioSelect, required=False
     )
     field_order = ["name", "release", "kind", "encoder", "tuning", "evaluate", "seeds", "seed"]
 
@@ -198,7 +198,7 @@ class AdaptForm(TrainingForm):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, person=person, **kwargs)
-        ready = [one.scorer.pk for one in list_scorer_rows(person) if one.scorer.is_ready and not one.sealed]
+        ready = [row.scorer.pk for row in list_scorer_rows(person) if row.scorer.is_ready and not row.sealed]
         offer(self, "base", Scorer.objects.filter(pk__in=ready))
         offer(self, "adapt_to", unsealed_models(person).order_by("name"))
         self.initial.setdefault("release", self._fitting(self.initial.get("base", "")))

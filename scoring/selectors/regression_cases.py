@@ -23,9 +23,11 @@ def must_fail_for(person: Person, guideline_name: str) -> QuerySet[RegressionCas
 
 
 def must_fail_item(item: int) -> RegressionCase:
-    item_row = RegressionCase.objects.filter(pk=item, removed_at=None).select_related("response__prompt").first()
+    item_row = (
+        RegressionCase.objects.filter(pk=item, removed_at=None).select_related("response__prompt").first()
+    )
     if item_row is None:
-        raise NotFound(N_("There is no must-fail item {item}."), item=item)
+        raise NotFound(N_("There is no regression case {item}."), item=item)
     return item_row
 
 

@@ -178,7 +178,9 @@ def list_annotator_labels(release: GoldRelease, heads: Sequence[Head]) -> dict[i
     )
     for response, labels in rows.iterator(chunk_size=CHUNK):
         numbers = {criterion: as_number(value) for criterion, value in labels.items()}
-        labels_by_response[response].append({c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())})
+        labels_by_response[response].append(
+            {c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())}
+        )
     return dict(labels_by_response)
 
 
@@ -270,7 +272,8 @@ class TrainingRecord:
             return cls(frozenset(_read_json(folder / OUT_OF_FOLD) or ()), {})
         tested = _read_json(folder / TESTED) or {}
         return cls(
-            frozenset(learned), {key: prediction_from_json(prediction, heads) for key, prediction in tested.items()}
+            frozenset(learned),
+            {key: prediction_from_json(prediction, heads) for key, prediction in tested.items()},
         )
 
 

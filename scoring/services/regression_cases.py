@@ -53,7 +53,8 @@ def add_must_fail(
     if len(reason) > MAX_REASON_CHARACTERS:
         raise AssayError(N_("The reason is longer than {most} characters."), most=MAX_REASON_CHARACTERS)
     criterion_values = [
-        (asked_criterion, _get_refused_values(guideline, response, asked_criterion, refused)) for asked_criterion in _get_criteria(guideline, response, criterion)
+        (asked_criterion, _get_refused_values(guideline, response, asked_criterion, refused))
+        for asked_criterion in _get_criteria(guideline, response, criterion)
     ]
     added = [
         item
@@ -85,7 +86,9 @@ def add_must_fail(
 
 def _get_criteria(guideline: Guideline, response: Response, criterion: str) -> list[Criterion]:
     asked_criteria = guideline.document.criteria_for(response.prompt.dimension or None)
-    matching = [asked_criterion for asked_criterion in asked_criteria if criterion in {"", asked_criterion.name}]
+    matching = [
+        asked_criterion for asked_criterion in asked_criteria if criterion in {"", asked_criterion.name}
+    ]
     if not matching:
         raise AssayError(
             N_('"{criterion}" is not asked of this prompt; asked: {known}.'),
@@ -127,7 +130,10 @@ def _create_item(**fields: Any) -> RegressionCase | None:
         if existing.refused == fields["refused"]:
             return None
         raise Conflict(
-            N_("This response is in the must-fail set with other refused values: remove item {item} first."),
+            N_(
+                "This response is a regression case with other refused values already: remove case "
+                "{item} first."
+            ),
             item=existing.pk,
         ) from None
 

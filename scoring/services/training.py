@@ -213,7 +213,9 @@ class TrainingRun:
         examples = [self.training_set.examples[row] for row in self.tested]
         predictions = fitted.predict(examples) if examples else []
         metrics = measure(examples, predictions, self.training_set.heads, seed=self.scorer.seed)
-        return {example.content_key: prediction for example, prediction in zip(examples, predictions, strict=True)}, metrics
+        return {
+            example.content_key: prediction for example, prediction in zip(examples, predictions, strict=True)
+        }, metrics
 
     def collect_findings(self, fitted: FittedScorer, test: Metrics) -> TrainingFindings:
         return TrainingFindings(
@@ -237,7 +239,9 @@ class TrainingRun:
             return {
                 "majority": shorten_metrics(measure_majority(examples, heads, seed=seed)),
                 "string_rules": shorten_metrics(measure_string_rules(examples, heads, k=FOLDS, seed=seed)),
-                "annotators": shorten_metrics(measure_annotators(examples, annotator_labels, heads, seed=seed)),
+                "annotators": shorten_metrics(
+                    measure_annotators(examples, annotator_labels, heads, seed=seed)
+                ),
                 "between_annotators": shorten_metrics(
                     measure_between_annotators(examples, annotator_labels, heads, seed=seed)
                 ),
@@ -339,7 +343,9 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data), encoding="utf-8")
 
 
-def _register(scorer: Scorer, weights: Path, training_set: TrainingSet, grouped: Evaluation, report: Report) -> None:
+def _register(
+    scorer: Scorer, weights: Path, training_set: TrainingSet, grouped: Evaluation, report: Report
+) -> None:
     """The report inside makes sure, under the lock of the job's row, that the job is still ours.
 
     Only then do the weights come into place, so that a worker that lost the job replaces no registered ones.

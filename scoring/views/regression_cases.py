@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
-from annotation.core.http import trail, whole
+from annotation.core.http import breadcrumbs, whole
 from annotation.core.text_templates import render_text
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
 from annotation.selectors.access import has_role, sealed_datasets
@@ -45,19 +45,21 @@ def must_fail(request: HttpRequest, guideline: str) -> HttpResponse:
 @role_required(RESEARCHER)
 def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
     """The response that the form names into the set, for one criterion."""
-    found = get_latest_guideline(guideline)
+    guideline_version = get_latest_guideline(guideline)
     if "response" not in request.POST:
         raise AssayError(N_("Find the response first, then add it."))
     response = _open_response(request, request.POST["response"])
     criterion = request.POST.get("criterion", "")
-    offers = _offers(found, response, request)
-    offer = next((one for one in offers if one.criterion == criterion), None)
+    offers = _offers(guideline_version, response, request)
+    offer = next(
+        (criterion_offer for criterion_offer in offers if criterion_offer.criterion == criterion), None
+    )
     if offer is None:
         raise NotFound(N_("This criterion is not asked of this prompt."))
     if offer.form.is_valid():
         try:
-            made = add_must_fail(
-                guideline_name=found.name,
+            added = add_must_fail(
+                guideline_name=guideline_version.name,
                 response=response,
                 criterion=criterion,
                 refused=offer.form.values(),
@@ -67,54 +69,54 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
         except AssayError as error:
             offer.form.add_error(None, error_text(error))
         else:
-            messages.success(request, _("It is in the set.") if made else _("It was in the set already."))
-            return redirect("must-fail", found.name)
-    return _page(request, found, offered=[_offered(response, offers)], status=422)
+            messages.success(request, _("It is in the set.") if added else _("It was in the set already."))
+            return redirect("must-fail", guideline_version.name)
+    return _page(request, guideline_version, offered=[_offered(response, offers)], status=422)
 
 
 @require_POST
 @role_required(RESEARCHER)
 @accepts_body(LARGEST_FILE)
 def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
-    found = get_latest_guideline(guideline)
+    guideline_version = get_latest_guideline(guideline)
     form = MustFailFileForm(request.POST, request.FILES)
     if form.is_valid():
         try:
-            made = _import(found.name, form.cleaned_data["file"], request)
+            count = _import(guideline_version.name, form.cleaned_data["file"], request)
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            message = render_text("scoring/wording/message.txt", code="items_added", n=made)
+            message = render_text("scoring/wording/message.txt", code="items_added", n=count)
             messages.success(request, message)
-            return redirect("must-fail", found.name)
-    return _page(request, found, file=form, status=422)
+            return redirect("must-fail", guideline_version.name)
+    return _page(request, guideline_version, file=form, status=422)
 
 
 def _import(guideline_name: str, file: Any, request: HttpRequest) -> int:
-    with NamedTemporaryFile() as kept:
+    with NamedTemporaryFile() as copy:
         for chunk in file.chunks():
-            kept.write(chunk)
-        kept.flush()
-        made = import_must_fail(
+            copy.write(chunk)
+        copy.flush()
+        added = import_must_fail(
             guideline_name=guideline_name,
-            path=kept.name,
+            path=copy.name,
             name=file.name or "file",
             actor=person_of(request),
         )
-    return len(made)
+    return len(added)
 
 
 @require_POST
 @role_required(RESEARCHER)
 def must_fail_remove(request: HttpRequest, guideline: str, item_id: int) -> HttpResponse:
-    found = get_latest_guideline(guideline)
+    guideline_version = get_latest_guideline(guideline)
     item = must_fail_item(item_id)
-    if item.guideline_name != found.name:
-        raise NotFound(N_("There is no must-fail item {item}."), item=item_id)
+    if item.guideline_name != guideline_version.name:
+        raise NotFound(N_("There is no regression case {item}."), item=item_id)
     _open_response(request, str(item.response_id))
     remove_must_fail(item=item, actor=person_of(request))
     messages.success(request, _("It is out of the set. Verdicts that were given stay as they are."))
-    return redirect("must-fail", found.name)
+    return redirect("must-fail", guideline_version.name)
 
 
 def _page(
@@ -127,22 +129,22 @@ def _page(
 ) -> HttpResponse:
     person = person_of(request)
     find = FindForm(request.GET if "prompt" in request.GET else None, person=person)
-    looked = find.is_bound and find.is_valid()
+    is_searched = find.is_bound and find.is_valid()
     if offered is None:
-        there = find.found() if looked else []
-        offered = [_offered(one, _offers(guideline, one, request)) for one in there]
+        responses = find.found() if is_searched else []
+        offered = [_offered(response, _offers(guideline, response, request)) for response in responses]
     page = Paginator(must_fail_for(person, guideline.name), PAGE).get_page(request.GET.get("page"))
     context = {
         "guideline": guideline,
-        "crumbs": trail(
-            (_("Scorers"), "scorers", []), here=_("Must-fail set of {name}").format(name=guideline.name)
+        "crumbs": breadcrumbs(
+            (_("Scorers"), "scorers", []), title=_("Regression cases of {name}").format(name=guideline.name)
         ),
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "lines": [_line(item, guideline) for item in page.object_list],
         "researches": has_role(person, RESEARCHER),
         "find": find,
-        "nothing_found": looked and not offered,
+        "nothing_found": is_searched and not offered,
         "offered": offered,
         "file": file or MustFailFileForm(),
     }
@@ -180,7 +182,7 @@ class _Offer:
 def _offers(guideline: Guideline, response: Response, request: HttpRequest) -> list[_Offer]:
     document = guideline.document
     dimension = response.prompt.dimension or None
-    found = []
+    offers = []
     for criterion in document.criteria_for(dimension):
         levels = [(level_name(value), level_text(criterion, value)) for value in criterion.values]
         harmless = harmless_levels(document, dimension, criterion.name)
@@ -188,18 +190,18 @@ def _offers(guideline: Guideline, response: Response, request: HttpRequest) -> l
         usual = {"criterion": criterion.name, "refused": [level_name(value) for value in harmless]}
         # Two forms on a page: each field an id of its own.
         form = MustFailForm(posted, levels=levels, initial=usual, auto_id=f"id_{criterion.name}_%s")
-        found.append(_Offer(criterion.name, criterion_label(document, criterion.name), form))
-    return found
+        offers.append(_Offer(criterion.name, criterion_label(document, criterion.name), form))
+    return offers
 
 
 def _open_response(request: HttpRequest, number: str) -> Response:
     """The response, if the person may know whose it is."""
     sealed = sealed_datasets(person_of(request))
-    there = Response.objects.exclude(prompt__dataset__in=sealed).select_related(
+    responses = Response.objects.exclude(prompt__dataset__in=sealed).select_related(
         "prompt__dataset", "model", "collection"
     )
     pk = whole(number)
-    found = None if pk is None else there.filter(pk=pk).first()
-    if found is None:
+    response = None if pk is None else responses.filter(pk=pk).first()
+    if response is None:
         raise NotFound(N_("There is no such response."))
-    return found
+    return response

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
 from annotation.models import (
@@ -150,7 +150,7 @@ def say(assignment: Assignment, person: Person, values: Sequence[int]) -> None:
         {"turn": turn, "start": 0, "end": 8, "criterion": "fluency", "level": values[0]},
         {"turn": turn, "start": 2, "end": length, "criterion": "depth", "level": values[2]},
     ]
-    work = Work(
+    work = Submission(
         labels=labels_of(values),
         rationale=f"因为 {person.username}: 'so'\n…",
         evidence=spans if length else [],
@@ -165,6 +165,6 @@ def settle_dispute(batch: Batch, adjudicator: Person) -> None:
     assert assignment is not None
     disputed = outcome_of(assignment.task, batch).disputed
     labels: dict[str, Any] = {name: labels_of((2, 3, 33, 1))[name] for name in disputed}
-    record_verdict(assignment_id=assignment.pk, person=adjudicator, work=Work(labels))
-    work = Work(labels, rationale="decided", reason="reading_slip", seconds=4)
+    record_verdict(assignment_id=assignment.pk, person=adjudicator, work=Submission(labels))
+    work = Submission(labels, rationale="decided", reason="reading_slip", seconds=4)
     adjudicate(assignment_id=assignment.pk, person=adjudicator, key=str(uuid4()), work=work)

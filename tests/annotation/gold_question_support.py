@@ -8,7 +8,7 @@ from typing import Any
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Batch, GoldQuestion, Guideline, Person, Response
 from annotation.services.batches.batches import create_batch, set_state
-from annotation.services.gold_questions.gold_questions import Given, add_items
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
 from tests.support import make_corpus
 
 RIGHT = 3
@@ -19,7 +19,7 @@ def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "kn
     known = make_corpus(prompts=number, models=["Oracle-1B"], name=name)
     responses = Response.objects.filter(prompt__dataset=known).order_by("pk")
     given = [
-        Given(response.pk, {"compliance": RIGHT}, f"Because of {response.prompt.key}.")
+        GoldAnswer(response.pk, {"compliance": RIGHT}, f"Because of {response.prompt.key}.")
         for response in responses
     ]
     add_items(batch=batch, kind=kind, items=given)

@@ -7,7 +7,7 @@ from typing import Any
 from annotation.models import GoldRelease, Job
 from annotation.services import jobs
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import responses_of
+from benchmark.selectors.leaderboards.runs import list_run_responses
 from scoring.models import Promotion, Scorer
 from tests.benchmark.support import predict
 
@@ -15,7 +15,7 @@ from tests.benchmark.support import predict
 def finish(run: BenchmarkRun) -> BenchmarkRun:
     """Done by its job, in this process; what the scorer would have said is stored before, so that nobody asks it."""
     assert run.job is not None
-    for response in responses_of(run).exclude(predictions__scorer=run.scorer):
+    for response in list_run_responses(run).exclude(predictions__scorer=run.scorer):
         predict(run.scorer, response, 3 if response.prompt.dimension == "safe" else 1, fold=0)
     assert jobs.run_now(run.job).state == Job.State.DONE
     run.refresh_from_db()

@@ -43,13 +43,13 @@ Violations = Callable[..., list[str]]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = (
+    executable = (
         CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium") or shutil.which("chromium-browser")
     )
-    if found is None:
+    if executable is None:
         missing("chromium", f"there is no Chromium at {CHROMIUM}")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        started = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield started
         started.close()
 
@@ -98,8 +98,8 @@ def violations() -> Violations:
             **({"runOnly": {"type": "rule", "values": rules}} if rules else {}),
         }
         run = "async ([within, options]) => (await axe.run(within, options)).violations"
-        found = page.evaluate(run, [within, options])
-        return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+        results = page.evaluate(run, [within, options])
+        return [f"{violation['id']}: {node['html'][:200]}" for violation in results for node in violation["nodes"]]
 
     return check
 

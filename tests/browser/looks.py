@@ -46,18 +46,18 @@ def too_wide(page: Page) -> list[str]:
     """What reaches over the edge of a narrow phone; a region that scrolls by itself may."""
     usual = page.viewport_size
     page.set_viewport_size(PHONE)
-    found: list[str] = page.evaluate(_WIDE)
+    wide_elements: list[str] = page.evaluate(_WIDE)
     if usual:
         page.set_viewport_size(usual)
-    return [f"too wide: {one}" for one in found]
+    return [f"too wide: {element}" for element in wide_elements]
 
 
 def moving(page: Page) -> list[str]:
     """What still moves for whoever wishes for reduced motion; the page's context must have that wish."""
-    return [f"moves: {one}" for one in page.evaluate(_MOVES)]
+    return [f"moves: {element}" for element in page.evaluate(_MOVES)]
 
 
 def without_focus(page: Page) -> list[str]:
     """What can be reached by keyboard and does not show it."""
     page.keyboard.press("Tab")
-    return [f"no visible focus: {one}" for one in page.evaluate(_UNSEEN)]
+    return [f"no visible focus: {element}" for element in page.evaluate(_UNSEEN)]

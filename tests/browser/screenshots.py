@@ -136,8 +136,8 @@ def main() -> int:
         parser.error(f"there is no scene {', '.join(sorted(unknown))}")
     pictures = list_pictures(options.scenes)
     if options.out == FOLDER:
-        shown = find_shown()
-        pictures = [picture for picture in pictures if picture.file_name in shown]
+        file_names = find_shown()
+        pictures = [picture for picture in pictures if picture.file_name in file_names]
     if not pictures:
         parser.error("no page shows a picture of this; name another folder with --out to look at it")
     with tempfile.TemporaryDirectory(prefix="assay-screenshots-") as folder:
@@ -203,7 +203,7 @@ def prepare(folder: Path) -> None:
 def fill() -> None:
     from annotation.services.demo import load_demo
 
-    load_demo(tell=lambda what: tell(f"Preparing {what} ..."))
+    load_demo(tell=lambda part: tell(f"Preparing {part} ..."))
     tell("Preparing the scorer and its board ...")
     run_jobs()
     tell("Preparing the must-fail set and its gate ...")
@@ -258,7 +258,7 @@ def spread_work() -> None:
         start, end = (
             (0, len(text) // 2) if annotation.assignment.slot % 2 else (len(text) // 4, len(text) - 1)
         )
-        (criterion, level), *_others = annotation.labels.items()
+        (criterion, level), *_rest = annotation.labels.items()
         span = {"turn": 0, "start": start, "end": end, "criterion": criterion, "level": level}
         Annotation.objects.filter(pk=annotation.pk).update(evidence=[span])
     watch_all()
@@ -341,11 +341,11 @@ def chromium() -> Iterator[Browser]:
 
     from tests.browser.conftest import ARGUMENTS, CHROMIUM
 
-    found = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    if found is None:
+    executable = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    if executable is None:
         sys.exit(f"There is no Chromium at {CHROMIUM}; name one in ASSAY_CHROMIUM.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield browser
         browser.close()
 

@@ -168,24 +168,24 @@ def known_items(guideline: Guideline, people: list[Person]) -> None:
                 label(item, person, value)
 
 
-def check(page: Page, address: str, violations: Violations, *, again: bool = False) -> list[str]:
+def check(page: Page, address: str, violations: Violations, *, words_only: bool = False) -> list[str]:
     """What is wrong with the page in either theme, and on a phone; ``again`` in another language.
 
     Movement and focus do not depend on the words.
     """
     page.goto(address)
     assert page.evaluate("document.querySelector('main h1') !== null"), address
-    if again:
-        found = violations(page, *WORDS)
+    if words_only:
+        faults = violations(page, *WORDS)
     else:
-        found = violations(page)
+        faults = violations(page)
         page.emulate_media(color_scheme="dark")
         page.evaluate(PAINTED)
-        found += [f"dark: {violation}" for violation in violations(page, *COLOUR, within="main")]
+        faults += [f"dark: {violation}" for violation in violations(page, *COLOUR, within="main")]
         page.emulate_media(color_scheme="light")
-        found += moving(page) + without_focus(page)
-    found += too_wide(page)
-    return [f"{address} {one}" for one in found]
+        faults += moving(page) + without_focus(page)
+    faults += too_wide(page)
+    return [f"{address} {fault}" for fault in faults]
 
 
 def test_no_page_has_a_violation(
@@ -196,15 +196,15 @@ def test_no_page_has_a_violation(
     more = more_pages(world, tmp_path)
     for role in world.people:
         pages[role] = [*pages_of(world, role, done), *more.get(role, ())]
-    found = []
+    faults = []
     for language in LANGUAGES:
-        again = language != LANGUAGES[0]
+        words_only = language != LANGUAGES[0]
         for role, addresses in pages.items():
             page = sign_in(
                 world.people[role], language=language, color_scheme="light", reduced_motion="reduce"
             )
-            found += [one for address in addresses for one in check(page, address, violations, again=again)]
+            faults += [fault for address in addresses for fault in check(page, address, violations, words_only=words_only)]
     page.context.clear_cookies()
-    found += check(page, "/sign-in/", violations)
+    faults += check(page, "/sign-in/", violations)
     assert sum(map(len, pages.values())) > 80
-    assert not found, "\n".join(found)
+    assert not faults, "\n".join(faults)

@@ -53,8 +53,8 @@ def sent(page: Page) -> None:
 
 def given(person: Person) -> list[int]:
     """The person's current labels, in the order in which they were first submitted."""
-    mine = Annotation.objects.filter(assignment__person=person, current=True)
-    return [a.labels["compliance"] for a in mine.order_by("assignment__submitted_at")]
+    annotations = Annotation.objects.filter(assignment__person=person, current=True)
+    return [a.labels["compliance"] for a in annotations.order_by("assignment__submitted_at")]
 
 
 def test_labels_by_keyboard_one_after_another(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -183,7 +183,7 @@ def test_a_double_enter_submits_once(sign_in: SignIn, batch: Batch, lin: Person,
     page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     if not ahead:
         page.route("**/ahead/", lambda route: route.abort())
-    with page.expect_event("requestfinished" if ahead else "requestfailed", lambda one: "/ahead/" in one.url):
+    with page.expect_event("requestfinished" if ahead else "requestfailed", lambda request: "/ahead/" in request.url):
         page.goto("/work/")
     page.evaluate(ENTER_AT_ONCE)
     before = shown(page)
@@ -314,9 +314,9 @@ def test_the_pages_are_accessible_and_fit_the_screen(
 ) -> None:
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
-    mine = Assignment.objects.get(person=lin).pk
+    assignment = Assignment.objects.get(person=lin).pk
     visits = {
-        lin: ["/work/", "/work/?list", "/history/", f"/history/{mine}/"],
+        lin: ["/work/", "/work/?list", "/history/", f"/history/{assignment}/"],
         wu: ["/disputes/", "/disputes/first/"],
         stranger: ["/"],
     }

@@ -26,8 +26,8 @@ NOTE = "[data-outbox]"
 
 def holding(person: Person) -> set[str]:
     """The items that are the person's to work on, as the database has them."""
-    mine = Assignment.objects.filter(person=person, state=Assignment.State.CLAIMED)
-    return {str(pk) for pk in mine.values_list("pk", flat=True)}
+    claims = Assignment.objects.filter(person=person, state=Assignment.State.CLAIMED)
+    return {str(pk) for pk in claims.values_list("pk", flat=True)}
 
 
 def start(page: Page, where: str = "/work/first/") -> str:
@@ -40,8 +40,8 @@ def start(page: Page, where: str = "/work/first/") -> str:
 
 
 def the_other(person: Person, item: str) -> str:
-    (found,) = holding(person) - {item}
-    return found
+    (held_item,) = holding(person) - {item}
+    return held_item
 
 
 def follow(page: Page, *keys: str) -> None:
@@ -272,11 +272,11 @@ def test_leaving_with_something_unsent_is_warned_of(sign_in: SignIn, batch: Batc
     lose(page, SUBMIT)
     answer(page, "2", "Enter")
     expect(page.get_by_text("1 waiting to be sent")).to_be_visible()
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.dismiss()))
     page.close(run_before_unload=True)
     page.wait_for_timeout(500)
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
     assert not page.is_closed()
 
 
@@ -309,7 +309,7 @@ def test_nobody_sends_what_another_person_left_behind(
     answer(page, "2", "Enter")
     expect(page.get_by_text("1 waiting to be sent")).to_be_visible()
     hers = sign_in(chen).context.cookies()
-    page.context.add_cookies([one for one in hers if one["name"] == settings.SESSION_COOKIE_NAME])
+    page.context.add_cookies([cookie for cookie in hers if cookie["name"] == settings.SESSION_COOKIE_NAME])
     page.unroute(SUBMIT)  # only now: the page tries again by itself, and must not come through as lin
     start(page)
     assert page.evaluate("Object.keys(localStorage).filter(k => k.startsWith('assay-outbox:')).length") == 1
@@ -319,7 +319,7 @@ def test_nobody_sends_what_another_person_left_behind(
 def test_whoever_is_signed_out_meanwhile_loses_nothing(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     page = sign_in(lin)
     first = start(page)
-    old = {one["name"]: one for one in page.context.cookies()}[settings.SESSION_COOKIE_NAME]
+    old = {cookie["name"]: cookie for cookie in page.context.cookies()}[settings.SESSION_COOKIE_NAME]
     stored = Session.objects.get(pk=old["value"])
     Session.objects.all().delete()
     answer(page, "2", "Enter")
@@ -335,20 +335,20 @@ def test_whoever_is_signed_out_meanwhile_loses_nothing(sign_in: SignIn, batch: B
 def test_a_second_tab_follows_the_first_and_nothing_is_submitted_twice(
     sign_in: SignIn, batch: Batch, lin: Person
 ) -> None:
-    one = sign_in(lin)
-    first = start(one)
+    first_tab = sign_in(lin)
+    first = start(first_tab)
     second = the_other(lin, first)
-    two = one.context.new_page()
-    assert start(two) == first
+    second_tab = first_tab.context.new_page()
+    assert start(second_tab) == first
     assert len(holding(lin)) == 2
-    follow(one, "3", "Enter")
-    expect(two.locator(f"form[data-item='{second}']")).to_be_visible()
-    assert shown(one) == second
-    follow(two, "1", "Enter")
-    one.wait_for_function("id => document.querySelector('form[data-item]').dataset.item !== id", arg=second)
+    follow(first_tab, "3", "Enter")
+    expect(second_tab.locator(f"form[data-item='{second}']")).to_be_visible()
+    assert shown(first_tab) == second
+    follow(second_tab, "1", "Enter")
+    first_tab.wait_for_function("id => document.querySelector('form[data-item]').dataset.item !== id", arg=second)
     assert given(lin) == [3, 1]
     assert Annotation.objects.count() == 2
-    until(lambda: shown(one) == shown(two))
+    until(lambda: shown(first_tab) == shown(second_tab))
     assert len(holding(lin)) == 2
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
 from annotation.models import Batch, Guideline, Person, Response
@@ -41,7 +41,7 @@ def give(batch: Batch, person: Person, value: int) -> str:
     assert claim is not None
     names = [criterion.name for criterion in batch.guideline.document.criteria]
     evidence = [{"turn": 0, "start": 0, "end": 9, "criterion": name, "level": value} for name in names]
-    work = Work(dict.fromkeys(names, value), rationale="A rationale of some words.", evidence=evidence)
+    work = Submission(dict.fromkeys(names, value), rationale="A rationale of some words.", evidence=evidence)
     submit(assignment_id=claim.pk, person=person, key="k", work=work)
     return str(claim.pk)
 
@@ -180,7 +180,7 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
     claim = next_dispute(batch=batch, person=wu)
     assert claim is not None
     names = [criterion.name for criterion in batch.guideline.document.criteria]
-    work = Work(dict.fromkeys(names, 3), rationale="Words that tell why.", reason="reading_slip")
+    work = Submission(dict.fromkeys(names, 3), rationale="Words that tell why.", reason="reading_slip")
     record_verdict(assignment_id=claim.pk, person=wu, work=work)
     adjudicate(assignment_id=claim.pk, person=wu, key="k", work=work)
     page = sign_in(lin)

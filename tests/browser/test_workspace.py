@@ -19,7 +19,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 from rjsmin import jsmin
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person, WellbeingSettings
 from annotation.services.annotations.drafts import save_draft
 from tests.annotation.views.test_dispute_pages import two_criteria
@@ -272,7 +272,7 @@ def test_a_second_click_is_not_for_the_item_that_came(sign_in: SignIn, batch: Ba
     page = sign_in(lin)
     first = start(page)
     second = the_other(lin, first)
-    work = Work(labels={"compliance": 1}, rationale="begun elsewhere")
+    work = Submission(labels={"compliance": 1}, rationale="begun elsewhere")
     save_draft(assignment_id=UUID(second), person=lin, work=work)
     page.reload()
     page.wait_for_function("document.querySelector('form[data-item]').noValidate")

@@ -140,7 +140,7 @@ def reopen_tasks() -> None:
 
 def complete_task() -> None:
     """Two people label the next item, through the services that the pages use."""
-    from annotation.domain.annotations import Work
+    from annotation.domain.annotations import Submission
     from annotation.models import Batch, Membership
     from annotation.services.annotations.submission import submit
     from annotation.services.assignments import next_assignment
@@ -154,7 +154,7 @@ def complete_task() -> None:
         item = next_assignment(batch=batch, person=person)
         assert item is not None, "no task is left: make the database anew"
         criterion = batch.guideline.document.criteria_for(item.task.prompt.dimension)[0]
-        work = Work(labels={criterion.name: criterion.values[0]})
+        work = Submission(labels={criterion.name: criterion.values[0]})
         submit(assignment_id=item.pk, person=person, key=str(uuid4()), work=work)
 
 

@@ -247,11 +247,11 @@ def compute_board() -> None:
     from benchmark.domain.estimates.estimates import compute_estimates
     from benchmark.domain.leaderboards.board import BoardFigures
     from benchmark.models import BoardPart
-    from benchmark.selectors.leaderboards.items import counted
-    from benchmark.selectors.leaderboards.runs import runs_with_all
+    from benchmark.selectors.leaderboards.items import list_counted_responses
+    from benchmark.selectors.leaderboards.runs import list_runs
     from benchmark.services.leaderboards.execution import finish_run, list_unscored_responses, write_items
 
-    run = runs_with_all().get(name=NAME)
+    run = list_runs().get(name=NAME)
     with measure_time("finding what is not predicted"):
         assert not list_unscored_responses(run).exists()
     with measure_time("storing what counts"):
@@ -260,7 +260,7 @@ def compute_board() -> None:
         finish_run(run)
     print(f"{items:,} items; of these:")
     with measure_time("  reading what counts"):
-        rows = counted(run)
+        rows = list_counted_responses(run)
     document = run.scorer.guideline.document
     with measure_time("  drawing prompts"):
         figures = BoardFigures(document, rows)

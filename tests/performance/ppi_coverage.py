@@ -29,9 +29,9 @@ from benchmark.domain.estimates.prediction_powered import (
     Floats,
     Interval,
     MetricScale,
-    estimate,
+    estimate_mean,
     build_stratum,
-    together,
+    join_strata,
 )
 
 RATES = (0.5, 0.2, 0.85)
@@ -59,7 +59,7 @@ def simulate(
 def intervals(truth: Floats, predicted: Floats, labels: int) -> tuple[Named, Estimate]:
     """Of the first ``labels`` responses of each repetition, which are as random as any."""
     cell = build_stratum(truth[:, :labels], predicted[:, :labels], predicted[:, labels:])
-    ours, people_only = estimate(cell, MetricScale()), estimate(cell, MetricScale(), weight=0)
+    ours, people_only = estimate_mean(cell, MetricScale()), estimate_mean(cell, MetricScale(), weight=0)
     named = {
         "people": people_only.combined,
         "people, finite": people_only.finite,
@@ -125,14 +125,14 @@ def oversampled(rate: float, options: argparse.Namespace) -> Iterator[str]:
         (*simulate(rng, repetitions=options.repetitions, responses=half, rate=own, right=right), n)
         for own, right, n in zip(rates, (UNSURE, SURE), shares, strict=True)
     ]
-    strata = together([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
+    strata = join_strata([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
     forgotten = build_stratum(
         np.concatenate([y[:, :n] for y, _f, n in parts], axis=1),
         np.concatenate([f[:, :n] for _y, f, n in parts], axis=1),
         np.concatenate([f[:, n:] for _y, f, n in parts], axis=1),
     )
     sample_rate = np.concatenate([y for y, *_rest in parts], axis=1).mean(axis=1)
-    within, forgetting = estimate(strata, MetricScale()), estimate(forgotten, MetricScale())
+    within, forgetting = estimate_mean(strata, MetricScale()), estimate_mean(forgotten, MetricScale())
     shares_covered = [
         measure_coverage(within.combined, rate),
         measure_coverage(within.finite, sample_rate),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
 from annotation.domain.release_spec import ReleaseSpec
@@ -90,7 +90,7 @@ def labelled_release(
     while (assignment := next_assignment(batch=batch, person=person)) is not None:
         asked = guideline.document.criteria_for(assignment.task.response.prompt.dimension)
         labels = {criterion.name: criterion.values[-1] for criterion in asked}
-        work = Work(labels, rationale="as it is")
+        work = Submission(labels, rationale="as it is")
         submit(assignment_id=assignment.pk, person=person, key=f"k{assignment.pk}", work=work)
     return cut_release(ReleaseSpec(name=name, batches=[batch]))
 

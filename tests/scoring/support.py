@@ -29,7 +29,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.assignments import next_assignment
-from annotation.services.imports import Target, import_annotations
+from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.releases import cut_release
 from scoring.backbones.ngram import NgramBackbone
 from scoring.domain import drift
@@ -135,7 +135,7 @@ def make_release(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "labels.jsonl")
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-        import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
+        import_annotations(source=Source(file), format="jsonl", target=ImportRequest(batch=batch.name))
     return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 

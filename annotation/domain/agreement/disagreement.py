@@ -51,7 +51,9 @@ def sort_by(
 def crossed(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any, ...]]:
     """The groups of several ways to sort at once, by the names of all; with none, one group of everything."""
     numbers = reduce(
-        lambda number, grouping: number * len(grouping.names) + grouping.place, sortings, np.zeros(n, dtype=np.int64)
+        lambda number, grouping: number * len(grouping.names) + grouping.place,
+        sortings,
+        np.zeros(n, dtype=np.int64),
     )
     distinct_numbers, place = distinct(numbers)
     names: list[tuple[Any, ...]] = []
@@ -134,7 +136,9 @@ def count_given(units: Units, groups: Sorted[Name]) -> dict[Name, list[Given]]:
                     if other != place
                 }
                 other_values = {value: times for value, times in met.items() if times}
-                counts[name].append(Given(units.values[place], int(n[group]), int(disputed[group]), other_values))
+                counts[name].append(
+                    Given(units.values[place], int(n[group]), int(disputed[group]), other_values)
+                )
     return counts
 
 

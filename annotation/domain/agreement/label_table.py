@@ -186,7 +186,9 @@ def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
         subcomponent = subcomponents.setdefault(task_labels.subcomponent, len(subcomponents))
         for name in dict.fromkeys(name for label in task_labels.given for name in label.labels):
             criterion = criteria.setdefault(name, len(criteria))
-            single.extend((task_labels.task, task_labels.prompt, task_labels.stratum, criterion, subcomponent))
+            single.extend(
+                (task_labels.task, task_labels.prompt, task_labels.stratum, criterion, subcomponent)
+            )
             labels = [label for label in task_labels.given if name in label.labels]
             counts.append(len(labels))
             wide["person"].extend(label.person for label in labels)
@@ -261,7 +263,9 @@ def as_pairs(units: Units, people: Sequence[int]) -> Units:
     """
     ascending = np.sort(np.array(people, dtype=np.int32))
     rank = np.empty(len(ascending), dtype=np.int32)
-    rank[np.searchsorted(ascending, np.array(people, dtype=np.int32))] = np.arange(len(ascending), dtype=np.int32)
+    rank[np.searchsorted(ascending, np.array(people, dtype=np.int32))] = np.arange(
+        len(ascending), dtype=np.int32
+    )
     places = _ranks(units.person, ascending, rank)
     width = units.person.shape[1]
     parts = [_pair(units, places, left, right) for left in range(width) for right in range(left + 1, width)]

@@ -104,7 +104,9 @@ def _distinct_rows(codes: Codes, base: int) -> tuple[Ints, Ints]:
         numbers += 1
     distinct_numbers, counts = _distinct(numbers, base**width)
     digits = [distinct_numbers // base ** (width - 1 - place) % base - 1 for place in range(width)]
-    return np.stack(digits, axis=1) if digits else np.zeros((len(distinct_numbers), 0), dtype=np.int64), counts
+    return np.stack(digits, axis=1) if digits else np.zeros(
+        (len(distinct_numbers), 0), dtype=np.int64
+    ), counts
 
 
 def _distinct(numbers: Ints, bound: int) -> tuple[Ints, Ints]:

@@ -79,7 +79,9 @@ def _measured(
     rules = {name: _RULES[measurement][name] for name in names}
     reasons = {name: rule.obstacle(units, measurement) for name, rule in rules.items()}
     formulas_by_name = {name: rule.estimate for name, rule in rules.items() if reasons[name] is None}
-    estimates = estimates_of(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
+    estimates = (
+        estimates_of(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
+    )
     measured = {
         name: _statistic(estimates[name], rule.error(units), confidence)
         if name in estimates

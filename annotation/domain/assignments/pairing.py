@@ -428,7 +428,9 @@ def _rest(people: int, overlap: int, tasks: int) -> _Rest:
     if not loose:
         return _Rest(tuple(stretches), _spread(distances[1:]))
     spread = _even_out(people, distances, loose)
-    return _Rest((*stretches[:fixed], _Listed(_lined_up(people, [_block(*block) for block in loose]))), spread)
+    return _Rest(
+        (*stretches[:fixed], _Listed(_lined_up(people, [_block(*block) for block in loose]))), spread
+    )
 
 
 def _lined_up(people: int, blocks: list[Block]) -> Rounds:
@@ -507,7 +509,9 @@ def _change(
     return change
 
 
-def _swap(shared: list[list[int]], first_block: list[int], second_block: list[int], first: int, second: int) -> None:
+def _swap(
+    shared: list[list[int]], first_block: list[int], second_block: list[int], first: int, second: int
+) -> None:
     for block, leaves, comes in ((first_block, first, second), (second_block, second, first)):
         for other in block:
             if other != leaves:

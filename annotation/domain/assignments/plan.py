@@ -91,5 +91,9 @@ def _balanced(people: Block, tasks: int, overlap: int, seed: int) -> Design | No
 
 def _dealt(people: Block, tasks: int, pairs: Sequence[Block], seed: int) -> Design | None:
     place = {person: number for number, person in enumerate(people)}
-    groups = [tuple(sorted(place[person_number] for person_number in pair)) for pair in pairs if all(person_number in place for person_number in pair)]
+    groups = [
+        tuple(sorted(place[person_number] for person_number in pair))
+        for pair in pairs
+        if all(person_number in place for person_number in pair)
+    ]
     return dealt(groups=groups, people=len(people), tasks=tasks, seed=seed) if groups else None

@@ -48,7 +48,9 @@ def prompt(row: Row) -> PromptRecord:
 
 def ref(row: Row) -> PromptRef:
     """The prompt that a response or a label belongs to: ``prompt_id``, or ``prompt`` with its text."""
-    prompt_ref = PromptRef(id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else "")
+    prompt_ref = PromptRef(
+        id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else ""
+    )
     if not prompt_ref.id and not prompt_ref.text:
         raise row.error(
             N_("whose is this? Give the prompt's id, or its text in the field prompt."), field="prompt_id"

@@ -138,7 +138,9 @@ def _passed_over(row: Row) -> Iterator[str]:
         if read_annotation.role == GOLD:
             yield WORKED_OUT
         data = _data(row)
-        yield from [ELSEWHERE] * sum(_placed(data, _turns(data), span) is None for span in read_annotation.spans)
+        yield from [ELSEWHERE] * sum(
+            _placed(data, _turns(data), span) is None for span in read_annotation.spans
+        )
 
 
 def _decisions(said: Sequence[Said]) -> list[Said]:
@@ -262,7 +264,9 @@ def _annotations(row: Row) -> list[dict[str, Any]]:
     annotations = row.fields.get(name)
     if annotations is None:
         return []
-    if not isinstance(annotations, list) or not all(isinstance(annotation, dict) for annotation in annotations):
+    if not isinstance(annotations, list) or not all(
+        isinstance(annotation, dict) for annotation in annotations
+    ):
         raise row.error(N_('write the annotations as [{{"result": […]}}, …].'), field=name)
     return annotations
 
@@ -271,7 +275,11 @@ def _said(row: Row) -> list[Said]:
     if "data" not in row.fields and "annotator" in row.fields:
         return [_said_flat(row)]
     annotations = enumerate(_annotations(row))
-    return [_said_in(row, annotation, f"annotations[{n}]") for n, annotation in annotations if not annotation.get("was_cancelled")]
+    return [
+        _said_in(row, annotation, f"annotations[{n}]")
+        for n, annotation in annotations
+        if not annotation.get("was_cancelled")
+    ]
 
 
 def _said_in(row: Row, annotation: Mapping[str, Any], place: str) -> Said:
@@ -349,7 +357,11 @@ def _said_flat(row: Row) -> Said:
     for name, stated_value in row.fields.items():
         if name in ABOUT or name in DATA:
             continue
-        if isinstance(stated_value, list) and stated_value and all(isinstance(span, dict) and "start" in span for span in stated_value):
+        if (
+            isinstance(stated_value, list)
+            and stated_value
+            and all(isinstance(span, dict) and "start" in span for span in stated_value)
+        ):
             for span in stated_value:
                 kind = next((kind for kind in LABELS if isinstance(span.get(kind), list)), None)
                 results.spans += (

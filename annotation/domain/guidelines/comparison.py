@@ -175,7 +175,10 @@ def _join(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, ow
     start = (kind, *owner)
     old_keys, new_keys = ([key for key in clauses if key[:-1] == start] for clauses in (before, after))
     places = _partners([_text(before[key]) for key in old_keys], [_text(after[key]) for key in new_keys])
-    named = {key: new_keys[at] if at is not None else (*key, "gone") for key, at in zip(old_keys, places, strict=True)}
+    named = {
+        key: new_keys[at] if at is not None else (*key, "gone")
+        for key, at in zip(old_keys, places, strict=True)
+    }
     renamed = {named.get(key, key): written for key, written in before.items()}
     before.clear()
     before.update(renamed)

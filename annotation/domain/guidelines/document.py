@@ -522,7 +522,11 @@ class GuidelineDocument(Frozen):
     def criteria_of(self, metric: Metric, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria whose labels enter this metric in this dimension."""
         criteria = self.criteria_for(dimension)
-        return tuple(criterion for criterion in criteria if metric.criteria is None or criterion.name in metric.criteria)
+        return tuple(
+            criterion
+            for criterion in criteria
+            if metric.criteria is None or criterion.name in metric.criteria
+        )
 
     def check_labels(self, dimension: str | None, labels: Mapping[str, object]) -> dict[str, int | float]:
         """A value of its scale for each applicable criterion, in the guideline's order; else Unprocessable."""

@@ -51,7 +51,9 @@ class _Meetings:
     def of(cls, pairs: Pairs) -> _Meetings:
         table, turned = pairs.table, pairs.left > pairs.right
         low, high = np.where(turned, pairs.other, pairs.one), np.where(turned, pairs.one, pairs.other)
-        cells, pair_of_label = np.unique(table.person[low] * table.people + table.person[high], return_inverse=True)
+        cells, pair_of_label = np.unique(
+            table.person[low] * table.people + table.person[high], return_inverse=True
+        )
         return cls(table, cells // table.people, cells % table.people, pair_of_label, (low, high))
 
     def on(self, scale: int) -> _Meetings:
@@ -185,7 +187,10 @@ def _chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Flo
     """Of the true level what the one's label tells of it, and of the other's label what that level does."""
     errors = _errors_without(meetings, truth)
     joint = [truth.marginals[None, :, None] * error for error in errors]
-    known = [chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300) for chance_of_both in joint]
+    known = [
+        chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300)
+        for chance_of_both in joint
+    ]
     trusted, chances = ~suspects[meetings.which], []
     for side in (0, 1):
         agreeing = (known[side] * errors[1 - side]).sum(axis=1)

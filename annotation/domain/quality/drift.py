@@ -96,13 +96,13 @@ def drifts(pairs: Pairs, truths: Truths, guessers: Bools) -> dict[int, Finding]:
         rest = _scan(pairs, signals, trusted)
         by_person = findings.corrected({**rest, **settled}, RISKS["drift"])
         by_person = {
-            one: replace(finding, flagged=finding.flagged and _matters(finding))
-            for one, finding in by_person.items()
+            person: replace(finding, flagged=finding.flagged and _matters(finding))
+            for person, finding in by_person.items()
         }
-        flagged = [one for one in by_person if by_person[one].flagged and one not in settled]
+        flagged = [person for person in by_person if by_person[person].flagged and person not in settled]
         if not flagged or trusted.sum() - 1 < max(2, people // 2):
             return by_person
-        worst = max(flagged, key=lambda one: by_person[one].score or 0.0)
+        worst = max(flagged, key=lambda person: by_person[person].score or 0.0)
         settled[worst] = by_person[worst]
         trusted[worst] = False
 
@@ -125,26 +125,26 @@ class _Signals:
 
 def _signals(table: Table, truths: Truths) -> _Signals:
     high, low, right, levels = (np.full(len(table.unit), np.nan) for _ in range(4))
-    for scale, one in enumerate(table.scales):
+    for scale, scale_values in enumerate(table.scales):
         rows = np.flatnonzero(table.scale == scale)
         truth = truths[scale]
         if truth is None:
             continue
-        posteriors, given = truth.posteriors[rows], table.level[rows]
+        posteriors, levels_of_labels = truth.posteriors[rows], table.level[rows]
         place = np.arange(len(rows))
-        up_to = posteriors.cumsum(axis=1)[place, given]
-        right[rows] = posteriors[place, given]
-        if one.ordered:
+        up_to = posteriors.cumsum(axis=1)[place, levels_of_labels]
+        right[rows] = posteriors[place, levels_of_labels]
+        if scale_values.ordered:
             high[rows] = up_to - right[rows]
             low[rows] = 1 - up_to
-            levels[rows] = given - posteriors @ np.arange(posteriors.shape[1])
+            levels[rows] = levels_of_labels - posteriors @ np.arange(posteriors.shape[1])
     return _Signals(high, low, right, levels)
 
 
 def _scan(pairs: Pairs, signals: _Signals, partners: Bools) -> dict[int, Finding]:
     table = pairs.table
-    ones = np.ones(len(pairs.one))
-    trusted, weights = pairs.by_row(partners[pairs.right] * ones, partners[pairs.left] * ones)
+    unit_weights = np.ones(len(pairs.one))
+    trusted, weights = pairs.by_row(partners[pairs.right] * unit_weights, partners[pairs.left] * unit_weights)
     rows = (weights > 0) & (trusted > 0.5)
     levels, right, high, low = (
         _left(table, signal, rows, partners)
@@ -156,10 +156,10 @@ def _scan(pairs: Pairs, signals: _Signals, partners: Bools) -> dict[int, Finding
         _Test("agreement", right, right),
     ]
     result = {}
-    for one in range(table.people):
-        reason = obstacle(pairs, one)
-        changes = [] if reason else [change for test in tests if (change := _largest(test, one))]
-        result[one] = _finding(changes, reason or findings.FEW_DAYS, int(pairs.labels[one]))
+    for person in range(table.people):
+        reason = obstacle(pairs, person)
+        changes = [] if reason else [change for test in tests if (change := _largest(test, person))]
+        result[person] = _finding(changes, reason or findings.FEW_DAYS, int(pairs.labels[person]))
     return result
 
 
@@ -177,20 +177,22 @@ def _left(table: Table, values: Floats, rows: Bools, trusted: Bools) -> _Left:
     filled = np.where(used, values, 0.0)
     centred = _centred(table, filled, used)
     witnesses = used & trusted[table.person]
-    others = _of_others(table, centred, witnesses)
+    day_means = _of_others(table, centred, witnesses)
     sums = np.bincount(table.person, weights=filled, minlength=table.people)
     own = sums / np.maximum(np.bincount(table.person, weights=used, minlength=table.people), 1)
-    left = _centred(table, centred - others, used) + own[table.person]
+    left = _centred(table, centred - day_means, used) + own[table.person]
     return _by_task(table, left, used, _noise(table, used, witnesses))
 
 
 def _noise(table: Table, used: Bools, witnesses: Bools) -> Floats:
     """(P,): the mean of the others on a day is itself off by chance, for all that somebody does on that day alike."""
-    mine, seen = (
+    own_labels, witness_labels = (
         np.bincount(table.person, weights=rows, minlength=table.people) for rows in (used, witnesses)
     )
-    others = seen.sum() - seen
-    noise: Floats = 1 + np.divide(mine, others, out=np.zeros(table.people), where=others > 0)
+    other_labels = witness_labels.sum() - witness_labels
+    noise: Floats = 1 + np.divide(
+        own_labels, other_labels, out=np.zeros(table.people), where=other_labels > 0
+    )
     return noise
 
 
@@ -221,8 +223,8 @@ def _of_others(table: Table, rows: Floats, used: Bools) -> Floats:
     size = table.people * days
     sums = np.bincount(cell[used], weights=rows[used], minlength=size).reshape(-1, days)
     counts = np.bincount(cell[used], minlength=size).reshape(-1, days)
-    others = (sums.sum(axis=0) - sums) / np.maximum(counts.sum(axis=0) - counts, 1)
-    by_row: Floats = others.ravel()[cell]
+    means = (sums.sum(axis=0) - sums) / np.maximum(counts.sum(axis=0) - counts, 1)
+    by_row: Floats = means.ravel()[cell]
     return by_row
 
 

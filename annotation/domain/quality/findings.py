@@ -122,10 +122,10 @@ def beyond(distance: float, error: float) -> tuple[float, float]:
 
 def corrected(findings: Mapping[int, Finding], risk: float) -> dict[int, Finding]:
     """Flagged by Holm's step-down correction over all for whom there is a p (S. Holm, Scand. J. Stat. 6, 1979)."""
-    tested = [(finding.p, one) for one, finding in findings.items() if finding.p is not None]
+    tested = [(finding.p, person) for person, finding in findings.items() if finding.p is not None]
     flags = holm([p for p, _ in tested], risk)
-    flagged = {one for (_, one), flag in zip(tested, flags, strict=True) if flag}
-    return {one: replace(finding, flagged=one in flagged) for one, finding in findings.items()}
+    flagged = {person for (_, person), flag in zip(tested, flags, strict=True) if flag}
+    return {person: replace(finding, flagged=person in flagged) for person, finding in findings.items()}
 
 
 def holm(p: Sequence[float], risk: float) -> list[bool]:

@@ -111,9 +111,9 @@ class Table:
             rows = np.flatnonzero(self.unit[:-step] == self.unit[step:])
             first.append(rows)
             second.append(rows + step)
-        one = np.concatenate([*first, np.zeros(0, dtype=np.int64)])
-        other = np.concatenate([*second, np.zeros(0, dtype=np.int64)])
-        return Pairs(self, one, other, 1.0 / np.maximum(sizes[self.unit[one]] - 1, 1))
+        left = np.concatenate([*first, np.zeros(0, dtype=np.int64)])
+        right = np.concatenate([*second, np.zeros(0, dtype=np.int64)])
+        return Pairs(self, left, right, 1.0 / np.maximum(sizes[self.unit[left]] - 1, 1))
 
 
 @dataclass(frozen=True)
@@ -242,12 +242,14 @@ def _levels(values: Floats, scale: Ints, scales: tuple[Scale, ...]) -> Ints:
     """(N,): the places of the values on their scales, -1 for nan."""
     levels = np.full(len(values), -1, dtype=np.int64)
     known = ~np.isnan(values)
-    for code, one in enumerate(scales):
+    for code, criterion_scale in enumerate(scales):
         rows = np.flatnonzero((scale == code) & known)
-        matches = values[rows, None] == np.array(one.values, dtype=np.float64)[None, :]
+        matches = values[rows, None] == np.array(criterion_scale.values, dtype=np.float64)[None, :]
         missing = np.flatnonzero(~matches.any(axis=1))
         if missing.size:
             label = f"{values[rows[missing[0]]]:g}"
-            raise AssayError(OFF_SCALE, label=label, scale=", ".join(f"{value:g}" for value in one.values))
+            raise AssayError(
+                OFF_SCALE, label=label, scale=", ".join(f"{value:g}" for value in criterion_scale.values)
+            )
         levels[rows] = matches.argmax(axis=1)
     return levels

@@ -73,8 +73,8 @@ def _middles(at: Floats, groups: Ints) -> Floats:
     """(P,): the median of each one's group, which a few who are far off do not move."""
     middles = np.zeros(len(at))
     for group in np.unique(groups):
-        mine = groups == group
-        middles[mine] = np.median(at[mine])
+        is_member = groups == group
+        middles[is_member] = np.median(at[is_member])
     return middles
 
 
@@ -88,11 +88,13 @@ def in_levels(pairs: Pairs) -> tuple[Pairs, Floats]:
 def severities(pairs: Pairs) -> dict[int, Finding]:
     """By person (as counted from 0): levels above the middle of all people; negative below."""
     ordered, difference = in_levels(pairs)
-    found = offsets(ordered, difference)
+    estimates = offsets(ordered, difference)
     return {
-        one: _finding(float(found.at[one]), float(found.error[one]), int(ordered.labels[one]), reason)
-        for one in range(pairs.table.people)
-        for reason in [obstacle(pairs, one) or obstacle(ordered, one, few=findings.NO_ORDER)]
+        person: _finding(
+            float(estimates.at[person]), float(estimates.error[person]), int(ordered.labels[person]), reason
+        )
+        for person in range(pairs.table.people)
+        for reason in [obstacle(pairs, person) or obstacle(ordered, person, few=findings.NO_ORDER)]
     }
 
 

@@ -54,8 +54,8 @@ class GuidelineTexts:
         return next((self.choose(part["label"], name) for part in parts if part["name"] == name), name)
 
     def measurement(self, criterion: str | None) -> str:
-        found: str = self._criteria.get(criterion or "", {}).get("measurement", "nominal")
-        return found
+        measurement: str = self._criteria.get(criterion or "", {}).get("measurement", "nominal")
+        return measurement
 
 
 @dataclass(frozen=True)

@@ -84,8 +84,8 @@ def _end(guideline: str, version: str, split: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ...]) -> str:
-    given = dict(written)
-    pairs = ", ".join([f"{_quoted(name)}: {given[name]}" for name in criteria if name in given])
+    by_criterion = dict(written)
+    pairs = ", ".join([f"{_quoted(name)}: {by_criterion[name]}" for name in criteria if name in by_criterion])
     return f"{{{pairs}}}"
 
 
@@ -162,7 +162,7 @@ def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterato
     shift = len(labels)
     for cells in rows:
         dataset, prompt, dimension, subcomponent, model, response = map(exact_cell, cells[:6])
-        given = [(place, name) for place, name in labels if cells[place]]
+        filled = [(place, name) for place, name in labels if cells[place]]
         yield GoldRow(
             dataset,
             prompt,
@@ -170,8 +170,8 @@ def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterato
             subcomponent,
             model,
             _turns(response, is_text) or response,
-            {name: number(float(cells[place])) for place, name in given},
-            {name: exact_cell(cells[place + shift]) for place, name in given},
+            {name: number(float(cells[place])) for place, name in filled},
+            {name: exact_cell(cells[place + shift]) for place, name in filled},
             exact_cell(cells[-3]),
             exact_cell(cells[-2]),
         )

@@ -19,16 +19,16 @@ SOURCES = (SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED)
 
 def in_order(manifest: Manifest) -> dict[str, Any]:
     """The manifest with its guidelines, counts, splits and languages in order; an older one lacks some of them."""
-    found = dict(manifest)
+    ordered = dict(manifest)
     if "guidelines" in manifest:
-        found["guidelines"] = [_guideline(one) for one in manifest["guidelines"]]
+        ordered["guidelines"] = [_guideline(guideline) for guideline in manifest["guidelines"]]
     if "counts" in manifest:
-        found["counts"] = _counts(manifest["counts"], found.get("guidelines", ()))
+        ordered["counts"] = _counts(manifest["counts"], ordered.get("guidelines", ()))
     if manifest.get("splits"):
-        found["splits"] = as_declared(manifest["splits"], SPLITS)
+        ordered["splits"] = as_declared(manifest["splits"], SPLITS)
     if "languages" in (manifest.get("people") or {}):
-        found["people"] = {**manifest["people"], "languages": as_declared(manifest["people"]["languages"])}
-    return found
+        ordered["people"] = {**manifest["people"], "languages": as_declared(manifest["people"]["languages"])}
+    return ordered
 
 
 def as_declared(values: Mapping[str, T], declared: Iterable[str] = ()) -> dict[str, T]:
@@ -39,11 +39,11 @@ def as_declared(values: Mapping[str, T], declared: Iterable[str] = ()) -> dict[s
 
 def dimensions_of(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Each dimension as the first of the guidelines has it; a manifest of old has none."""
-    found: dict[str, Mapping[str, Any]] = {}
+    dimensions: dict[str, Mapping[str, Any]] = {}
     for guideline in guidelines:
         for dimension in guideline.get("dimensions", ()):
-            found.setdefault(dimension["name"], dimension)
-    return found
+            dimensions.setdefault(dimension["name"], dimension)
+    return dimensions
 
 
 def imported_into(batch: str, imported: Mapping[str, Any] | None) -> int:
@@ -61,8 +61,8 @@ def _guideline(one: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _counts(counts: Mapping[str, Any], guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     dimensions = dimensions_of(guidelines)
-    criteria = [one["name"] for guideline in guidelines for one in guideline.get("criteria", ())]
-    found = dict(counts)
+    criteria = [criterion["name"] for guideline in guidelines for criterion in guideline.get("criteria", ())]
+    ordered = dict(counts)
     for name, declared in (
         ("by_source", SOURCES),
         ("by_dimension", dimensions),
@@ -72,15 +72,15 @@ def _counts(counts: Mapping[str, Any], guidelines: Iterable[Mapping[str, Any]]) 
         ("by_language", ()),
     ):
         if name in counts:
-            found[name] = as_declared(counts[name], declared)
-    if "by_level" in found:
-        found["by_level"] = {name: _by_number(levels) for name, levels in found["by_level"].items()}
-    if "by_subcomponent" in found:
-        found["by_subcomponent"] = {
+            ordered[name] = as_declared(counts[name], declared)
+    if "by_level" in ordered:
+        ordered["by_level"] = {name: _by_number(levels) for name, levels in ordered["by_level"].items()}
+    if "by_subcomponent" in ordered:
+        ordered["by_subcomponent"] = {
             name: as_declared(parts, _subcomponents(dimensions.get(name, {})))
-            for name, parts in found["by_subcomponent"].items()
+            for name, parts in ordered["by_subcomponent"].items()
         }
-    return found
+    return ordered
 
 
 def _subcomponents(dimension: Mapping[str, Any]) -> list[str]:

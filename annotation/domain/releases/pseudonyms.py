@@ -21,7 +21,7 @@ def pseudonyms(people: Mapping[int, str], *, secret: str, scope: str) -> dict[in
     The numbers have as many digits as the largest needs, at least two.
     """
     by_word: dict[str, list[int]] = defaultdict(list)
-    for person in sorted(people, key=lambda one: _place(one, secret=secret, scope=scope)):
+    for person in sorted(people, key=lambda person_id: _place(person_id, secret=secret, scope=scope)):
         by_word[people[person]].append(person)
     return {
         person: f"{word}-{number:0{max(DIGITS, len(str(len(same))))}d}"

@@ -68,7 +68,7 @@ class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no 
         return obj.name or str(_("the one without a name"))
 
 
-def _many(label: Any, help_text: Any = "") -> Any:
+def people_field(label: Any, help_text: Any = "") -> Any:
     return forms.ModelMultipleChoiceField(
         queryset=Person.objects.none(),
         label=label,
@@ -104,7 +104,7 @@ class PairsField(forms.CharField):
                 named[str(person)].add(person)
         pairs, errors = [], []
         for number, line in lines:
-            names = _names(line)
+            names = split_names(line)
             unknown = [name for name in names if len(named.get(name, ())) != 1]
             if unknown:
                 words = _now("Line {line}: no annotator is named {names}.")
@@ -118,7 +118,7 @@ class PairsField(forms.CharField):
         return pairs
 
 
-def _names(line: str) -> list[str]:
+def split_names(line: str) -> list[str]:
     """A name may hold a +: where there is a comma, only commas part the names."""
     parts = re.split(r"[,，、;；]", line)
     if len(parts) == 1:
@@ -148,10 +148,10 @@ class BatchForm(TermsForm):
     collection = CollectionChoice(
         queryset=Collection.objects.none(), label=_("Collection"), required=False, empty_label=_("all")
     )
-    annotators = _many(
+    annotators = people_field(
         _("Annotators"), _("At least as many as the overlap; they share the tasks among them.")
     )
-    adjudicators = _many(
+    adjudicators = people_field(
         _("Adjudicators"), _("They decide where annotators differ, and never their own items.")
     )
     overlap = forms.IntegerField(
@@ -247,10 +247,10 @@ class BatchForm(TermsForm):
         """Of a form that is valid. Raises AssayError where its parts do not fit."""
         data = self.cleaned_data
         collection = data.get("collection")
-        alike = ("name", "guideline", "annotators", "adjudicators", "pairs", "quota")
+        names = ("name", "guideline", "annotators", "adjudicators", "pairs", "quota")
         policy = {name: data[name] for name in Policy.model_fields if name in data}
         return BatchSpec.model_validate(
-            {name: data[name] for name in alike}
+            {name: data[name] for name in names}
             | {
                 "dataset": self.dataset,
                 "models": list(data.get("models", ())),
@@ -267,7 +267,7 @@ class JoinForm(forms.Form):
     Who opened its results is not ``offered``; whose name comes all the same is refused with the reason, by the service.
     """
 
-    people = _many(_("People"))
+    people = people_field(_("People"))
 
     def __init__(self, data: Any = None, *, batch: Batch, role: str) -> None:
         super().__init__(data, prefix=role)

@@ -90,16 +90,16 @@ class TermsForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"step": "any"}),
         help_text=_(
-            "Of the items that each annotator is given: so many are known ones, which look like all others."
-            " You add them on the batch's page Known items. 0: none; 5 is usual."
+            "Of the items that each annotator is given: so many are gold questions, which look like "
+            "all others. You add them on the batch's page Gold questions. 0: none; 5 is usual."
         ),
     )
     check_feedback = forms.BooleanField(
         label=_("Tell people after a gold check"),
         required=False,
         help_text=_(
-            "After a known item the annotator reads that it was one, the right label, and why. It teaches, and each"
-            " item is spent on whoever has had it."
+            "After a gold question the annotator reads that it was one, the right label, and why. It "
+            "teaches, and each item is spent on whoever has had it."
         ),
     )
     qualifying = forms.ChoiceField(
@@ -115,9 +115,7 @@ class TermsForm(forms.Form):
         max_value=1,
         required=False,
         widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_(
-            "From 0 to 1, as in 0.8. Whoever reaches it on the round of known items is given the work."
-        ),
+        help_text=_("From 0 to 1, as in 0.8. Whoever reaches it on the gold questions is given the work."),
     )
 
     def terms(self) -> Terms:
@@ -127,8 +125,8 @@ class TermsForm(forms.Form):
     def collect_terms(self) -> dict[str, Any]:
         """The fields of the terms, in which a lease has seconds and a share is one of 1."""
         data = self.cleaned_data
-        alike = ("due_date", "agreement_threshold", "alarm_action", "second_reading_days", "check_feedback")
-        return {name: data[name] for name in alike} | {
+        names = ("due_date", "agreement_threshold", "alarm_action", "second_reading_days", "check_feedback")
+        return {name: data[name] for name in names} | {
             "lease_seconds": data["lease_minutes"] * 60,
             "second_reading_share": round(data["second_reading_percent"] / 100, 6),
             "check_share": round((data["check_percent"] or 0) / 100, 6),

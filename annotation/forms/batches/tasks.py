@@ -30,7 +30,7 @@ ACTIONS = [
 NO_DIMENSION = "-"
 
 
-class FindForm(forms.Form):
+class FindTasksForm(forms.Form):
     """Everything optional; what nobody could have chosen is left out of account."""
 
     words = forms.CharField(label=_("Words of the prompt, or its id"), max_length=200, required=False)
@@ -41,7 +41,7 @@ class FindForm(forms.Form):
     claim = forms.ChoiceField(
         label=_("Claim"),
         required=False,
-        choices=[("", _("all")), (HELD_NOW, _("at hand now")), (RAN_OUT, _("ran out"))],
+        choices=[("", _("all")), (HELD_NOW, _("in progress now")), (RAN_OUT, _("ran out"))],
     )
 
     def __init__(self, data: Any, *, batch: Batch) -> None:
@@ -59,7 +59,7 @@ class FindForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)
         field.choices = [("", _("all")), *choices]
 
-    def wanted(self) -> Wanted:
+    def build_filter(self) -> Wanted:
         self.is_valid()
         data = self.cleaned_data
         dimension = data.get("dimension") or None
@@ -72,7 +72,7 @@ class FindForm(forms.Form):
         )
 
 
-class Ids(forms.Field):
+class TaskIdsField(forms.Field):
     """The ids of the chosen items, as many as boxes are checked."""
 
     widget = forms.SelectMultiple
@@ -80,7 +80,7 @@ class Ids(forms.Field):
 
     def to_python(self, value: Any) -> list[int]:
         try:
-            return [int(one) for one in value or ()]
+            return [int(task_id) for task_id in value or ()]
         except (TypeError, ValueError):
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
 
@@ -88,9 +88,9 @@ class Ids(forms.Field):
 class ChangeForm(forms.Form):
     """What to do with the chosen items. The fields that the action does not ask for are left out of account."""
 
-    tasks = Ids()
+    tasks = TaskIdsField()
     action = forms.ChoiceField(
-        label=_("What to do"),
+        label=_("Action to take"),
         widget=forms.RadioSelect,
         choices=ACTIONS,
         error_messages={"required": _("Choose what to do.")},
@@ -126,18 +126,18 @@ class ChangeForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        asked = {
+        required = {
             ASSIGN: ("people", _("Name the people.")),
             WITHDRAW: ("reason", _("Say why: others will read it.")),
             PRIORITY: ("priority", _("Give a priority.")),
         }
-        name, words = asked.get(data.get("action", ""), ("", ""))
-        if name and name not in self.errors and not self._given(data[name]):
+        name, words = required.get(data.get("action", ""), ("", ""))
+        if name and name not in self.errors and not self.is_filled(data[name]):
             self.add_error(name, words)
         return data
 
     @staticmethod
-    def _given(value: Any) -> bool:
+    def is_filled(value: Any) -> bool:
         return value == 0 or bool(value)
 
 
@@ -149,15 +149,15 @@ class LimitsForm(forms.Form):
         min_value=0,
         max_value=2**31 - 1,
         required=False,
-        help_text=_("At most this many items in this batch, those handed in included; empty: no limit."),
+        help_text=_("At most this many items in this batch, those submitted included; empty: no limit."),
     )
     excluded_dimensions = forms.MultipleChoiceField(
         label=_("Not these dimensions"), required=False, widget=forms.CheckboxSelectMultiple
     )
 
     def __init__(self, data: Any = None, *, membership: Membership) -> None:
-        given = {"quota": membership.quota, "excluded_dimensions": membership.excluded_dimensions}
-        super().__init__(data, initial=given)
+        limits = {"quota": membership.quota, "excluded_dimensions": membership.excluded_dimensions}
+        super().__init__(data, initial=limits)
         document = membership.batch.guideline.document
         names = {*dimensions_of(membership.batch), *membership.excluded_dimensions} - {""}
         field = self.fields["excluded_dimensions"]

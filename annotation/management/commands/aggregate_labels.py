@@ -51,7 +51,9 @@ class Command(AssayCommand):
             if criterion["reason"]:
                 self.stdout.write(f"{criterion['criterion']}: {criterion['reason']}")
             elif not criterion["converged"]:
-                self.stdout.write(f"{criterion['criterion']}: not settled after {criterion['iterations']} rounds")
+                self.stdout.write(
+                    f"{criterion['criterion']}: not settled after {criterion['iterations']} rounds"
+                )
         if data["out"]:
             self.stdout.write(f"{data['out']}: {data['rows']} rows")
 

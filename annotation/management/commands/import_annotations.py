@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.domain.formats import FORMATS, Source, format_named
 from annotation.management.base import ImportCommand
-from annotation.services.imports import Target, import_annotations
+from annotation.services.imports import ImportRequest, import_annotations
 
 
 class Command(ImportCommand):
@@ -46,7 +46,7 @@ class Command(ImportCommand):
             report = import_annotations(
                 source=Source(file),
                 format=options["format"],
-                target=Target(
+                target=ImportRequest(
                     batch=options["batch"], guideline=options["guideline"], dataset=options["dataset"]
                 ),
                 model=options["model"],

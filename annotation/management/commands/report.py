@@ -8,7 +8,7 @@ from annotation.management.base import AssayCommand, names
 from annotation.selectors.batches import batch_named
 from annotation.selectors.releases.releases import release_named
 from annotation.selectors.reports import report_of_batches, report_of_release
-from annotation.views.reports import as_json, latex
+from annotation.views.reports import render_json, render_latex
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 
@@ -41,8 +41,8 @@ class Command(AssayCommand):
 
     def _text(self, found: dict[str, Any]) -> str:
         if self.options["format"] == "json":
-            return as_json(found)
-        return latex(found, LANGUAGES[self.options["language"]])
+            return render_json(found)
+        return render_latex(found, LANGUAGES[self.options["language"]])
 
     def _write(self, path: str, text: str) -> None:
         with self.new_file(path) as file:

@@ -88,11 +88,11 @@ def matrices(labels: Labels) -> list[Matrix]:
 
 def _matrices(labels: Labels) -> list[Matrix]:
     pair = labels.narrowing.named.get("pair")
-    found = count_pairs(labels.units, labels.scales)
+    pair_counts = count_pairs(labels.units, labels.scales)
     return [
-        _matrix(labels, scale, found[scale], pair)
+        _matrix(labels, scale, pair_counts[scale], pair)
         for scale in _in_order(labels)
-        if scale in found and found[scale].any()
+        if scale in pair_counts and pair_counts[scale].any()
     ]
 
 
@@ -106,24 +106,24 @@ def _in_order(labels: Labels) -> list[Scale]:
 
 def _matrix(labels: Labels, scale: Scale, pairs: npt.NDArray[np.int64], pair: str | None) -> Matrix:
     values, _measurement = labels.measure(*scale)
-    at = {np.float32(value): place for place, value in enumerate(labels.units.values)}
+    code_of = {np.float32(value): place for place, value in enumerate(labels.units.values)}
     if len(values) > MOST_LEVELS:
-        values = tuple(value for value in values if np.float32(value) in at)
+        values = tuple(value for value in values if np.float32(value) in code_of)
     size = len(values)
     counts = np.zeros((size, size), dtype=np.int64)
-    places = [at.get(np.float32(value)) for value in values]
-    for one, first in enumerate(places):
-        for other, second in enumerate(places):
-            if first is not None and second is not None:
-                counts[one, other] = pairs[first, second]
+    codes = [code_of.get(np.float32(value)) for value in values]
+    for row, row_code in enumerate(codes):
+        for column, column_code in enumerate(codes):
+            if row_code is not None and column_code is not None:
+                counts[row, column] = pairs[row_code, column_code]
     if pair is None:
         counts = np.triu(counts + counts.T - np.diag(np.diag(counts)))
     return Matrix(scale[0], labels.versions(*scale)[-1], values, counts, _two(pair))
 
 
 def _two(pair: str | None) -> tuple[str, str] | None:
-    one, _comma, other = (pair or "").partition(", ")
-    return (one, other) if other else None
+    first, _comma, second = (pair or "").partition(", ")
+    return (first, second) if second else None
 
 
 # Prompts
@@ -169,19 +169,19 @@ class Prompts:
 
     def __getitem__(self, part: slice) -> list[DisputedPrompt]:
         ranked = self._ranked
-        chosen = ranked.order[part]
-        keys = [int(key) for key in ranked.keys[chosen]]
+        page = ranked.order[part]
+        keys = [int(key) for key in ranked.keys[page]]
         prompts = Prompt.objects.in_bulk(keys)
-        shown = self._labels.where(np.isin(self._labels.units.prompt, keys))
-        splits = _splits(shown, _by_prompt(shown.units))
+        page_labels = self._labels.where(np.isin(self._labels.units.prompt, keys))
+        splits = _splits(page_labels, _by_prompt(page_labels.units))
         return [
             DisputedPrompt(
                 prompts[key],
-                share(int(ranked.disputed[at]), int(ranked.n[at])),
-                None if np.isnan(ranked.alpha[at]) else float(ranked.alpha[at]),
+                share(int(ranked.disputed[place]), int(ranked.n[place])),
+                None if np.isnan(ranked.alpha[place]) else float(ranked.alpha[place]),
                 splits.get(key, ()),
             )
-            for key, at in zip(keys, chosen, strict=True)
+            for key, place in zip(keys, page, strict=True)
         ]
 
 
@@ -218,17 +218,17 @@ def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
     of a criterion on which none is expected do not count.
     """
     ratio = np.full(len(labels.units), np.nan)
-    for at, scale in enumerate(labels.scales.names):
+    for place, scale in enumerate(labels.scales.names):
         distances, expected = _expectation(labels, scale)
         if expected:
-            mine = labels.scales.place == at
-            units = labels.units.where(mine)
-            ratio[mine] = differences(units, _among(units, labels.units, distances)) / expected
-    known = ~np.isnan(ratio)
-    sums = np.bincount(groups.place[known], weights=ratio[known], minlength=len(groups.names))
-    n = count(groups, known).astype(np.float64)
-    found: Floats = 1 - np.divide(sums, n, out=np.full(len(sums), np.nan), where=n > 0)
-    return found
+            on_scale = labels.scales.place == place
+            units = labels.units.where(on_scale)
+            ratio[on_scale] = differences(units, _among(units, labels.units, distances)) / expected
+    is_known = ~np.isnan(ratio)
+    sums = np.bincount(groups.place[is_known], weights=ratio[is_known], minlength=len(groups.names))
+    n = count(groups, is_known).astype(np.float64)
+    alpha: Floats = 1 - np.divide(sums, n, out=np.full(len(sums), np.nan), where=n > 0)
+    return alpha
 
 
 def _by_prompt(units: Units) -> Sorted[int]:
@@ -246,49 +246,51 @@ def _expectation(labels: Labels, scale: Scale) -> tuple[Floats, float]:
     """The distance (V, V) between two values as alpha has it at the level of the scale, and its mean over any two of
     the scale's labels: the disagreement that is expected by chance.
     """
-    at = labels.scales.names.index(scale)
-    codes = labels.units.codes[labels.scales.place == at]
-    given = np.bincount(codes[codes >= 0], minlength=len(labels.units.values)).astype(np.float64)
-    distances = _distances(labels.units.values, given, labels.measure(*scale)[1])
-    n = given.sum()
-    expected = float(given @ distances @ given) / (n * (n - 1)) if n > 1 else 0.0
+    place = labels.scales.names.index(scale)
+    codes = labels.units.codes[labels.scales.place == place]
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels.units.values)).astype(np.float64)
+    distances = _distances(labels.units.values, counts, labels.measure(*scale)[1])
+    n = counts.sum()
+    expected = float(counts @ distances @ counts) / (n * (n - 1)) if n > 1 else 0.0
     return distances, expected
 
 
-def _distances(values: Sequence[float], given: Floats, measurement: Measurement) -> Floats:
+def _distances(values: Sequence[float], counts: Floats, measurement: Measurement) -> Floats:
     """K. Krippendorff (2011), as ``docs/agreement.md`` gives them."""
     match measurement:
         case "nominal":
             return 1 - np.eye(len(values))
         case "ordinal":
-            places = given.cumsum() - given / 2
+            places = counts.cumsum() - counts / 2
         case _:
             places = np.array(values, dtype=np.float64)
-    apart: Floats = np.square(places[:, None] - places)
-    return apart
+    distances: Floats = np.square(places[:, None] - places)
+    return distances
 
 
-def _splits(shown: Labels, groups: Sorted[int]) -> dict[int, tuple[Split, ...]]:
+def _splits(labels: Labels, groups: Sorted[int]) -> dict[int, tuple[Split, ...]]:
     """Of each prompt the pairs of levels that its labels lay between, the most frequent first."""
-    found: dict[int, Counter[tuple[Scale, float, float]]] = {}
-    values, scales = shown.units.values, shown.scales
-    both = Sorted(
+    splits: dict[int, Counter[tuple[Scale, float, float]]] = {}
+    values, scales = labels.units.values, labels.scales
+    groups_and_scales = Sorted(
         tuple((key, scale) for key in groups.names for scale in scales.names),
         groups.place * len(scales.names) + scales.place,
     )
-    for (key, scale), pairs in count_pairs(shown.units, both).items():
-        met = pairs + pairs.T
-        for low, high in np.argwhere(np.triu(met, 1)).tolist():
-            found.setdefault(key, Counter())[scale, values[low], values[high]] = int(met[low, high])
+    for (key, scale), pairs in count_pairs(labels.units, groups_and_scales).items():
+        pair_counts = pairs + pairs.T
+        for low, high in np.argwhere(np.triu(pair_counts, 1)).tolist():
+            splits.setdefault(key, Counter())[scale, values[low], values[high]] = int(pair_counts[low, high])
     return {
-        key: tuple(_split(shown, scale, one, other, n) for (scale, one, other), n in split.most_common())
-        for key, split in found.items()
+        key: tuple(
+            _split(labels, scale, first, second, n) for (scale, first, second), n in split.most_common()
+        )
+        for key, split in splits.items()
     }
 
 
-def _split(labels: Labels, scale: Scale, one: float, other: float, n: int) -> Split:
+def _split(labels: Labels, scale: Scale, first: float, second: float, n: int) -> Split:
     values, _measurement = labels.measure(*scale)
-    return Split(*scale, exact(one, values), exact(other, values), n)
+    return Split(*scale, exact(first, values), exact(second, values), n)
 
 
 # Clauses
@@ -314,42 +316,42 @@ def clauses(labels: Labels, person: Person) -> list[Clause]:
     """Those that were given to anything, the most surely disputed first; notes as far as the person may read them."""
     notes = _notes(labels, person)
     reasons = labels.kept("reasons by clause", lambda: _reasons_by_clause(labels))
-    given_by_scale = labels.kept("given", lambda: count_given(labels.units, labels.scales))
-    found = [
-        _clause(labels, scale, one, notes, reasons)
-        for scale, given in given_by_scale.items()
-        for one in given
+    levels_by_scale = labels.kept("given", lambda: count_given(labels.units, labels.scales))
+    ranked = [
+        _clause(labels, scale, level, notes, reasons)
+        for scale, levels in levels_by_scale.items()
+        for level in levels
     ]
-    return sorted(found, key=lambda one: (-(one.disputed.low or 0), -one.disputed.part))
+    return sorted(ranked, key=lambda clause: (-(clause.disputed.low or 0), -clause.disputed.part))
 
 
 def _clause(
     labels: Labels,
     scale: Scale,
-    given: Given,
+    level: Given,
     notes: Mapping[ClauseKey, tuple[int, int]],
     reasons: Mapping[tuple[Scale, float], Counter[str]],
 ) -> Clause:
     values, _measurement = labels.measure(*scale)
-    value = exact(given.value, values)
-    others = Counter({exact(other, values): n for other, n in given.others.items()})
-    left, unanswered = notes.get((*scale, value), (0, 0))
+    value = exact(level.value, values)
+    other_levels = Counter({exact(other_level, values): n for other_level, n in level.others.items()})
+    n_notes, unanswered = notes.get((*scale, value), (0, 0))
     return Clause(
         guideline=scale[0],
         criterion=labels.versions(*scale)[-1],
         value=value,
-        disputed=share(given.disputed, given.n),
-        others=tuple(others.most_common()),
-        reasons=tuple(reasons.get((scale, given.value), Counter()).most_common()),
-        notes=left,
+        disputed=share(level.disputed, level.n),
+        others=tuple(other_levels.most_common()),
+        reasons=tuple(reasons.get((scale, level.value), Counter()).most_common()),
+        notes=n_notes,
         open_notes=unanswered,
     )
 
 
 def _notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
     """By guideline, criterion and level: all notes, and those without an answer."""
-    left = notes_for(person).filter(guideline__in=list(labels.guidelines)).order_by()
-    counted = left.values_list("guideline__name", "criterion", "level").annotate(
+    scale_notes = notes_for(person).filter(guideline__in=list(labels.guidelines)).order_by()
+    counted = scale_notes.values_list("guideline__name", "criterion", "level").annotate(
         n=Count("pk"), open=Count("pk", filter=Q(resolved_at=None))
     )
     return {
@@ -360,17 +362,17 @@ def _notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
 
 def _reasons_by_clause(labels: Labels) -> dict[tuple[Scale, float], Counter[str]]:
     """Of the disputed units in which somebody gave the level, by the reason of their task's decision."""
-    found: dict[tuple[Scale, float], Counter[str]] = {}
+    reasons_by_clause: dict[tuple[Scale, float], Counter[str]] = {}
     decided = labels.where(labels.units.differ & (labels.reasons.place < len(labels.reasons.names) - 1))
     names, scales = decided.reasons.names, decided.scales
-    for at, value in enumerate(decided.units.values):
-        has = (decided.units.codes == at).any(axis=1)
-        keys = scales.place[has] * len(names) + decided.reasons.place[has]
+    for code, value in enumerate(decided.units.values):
+        has_value = (decided.units.codes == code).any(axis=1)
+        keys = scales.place[has_value] * len(names) + decided.reasons.place[has_value]
         kinds, place = distinct(keys)
         for key, n in zip(kinds.tolist(), np.bincount(place).tolist(), strict=False):
             scale, reason = divmod(key, len(names))
-            found.setdefault((scales.names[scale], value), Counter())[str(names[reason])] = n
-    return found
+            reasons_by_clause.setdefault((scales.names[scale], value), Counter())[str(names[reason])] = n
+    return reasons_by_clause
 
 
 # Reasons
@@ -390,14 +392,16 @@ def reasons(labels: Labels) -> list[ReasonCount]:
 
 
 def _reasons(labels: Labels) -> list[ReasonCount]:
-    _keys, unit, _chosen = of_tasks(labels.units, labels.units.differ)
-    named = labels.reasons
-    counts = np.bincount(named.place[unit], minlength=len(named.names))[:-1]
+    _keys, unit, _differ = of_tasks(labels.units, labels.units.differ)
+    unit_reasons = labels.reasons
+    counts = np.bincount(unit_reasons.place[unit], minlength=len(unit_reasons.names))[:-1]
     total = int(counts.sum())
-    found = [
-        ReasonCount(str(key), share(int(n), total)) for key, n in zip(named.names, counts, strict=False) if n
+    reason_counts = [
+        ReasonCount(str(key), share(int(n), total))
+        for key, n in zip(unit_reasons.names, counts, strict=False)
+        if n
     ]
-    return sorted(found, key=lambda one: (-one.tasks.part, one.key))
+    return sorted(reason_counts, key=lambda reason_count: (-reason_count.tasks.part, reason_count.key))
 
 
 # Versions
@@ -418,36 +422,40 @@ def versions(patterns: LabelPatterns, statistic: str) -> list[VersionRow]:
     at the level of each row's scale.
     """
     by_version: dict[tuple[str, str | None], list[tuple[str, Counted]]] = {}
-    found = {}
-    for one in patterns.counted(("guideline_version",)):
-        found[one.guideline, one.criterion, one.group["guideline_version"]] = one
+    by_key = {}
+    for counted_row in patterns.counted(("guideline_version",)):
+        by_key[counted_row.guideline, counted_row.criterion, counted_row.group["guideline_version"]] = (
+            counted_row
+        )
     for guideline in patterns.guidelines.values():
-        for (name, criterion, version), one in found.items():
+        for (name, criterion, version), counted_row in by_key.items():
             if version == str(guideline):
-                by_version.setdefault((name, criterion), []).append((str(guideline), one))
+                by_version.setdefault((name, criterion), []).append((str(guideline), counted_row))
     return [row for rows in by_version.values() for row in _changes(rows, statistic)]
 
 
 def _changes(rows: Sequence[tuple[str, Counted]], statistic: str) -> Iterator[VersionRow]:
-    before: tuple[str, Counted] | None = None
-    for version, one in rows:
+    previous: tuple[str, Counted] | None = None
+    for version, counted in rows:
         change = None
-        if before is not None:
-            name = statistic or f"alpha_{one.measurement}"
-            change = _difference(before[1].patterns, one.patterns, one.values, one.measurement, name)
-        yield VersionRow(version, one, before[0] if before else None, change)
-        before = version, one
+        if previous is not None:
+            name = statistic or f"alpha_{counted.measurement}"
+            change = _difference(
+                previous[1].patterns, counted.patterns, counted.values, counted.measurement, name
+            )
+        yield VersionRow(version, counted, previous[0] if previous else None, change)
+        previous = version, counted
 
 
 @lru_cache(maxsize=1000)
 def _difference(
-    one: frozenset[tuple[Pattern, int]],
-    other: frozenset[tuple[Pattern, int]],
+    before: frozenset[tuple[Pattern, int]],
+    after: frozenset[tuple[Pattern, int]],
     values: tuple[Value, ...],
     measurement: Measurement,
     statistic: str,
 ) -> Statistic:
-    return difference(dict(one), dict(other), values=values, measurement=measurement, statistic=statistic)
+    return difference(dict(before), dict(after), values=values, measurement=measurement, statistic=statistic)
 
 
 # What stands out
@@ -465,25 +473,25 @@ class Weakest:
     """How many groups there were to find it among: the interval allows for that many looks."""
 
 
-def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -> Weakest | None:
+def weakest(patterns: LabelPatterns, facet: str, overall: Counted, min_units: int) -> Weakest | None:
     """The group of the lowest alpha among those of ``least`` units and more, where even the upper end of its interval,
     corrected for how many groups there are (Bonferroni), lies below alpha of everything. Alpha is that of everything,
     also of a group with one criterion and a stronger scale: else the two could not be compared.
     """
     name = f"alpha_{overall.measurement}"
-    whole = overall.value(name)
+    overall_value = overall.value(name)
     rows = [
-        one for one in patterns.counted((facet,)) if one.guideline == overall.guideline and one.n >= least
+        row for row in patterns.counted((facet,)) if row.guideline == overall.guideline and row.n >= min_units
     ]
     rows = _one_each(rows, facet)
-    valued = [(value, row) for row in rows if (value := row.value(name)) is not None]
-    if whole is None or len(rows) < 2 or not valued:  # one group is everything
+    values_and_rows = [(value, row) for row in rows if (value := row.value(name)) is not None]
+    if overall_value is None or len(rows) < 2 or not values_and_rows:  # one group is everything
         return None
-    _value, lowest = min(valued, key=lambda found: found[0])
-    found = lowest.measured((name,), confidence=1 - 0.05 / len(rows)).statistics[name]
-    if found.high is None or found.high >= whole:
+    _value, lowest = min(values_and_rows, key=lambda pair: pair[0])
+    corrected = lowest.measured((name,), confidence=1 - 0.05 / len(rows)).statistics[name]
+    if corrected.high is None or corrected.high >= overall_value:
         return None
-    return Weakest(facet, lowest.group[facet], lowest, found, len(rows))
+    return Weakest(facet, lowest.group[facet], lowest, corrected, len(rows))
 
 
 def _one_each(rows: Sequence[Counted], facet: str) -> list[Counted]:

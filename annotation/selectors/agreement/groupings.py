@@ -75,22 +75,22 @@ class Narrowing:
     def with_group(self, group: Group) -> Narrowing:
         return replace(self, facets=tuple((self.named | dict(group)).items()))
 
-    def between(self, one: float, other: float) -> Narrowing:
+    def between(self, level: float, other_level: float) -> Narrowing:
         """Where one person gave the one level and another the other, whoever of them gave which."""
-        return replace(self, levels=(one, other), either="pair" in self.named)
+        return replace(self, levels=(level, other_level), either="pair" in self.named)
 
     def parameters(self) -> dict[str, str]:
         """As an address says it; ``parse_narrowing`` reads it back."""
-        said = {facet: UNNAMED if name is None else name for facet, name in self.facets}
+        parameters = {facet: UNNAMED if name is None else name for facet, name in self.facets}
         if self.levels is not None:
-            said["levels"] = "{:g}-{:g}".format(*self.levels)
-            said |= {"either": "1"} if self.either else {}
+            parameters["levels"] = "{:g}-{:g}".format(*self.levels)
+            parameters |= {"either": "1"} if self.either else {}
         if self.level is not None:
-            said["level"] = f"{self.level:g}"
+            parameters["level"] = f"{self.level:g}"
         if self.prompt is not None:
-            said["prompt"] = str(self.prompt)
-        said |= {name: value for name in ("day", "reason") if (value := getattr(self, name))}
-        return said | ({"disputed": "1"} if self.disputed else {})
+            parameters["prompt"] = str(self.prompt)
+        parameters |= {name: value for name in ("day", "reason") if (value := getattr(self, name))}
+        return parameters | ({"disputed": "1"} if self.disputed else {})
 
 
 EVERYTHING = Narrowing()
@@ -98,16 +98,16 @@ EVERYTHING = Narrowing()
 
 def parse_narrowing(parameters: Mapping[str, str]) -> Narrowing:
     """What the parameters of an address narrow to; other parameters are not looked at."""
-    given = {name: value.strip() for name, value in parameters.items() if value.strip()}
+    values = {name: value.strip() for name, value in parameters.items() if value.strip()}
     return Narrowing(
-        facets=tuple((facet, _name(given[facet])) for facet in NARROWED_BY if facet in given),
-        levels=_levels(given["levels"]) if "levels" in given else None,
-        either="levels" in given and "either" in given,
-        level=_number("level", given["level"]) if "level" in given else None,
-        prompt=_whole("prompt", given["prompt"]) if "prompt" in given else None,
-        day=_day(given["day"]) if "day" in given else "",
-        reason=given.get("reason", ""),
-        disputed="disputed" in given,
+        facets=tuple((facet, _name(values[facet])) for facet in NARROWED_BY if facet in values),
+        levels=_levels(values["levels"]) if "levels" in values else None,
+        either="levels" in values and "either" in values,
+        level=_number("level", values["level"]) if "level" in values else None,
+        prompt=_whole("prompt", values["prompt"]) if "prompt" in values else None,
+        day=_day(values["day"]) if "day" in values else "",
+        reason=values.get("reason", ""),
+        disputed="disputed" in values,
     )
 
 
@@ -116,10 +116,10 @@ def _name(text: str) -> str | None:
 
 
 def _levels(text: str) -> tuple[float, float]:
-    found = _LEVELS.fullmatch(text)
-    if found is None:
+    match = _LEVELS.fullmatch(text)
+    if match is None:
         raise AssayError(N_("{value} are no two levels; write them as 1-3."), value=text)
-    return _number("levels", found[1]), _number("levels", found[2])
+    return _number("levels", match[1]), _number("levels", match[2])
 
 
 def _number(name: str, text: str) -> float:

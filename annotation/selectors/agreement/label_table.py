@@ -87,27 +87,27 @@ class _Shelf:
 
     def get(self, batch: int) -> Kept | None:
         with self._lock:
-            found = self._kept.get(self._key(batch))
-            if found is not None:
+            cached = self._kept.get(self._key(batch))
+            if cached is not None:
                 self._kept.move_to_end(self._key(batch))
-            return found
+            return cached
 
-    def put(self, batch: int, kept: Kept) -> None:
+    def put(self, batch: int, cached: Kept) -> None:
         with self._lock:
-            self._kept[self._key(batch)] = kept
+            self._kept[self._key(batch)] = cached
             self._kept.move_to_end(self._key(batch))
-            while len(self._kept) > 1 and sum(len(one.units) for one in self._kept.values()) > MOST_KEPT:
+            while len(self._kept) > 1 and sum(len(entry.units) for entry in self._kept.values()) > MOST_KEPT:
                 self._kept.popitem(last=False)
 
     def joined(self, parts: Sequence[Units]) -> Units:
         with self._lock:
-            for known, whole in self._wholes:
-                if len(known) == len(parts) and all(map(is_, known, parts)):
-                    return whole
-        whole = label_table_joined(parts)
+            for joined_parts, units in self._wholes:
+                if len(joined_parts) == len(parts) and all(map(is_, joined_parts, parts)):
+                    return units
+        units = label_table_joined(parts)
         with self._lock:
-            self._wholes.append((tuple(parts), whole))
-        return whole
+            self._wholes.append((tuple(parts), units))
+        return units
 
     def result(self, name: Hashable, marks: Marks, compute: Callable[[], Any]) -> Any:
         key = (str(connection.settings_dict["NAME"]), name, marks)
@@ -115,12 +115,12 @@ class _Shelf:
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
-        found = compute()
+        result = compute()
         with self._lock:
-            self._results[key] = found
+            self._results[key] = result
             while len(self._results) > MOST_RESULTS:
                 self._results.popitem(last=False)
-        return found
+        return result
 
     def clear(self) -> None:
         with self._lock:
@@ -151,9 +151,9 @@ class Reading:
 
 def reading_of(batches: Iterable[Batch]) -> Reading:
     """The units of the work of these batches, as they stand at this moment, batch by batch."""
-    chosen = sorted(batches, key=lambda one: one.pk)
-    marks, strata = _marks(chosen)
-    parts = [_of_batch(batch, marks[batch.pk]) for batch in chosen]
+    sorted_batches = sorted(batches, key=lambda batch: batch.pk)
+    marks, strata = _marks(sorted_batches)
+    parts = [_of_batch(batch, marks[batch.pk]) for batch in sorted_batches]
     return Reading(_joined(parts), strata, tuple(marks.items()))
 
 
@@ -163,13 +163,13 @@ def units_of(batches: Iterable[Batch]) -> Units:
 
 def marks_of(batches: Iterable[Batch]) -> Marks:
     """By which anything that was computed from ``units_of`` and ``gold_of`` can be kept and known again."""
-    return tuple(_marks(sorted(batches, key=lambda one: one.pk))[0].items())
+    return tuple(_marks(sorted(batches, key=lambda batch: batch.pk))[0].items())
 
 
 def kept_by(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
     """What ``compute`` gave for these marks, under a name that nobody else uses; never stale, as the units are."""
-    found: T = _SHELF.result(name, marks, compute)
-    return found
+    result: T = _SHELF.result(name, marks, compute)
+    return result
 
 
 def _joined(parts: Sequence[Units]) -> Units:
@@ -182,13 +182,13 @@ def _joined(parts: Sequence[Units]) -> Units:
 def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
     """The gold of the ``units`` of these batches; what rests on one person's word is none."""
     settled = GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches])
-    found = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
+    gold_labels = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
     value = np.full(len(units), np.nan, dtype=np.float32)
     decided = np.zeros(len(units), dtype=bool)
     places = {name: place for place, name in enumerate(units.criterion_names)}
     rows = [
         (task, places[criterion], gold, source == GoldLabel.Source.ADJUDICATED)
-        for task, criterion, gold, source in found.values_list(
+        for task, criterion, gold, source in gold_labels.values_list(
             "task_id", "criterion", "value", "source"
         ).iterator(chunk_size=CHUNK)
         if criterion in places
@@ -198,43 +198,43 @@ def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
         width = len(places)
         keys = units.task.astype(np.int64) * width + units.criterion
         order = np.argsort(keys, kind="stable")
-        wanted = task.astype(np.int64) * width + criterion
-        at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-        hit = keys[order[at]] == wanted
-        value[order[at[hit]]] = gold[hit]
-        decided[order[at[hit]]] = by_person[hit]
+        gold_keys = task.astype(np.int64) * width + criterion
+        positions = np.minimum(np.searchsorted(keys, gold_keys, sorter=order), len(keys) - 1)
+        is_match = keys[order[positions]] == gold_keys
+        value[order[positions[is_match]]] = gold[is_match]
+        decided[order[positions[is_match]]] = by_person[is_match]
     return Gold(value, decided)
 
 
 def _of_batch(batch: Batch, mark: Mark) -> Units:
-    before = _SHELF.get(batch.pk)
-    if before is not None and before.mark == mark:
-        return before.units
-    kept = _grown(batch, before, mark) or Kept(mark, timezone.now(), units_of_tasks(_tasks(batch)))
-    _SHELF.put(batch.pk, kept)
-    return kept.units
+    previous = _SHELF.get(batch.pk)
+    if previous is not None and previous.mark == mark:
+        return previous.units
+    cached = _grown(batch, previous, mark) or Kept(mark, timezone.now(), units_of_tasks(_tasks(batch)))
+    _SHELF.put(batch.pk, cached)
+    return cached.units
 
 
-def _grown(batch: Batch, before: Kept | None, mark: Mark) -> Kept | None:
+def _grown(batch: Batch, previous: Kept | None, mark: Mark) -> Kept | None:
     """What was known with what came since; None where that is not all, or where reading it whole is as quick."""
-    if before is None or before.mark.version != mark.version or len(before.units) < SMALL:
+    if previous is None or previous.mark.version != mark.version or len(previous.units) < SMALL:
         return None
-    at = timezone.now()
-    units = refreshed(before.units, units_of_tasks(_tasks(batch, since=before.at - LATE)))
-    found = len(np.unique(units.task))
-    return Kept(mark, at, units) if found == mark.complete else None
+    now = timezone.now()
+    units = refreshed(previous.units, units_of_tasks(_tasks(batch, since=previous.at - LATE)))
+    n_tasks = len(np.unique(units.task))
+    return Kept(mark, now, units) if n_tasks == mark.complete else None
 
 
 def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum]]:
     """Read before the labels: what comes in between makes the next look read again, never this one go stale."""
     ids = [batch.pk for batch in batches]
     versions = dict(Batch.objects.filter(pk__in=ids).values_list("pk", "labels_version"))
-    found = by_stratum(ids)
+    counts_by_stratum = by_stratum(ids)
     sums: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
-    for stratum, counts in found.items():
+    for stratum, counts in counts_by_stratum.items():
         sums[stratum.batch_id].update(counts)
     marks = {pk: Mark(versions[pk], tuple(sums[pk][state] for state in STATES)) for pk in ids}
-    return marks, {stratum.pk: stratum for stratum in found}
+    return marks, {stratum.pk: stratum for stratum in counts_by_stratum}
 
 
 def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]:
@@ -250,7 +250,7 @@ def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]
     if since is not None:
         newer = Assignment.objects.filter(batch=batch, submitted_at__gte=since).order_by().values("task")
         labels = labels.filter(assignment__task__in=newer)
-    found = labels.order_by("assignment__task_id", "assignment__slot").values_list(
+    task_labels = labels.order_by("assignment__task_id", "assignment__slot").values_list(
         "assignment__task_id",
         "assignment__task__prompt_id",
         "assignment__task__stratum_id",
@@ -260,25 +260,25 @@ def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]
         "assignment__submitted_at",
         "seconds",
     )
-    rows: Iterable[tuple[Any, ...]] = found.iterator(chunk_size=CHUNK)
+    rows: Iterable[tuple[Any, ...]] = task_labels.iterator(chunk_size=CHUNK)
     days = _Days()
     for _task, of_task in groupby(rows, key=itemgetter(0)):
         yield _labelled(list(of_task), days)
 
 
 def _labelled(rows: Sequence[tuple[Any, ...]], days: _Days) -> Labelled:
-    given = [
+    person_labels = [
         Label(person, _read(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
     ]
     task, prompt, stratum, subcomponent = rows[0][:4]
-    return Labelled(task, prompt, stratum, subcomponent, given)
+    return Labelled(task, prompt, stratum, subcomponent, person_labels)
 
 
 @lru_cache(maxsize=10_000)
 def _read(labels: str) -> dict[str, float]:
     """There are few different ones; nobody writes to them."""
-    found: dict[str, float] = json.loads(labels)
-    return found
+    values: dict[str, float] = json.loads(labels)
+    return values
 
 
 class _Days:

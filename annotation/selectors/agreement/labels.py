@@ -33,11 +33,14 @@ class Labels:
         reading = reading_of(self.batches)
         self.marks, self._strata = reading.marks, reading.strata
         of_batch = {batch.pk: batch.guideline_id for batch in self.batches}
-        known = Guideline.objects.in_bulk(set(of_batch.values()))
+        guidelines = Guideline.objects.in_bulk(set(of_batch.values()))
         for batch in self.batches:
-            batch.guideline = known[batch.guideline_id]  # read once, however many batches have it
-        self.guidelines = {one.pk: one for one in sorted(known.values(), key=lambda one: (one.name, one.pk))}
-        self._guideline = {pk: known[of_batch[one.batch_id]] for pk, one in self._strata.items()}
+            batch.guideline = guidelines[batch.guideline_id]  # read once, however many batches have it
+        self.guidelines = {
+            guideline.pk: guideline
+            for guideline in sorted(guidelines.values(), key=lambda guideline: (guideline.name, guideline.pk))
+        }
+        self._guideline = {pk: guidelines[of_batch[stratum.batch_id]] for pk, stratum in self._strata.items()}
         models = {stratum.model_id for stratum in self._strata.values()}
         self._models = dict(EvaluatedModel.objects.filter(pk__in=models).values_list("pk", "name"))
         named = Person.objects.filter(pk__in=reading.units.people).values_list("pk", "username")
@@ -60,23 +63,23 @@ class Labels:
         """The units by the names of a facet, those without a name last; by ``pair`` only where units are pairs."""
         units = self.units
         column: str
-        called: Callable[[int], str | None]
+        name_of: Callable[[int], str | None]
         match facet:
             case "pair":
                 return sort_by(*self._pairs(), _by_name)
             case "criterion":
-                column, called = facet, units.criterion_names.__getitem__
+                column, name_of = facet, units.criterion_names.__getitem__
             case "subcomponent":
-                column, called = facet, lambda at: units.subcomponent_names[at] or None
+                column, name_of = facet, lambda code: units.subcomponent_names[code] or None
             case "week":
-                column, called = "finished", week_of
+                column, name_of = "finished", week_of
             case "day":
-                column, called = "finished", lambda day: date.fromordinal(day).isoformat()
+                column, name_of = "finished", lambda day: date.fromordinal(day).isoformat()
             case "guideline":
-                column, called = "stratum", self.guideline_of
+                column, name_of = "stratum", self.guideline_of
             case _:
-                column, called = "stratum", partial(self._of_stratum, facet)
-        return sort_by(units.kinds(column), called, _by_name)
+                column, name_of = "stratum", partial(self._of_stratum, facet)
+        return sort_by(units.kinds(column), name_of, _by_name)
 
     def _of_stratum(self, facet: str, pk: int) -> str | None:
         stratum = self._strata[pk]
@@ -94,15 +97,18 @@ class Labels:
         people = self.units.person.astype(np.int64)
         width = int(people.max(initial=0)) + 1
         keys = people[:, 0] * width + people[:, 1] if people.shape[1] > 1 else people.sum(axis=1)
-        return distinct(keys), lambda key: ", ".join(self.people[one] for one in divmod(key, width))
+        return distinct(keys), lambda key: ", ".join(self.people[person] for person in divmod(key, width))
 
     @cached_property
     def scales(self) -> Sorted[Scale]:
         """The units by guideline and criterion."""
         guideline = sort_by(self.units.kinds("stratum"), self.guideline_of, str)
         criterion = self.sorted_by("criterion")
-        both = crossed([guideline, criterion], len(self.units))
-        return Sorted(tuple((name, part) for name, part in both.names), both.place)
+        guideline_criteria = crossed([guideline, criterion], len(self.units))
+        return Sorted(
+            tuple((name, criterion_name) for name, criterion_name in guideline_criteria.names),
+            guideline_criteria.place,
+        )
 
     def grouped(self, grouping: Grouping) -> tuple[Labels, Sorted[tuple[str | None, ...]]]:
         """The labels sorted by all the facets; where pairs are told apart, with a unit for each pair of a unit."""
@@ -115,8 +121,8 @@ class Labels:
     def with_units(self, units: Units) -> Labels:
         """The same names over other units."""
         labels = object.__new__(Labels)
-        worked_out = {"units", "scales", "reasons"}
-        labels.__dict__.update({name: of for name, of in self.__dict__.items() if name not in worked_out})
+        computed = {"units", "scales", "reasons"}
+        labels.__dict__.update({name: value for name, value in self.__dict__.items() if name not in computed})
         labels.__dict__["units"] = units
         return labels
 
@@ -127,8 +133,8 @@ class Labels:
         del labels.__dict__["units"]
         return labels
 
-    def where(self, chosen: Mask) -> Labels:
-        return self.with_units(self.units.where(chosen))
+    def where(self, mask: Mask) -> Labels:
+        return self.with_units(self.units.where(mask))
 
     @cached_property
     def reasons(self) -> Sorted[str | None]:
@@ -148,10 +154,10 @@ class Labels:
         ).order_by("task_id")
         rows = list(decisions.values_list("task_id", "reason__key"))
         names = tuple(sorted({key for _task, key in rows}))
-        at = {name: place for place, name in enumerate(names)}
+        place_of = {name: place for place, name in enumerate(names)}
         return (
             np.array([task for task, _key in rows], np.int64),
-            np.array([at[key] for _task, key in rows], np.int64),
+            np.array([place_of[key] for _task, key in rows], np.int64),
             names,
         )
 
@@ -163,12 +169,12 @@ class Labels:
 
     def criteria(self, guideline: str) -> list[str]:
         """Those of all versions of the guideline, in its order."""
-        documents = [one.document for one in self.guidelines.values() if one.name == guideline]
+        documents = [version.document for version in self.guidelines.values() if version.name == guideline]
         return list(dict.fromkeys(c.name for document in documents for c in document.criteria))
 
     def versions(self, guideline: str, criterion: str) -> list[Criterion]:
         """The criterion in each version of the guideline that has it, the oldest first."""
-        documents = [one.document for one in self.guidelines.values() if one.name == guideline]
+        documents = [version.document for version in self.guidelines.values() if version.name == guideline]
         return [c for document in documents for c in document.criteria if c.name == criterion]
 
     def measure(self, guideline: str, criterion: str) -> tuple[tuple[Value, ...], Measurement]:
@@ -205,22 +211,22 @@ class Labels:
 
 
 def _is(groups: Sorted[str | None], name: str | None) -> Mask:
-    at = groups.names.index(name) if name in groups.names else -1
-    found: Mask = groups.place == at
-    return found
+    place = groups.names.index(name) if name in groups.names else -1
+    mask: Mask = groups.place == place
+    return mask
 
 
 def _met(units: Units, levels: tuple[float, float], *, in_order: bool) -> Mask:
     """The units in which somebody gave the one level and somebody else the other."""
-    one, other = (units.label == np.float32(level) for level in levels)
-    found: Mask
+    first, second = (units.label == np.float32(level) for level in levels)
+    mask: Mask
     if in_order:
-        found = one[:, :1].any(axis=1) & other[:, 1:].any(axis=1)  # there may be no place at all
+        mask = first[:, :1].any(axis=1) & second[:, 1:].any(axis=1)  # there may be no place at all
     elif levels[0] == levels[1]:
-        found = one.sum(axis=1) > 1
+        mask = first.sum(axis=1) > 1
     else:
-        found = one.any(axis=1) & other.any(axis=1)
-    return found
+        mask = first.any(axis=1) & second.any(axis=1)
+    return mask
 
 
 def week_of(day: int) -> str:

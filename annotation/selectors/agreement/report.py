@@ -32,7 +32,7 @@ class ReportRow:
     agreement: Agreement
 
     def to_json(self) -> dict[str, Any]:
-        statistics = {name: _statistic(one) for name, one in self.agreement.statistics.items()}
+        statistics = {name: _statistic(statistic) for name, statistic in self.agreement.statistics.items()}
         return {
             "guideline": self.guideline,
             "criterion": self.criterion,
@@ -43,8 +43,12 @@ class ReportRow:
         }
 
 
-def _statistic(one: Statistic) -> dict[str, float | None] | None:
-    return None if one.value is None else {"value": one.value, "low": one.low, "high": one.high}
+def _statistic(statistic: Statistic) -> dict[str, float | None] | None:
+    return (
+        None
+        if statistic.value is None
+        else {"value": statistic.value, "low": statistic.low, "high": statistic.high}
+    )
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class Counted:
 
     def value(self, statistic: str) -> float | None:
         """A statistic without its interval, which is what takes the time."""
-        found = _measured(self.patterns, self.values, self.measurement, (statistic,), 0, 0.95)
-        return found.statistics[statistic].value
+        agreement = _measured(self.patterns, self.values, self.measurement, (statistic,), 0, 0.95)
+        return agreement.statistics[statistic].value
 
     def row(self, statistics: Sequence[str] | None = None) -> ReportRow:
         return ReportRow(
@@ -131,8 +135,8 @@ class LabelPatterns:
         self, groupings: Sequence[Grouping] = (), *, statistics: Sequence[str] | None = None
     ) -> list[ReportRow]:
         """The rows over everything, then those of each grouping, group by group."""
-        every = dict.fromkeys([(), *groupings])
-        return [one.row(statistics) for grouping in every for one in self.counted(grouping)]
+        all_groupings = dict.fromkeys([(), *groupings])
+        return [counted.row(statistics) for grouping in all_groupings for counted in self.counted(grouping)]
 
     def counted(self, grouping: Grouping = ()) -> list[Counted]:
         """What the rows of a grouping are measured from: of each group and guideline the pooled row where there are
@@ -142,26 +146,27 @@ class LabelPatterns:
 
     def _count(self, grouping: Grouping) -> list[Counted]:
         labels, groups = self.labels.grouped(grouping)
-        both = crossed([groups, labels.scales], len(labels.units))
-        found: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
+        groups_and_scales = crossed([groups, labels.scales], len(labels.units))
+        patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
         if not grouping:
-            found[()] = {}
-        for (names, scale), patterns in count_patterns(labels.units, both).items():
-            found.setdefault(names, {})[scale] = patterns
+            patterns_by_group[()] = {}
+        for (names, scale), patterns in count_patterns(labels.units, groups_and_scales).items():
+            patterns_by_group.setdefault(names, {})[scale] = patterns
         return [
-            one
-            for names, by_scale in found.items()
-            for one in self._of_group(dict(zip(grouping, names, strict=True)), by_scale)
+            counted
+            for names, by_scale in patterns_by_group.items()
+            for counted in self._of_group(dict(zip(grouping, names, strict=True)), by_scale)
         ]
 
     def _of_group(
-        self, group: Group, found: Mapping[tuple[str, str], Mapping[Pattern, int]]
+        self, group: Group, patterns_by_scale: Mapping[tuple[str, str], Mapping[Pattern, int]]
     ) -> Iterator[Counted]:
         for guideline in self.labels.guideline_names():
             parts = [
-                self._part(guideline, criterion, group, found.get((guideline, criterion), {}))
+                self._part(guideline, criterion, group, patterns_by_scale.get((guideline, criterion), {}))
                 for criterion in self.labels.criteria(guideline)
-                if (guideline, criterion) in found or not (group or self.labels.narrowing != EVERYTHING)
+                if (guideline, criterion) in patterns_by_scale
+                or not (group or self.labels.narrowing != EVERYTHING)
             ]
             if len(parts) > 1:
                 pooled, values = pool((dict(part.patterns), part.values) for part in parts)
@@ -181,9 +186,11 @@ class LabelPatterns:
         counts: Counter[tuple[str, str, Value, Value]] = Counter()
         units = self.labels.units
         for (guideline, criterion), pairs in count_pairs(units, self.labels.scales).items():
-            met = pairs + pairs.T
-            for low, high in np.argwhere(np.triu(met, 1)).tolist():
-                counts[guideline, criterion, units.values[low], units.values[high]] = int(met[low, high])
+            pair_counts = pairs + pairs.T
+            for low, high in np.argwhere(np.triu(pair_counts, 1)).tolist():
+                counts[guideline, criterion, units.values[low], units.values[high]] = int(
+                    pair_counts[low, high]
+                )
         return [self._confusion(key, n) for key, n in sorted(counts.items(), key=_most_first)]
 
     def _confusion(self, key: tuple[str, str, Value, Value], count: int) -> Confusion:
@@ -198,8 +205,8 @@ def exactly(pattern: Pattern, values: Sequence[Value]) -> Pattern:
 
 
 def exact(label: float, values: Sequence[Value]) -> Value:
-    (found,) = exactly((label,), values)
-    return label if found is None else found
+    (value,) = exactly((label,), values)
+    return label if value is None else value
 
 
 def _most_first(item: tuple[tuple[str, str, Value, Value], int]) -> tuple[int, tuple[str, str, Value, Value]]:

@@ -41,13 +41,13 @@ class TasksBehind:
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
-        known: list[tuple[Ints, int]] = labels.kept("tasks behind", list)  # one, or none yet
-        if known:
-            self._tasks, self.units = known[0]
+        cached: list[tuple[Ints, int]] = labels.kept("tasks behind", list)  # one, or none yet
+        if cached:
+            self._tasks, self.units = cached[0]
         else:
             self._tasks, self.units = _found(labels.units)
             if len(self._tasks) <= MOST_KEPT:
-                known.append((self._tasks, self.units))
+                cached.append((self._tasks, self.units))
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -57,20 +57,20 @@ class TasksBehind:
 
     def __getitem__(self, part: slice) -> list[TaskBehind]:
         keys = [int(task) for task in self._tasks[part]]
-        found = Task.objects.select_related("response__prompt", "response__model")
-        tasks = found.annotate(is_imported=has_imported("pk")).in_bulk(keys)
+        tasks_with_text = Task.objects.select_related("response__prompt", "response__model")
+        tasks = tasks_with_text.annotate(is_imported=has_imported("pk")).in_bulk(keys)
         batches = {batch.pk: batch for batch in self._labels.batches}
         for task in tasks.values():
             task.batch = batches[task.batch_id]  # with its guideline, which is long
-        said, decisions = _said(self._labels, keys), _decisions(keys)
-        return [TaskBehind(tasks[key], tuple(said[key]), decisions.get(key)) for key in keys]
+        labels, decisions = _said(self._labels, keys), _decisions(keys)
+        return [TaskBehind(tasks[key], tuple(labels[key]), decisions.get(key)) for key in keys]
 
 
 def _found(units: Units) -> tuple[Ints, int]:
     """The keys of the tasks, and how many units they are."""
     compared = units.compared
-    found, _place = units.kinds("task") if compared.all() else distinct(units.task[compared])
-    return found.astype(np.int32), int(np.count_nonzero(compared))
+    task_ids, _place = units.kinds("task") if compared.all() else distinct(units.task[compared])
+    return task_ids.astype(np.int32), int(np.count_nonzero(compared))
 
 
 def _said(labels: Labels, tasks: Sequence[int]) -> dict[int, list[Said]]:
@@ -78,20 +78,24 @@ def _said(labels: Labels, tasks: Sequence[int]) -> dict[int, list[Said]]:
         (gold_label.task_id, gold_label.criterion): gold_label
         for gold_label in GoldLabel.objects.filter(task__in=tasks)
     }
-    shown = labels.of_tasks(tasks)
-    found: dict[int, list[Said]] = {task: [] for task in tasks}
-    units = shown.units
-    for at in range(len(units)):
-        task, criterion = int(units.task[at]), units.criterion_names[units.criterion[at]]
-        scale = shown.scales.names[shown.scales.place[at]]
+    task_labels = labels.of_tasks(tasks)
+    labels_by_task: dict[int, list[Said]] = {task: [] for task in tasks}
+    units = task_labels.units
+    for unit in range(len(units)):
+        task, criterion = int(units.task[unit]), units.criterion_names[units.criterion[unit]]
+        scale = task_labels.scales.names[task_labels.scales.place[unit]]
         values, _measurement = labels.measure(*scale)
-        given = exactly(tuple(map(float, units.label[at])), values)
-        people = [labels.people.get(int(person), "") for person in units.person[at] if person != NOBODY]
-        said = tuple((name, value) for name, value in zip(people, given, strict=False) if value is not None)
-        found[task].append(Said(criterion, said, bool(units.differ[at]), settled.get((task, criterion))))
-    return found
+        slot_values = exactly(tuple(map(float, units.label[unit])), values)
+        people = [labels.people.get(int(person), "") for person in units.person[unit] if person != NOBODY]
+        person_labels = tuple(
+            (name, value) for name, value in zip(people, slot_values, strict=False) if value is not None
+        )
+        labels_by_task[task].append(
+            Said(criterion, person_labels, bool(units.differ[unit]), settled.get((task, criterion)))
+        )
+    return labels_by_task
 
 
 def _decisions(tasks: Sequence[int]) -> dict[int, Adjudication]:
-    found = Adjudication.objects.filter(task__in=tasks).select_related("reason", "assignment__person")
-    return {one.task_id: one for one in found}
+    decisions = Adjudication.objects.filter(task__in=tasks).select_related("reason", "assignment__person")
+    return {decision.task_id: decision for decision in decisions}

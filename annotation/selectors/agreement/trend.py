@@ -60,20 +60,22 @@ def _series(patterns: LabelPatterns, statistic: str) -> list[Series]:
     labels = patterns.labels
     days, _place = labels.units.kinds("finished")
     step = "week" if len(days) and days[-1] - days[0] >= MOST_DAYS else "day"
-    whole: dict[str, Counted] = {}
-    for one in patterns.counted():
-        whole.setdefault(one.guideline, one)
-    found = _counts(labels, step)
+    overall: dict[str, Counted] = {}
+    for counted in patterns.counted():
+        overall.setdefault(counted.guideline, counted)
+    counts = _counts(labels, step)
     return [
         Series(
-            guideline=one.guideline,
+            guideline=counted.guideline,
             step=step,
-            statistic=statistic or f"alpha_{one.measurement}",
-            points=_points(found.get(one.guideline, []), one, statistic or f"alpha_{one.measurement}"),
-            versions=_versions(labels, one.guideline),
+            statistic=statistic or f"alpha_{counted.measurement}",
+            points=_points(
+                counts.get(counted.guideline, []), counted, statistic or f"alpha_{counted.measurement}"
+            ),
+            versions=_versions(labels, counted.guideline),
         )
-        for one in whole.values()
-        if one.n
+        for counted in overall.values()
+        if counted.n
     ]
 
 
@@ -82,36 +84,36 @@ def _counts(labels: Labels, step: str) -> dict[str, list[tuple[date, str, dict[P
     guideline = sort_by(labels.units.kinds("stratum"), labels.guideline_of, str)
     start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
     steps = sort_by(labels.units.kinds("finished"), start, lambda day: day)
-    both = crossed([guideline, steps], len(labels.units))
-    found: dict[str, list[tuple[date, str, dict[Pattern, int]]]] = {}
-    for (name, day), counts in count_patterns(labels.units, both).items():
+    guideline_steps = crossed([guideline, steps], len(labels.units))
+    counts_by_guideline: dict[str, list[tuple[date, str, dict[Pattern, int]]]] = {}
+    for (name, day), counts in count_patterns(labels.units, guideline_steps).items():
         iso = day.isocalendar()
-        called = f"{iso.year}-W{iso.week:02}" if step == "week" else day.isoformat()
-        found.setdefault(name, []).append((day, called, counts))
-    return found
+        step_name = f"{iso.year}-W{iso.week:02}" if step == "week" else day.isoformat()
+        counts_by_guideline.setdefault(name, []).append((day, step_name, counts))
+    return counts_by_guideline
 
 
 def _points(
-    counts: Sequence[tuple[date, str, dict[Pattern, int]]], whole: Counted, statistic: str
+    counts: Sequence[tuple[date, str, dict[Pattern, int]]], overall: Counted, statistic: str
 ) -> tuple[Point, ...]:
     so_far: Counter[Pattern] = Counter()
     points = []
     for day, name, patterns in counts:
-        exact = {exactly(pattern, whole.values): n for pattern, n in patterns.items()}
-        so_far.update(exact)
-        counted = _like(whole, exact)
-        measured = counted.measured((statistic,)).statistics[statistic]
-        points.append(Point(day, name, counted, measured, _like(whole, so_far).value(statistic)))
+        exact_counts = {exactly(pattern, overall.values): n for pattern, n in patterns.items()}
+        so_far.update(exact_counts)
+        counted = _like(overall, exact_counts)
+        measurement = counted.measured((statistic,)).statistics[statistic]
+        points.append(Point(day, name, counted, measurement, _like(overall, so_far).value(statistic)))
     return tuple(points)
 
 
-def _like(whole: Counted, patterns: dict[Pattern, int]) -> Counted:
+def _like(overall: Counted, patterns: dict[Pattern, int]) -> Counted:
     return Counted(
-        whole.guideline,
-        whole.criterion,
+        overall.guideline,
+        overall.criterion,
         {},
-        whole.measurement,
-        whole.values,
+        overall.measurement,
+        overall.values,
         frozenset(patterns.items()),
     )
 
@@ -136,4 +138,4 @@ def alarms(labels: Labels, guideline: str) -> list[Event]:
         batch.pk for batch in labels.batches if labels.guidelines[batch.guideline_id].name == guideline
     ]
     raised = Alarm.objects.filter(batch__in=batches).select_related("batch").order_by("at")
-    return [Event(timezone.localdate(one.at), "alarm", one.batch.name) for one in raised]
+    return [Event(timezone.localdate(alarm.at), "alarm", alarm.batch.name) for alarm in raised]

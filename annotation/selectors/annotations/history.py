@@ -112,51 +112,55 @@ class ValueOf(Func):
         return self.as_sql(compiler, connection, **json, **context)
 
 
-def my_history(person: Person, wanted: Wanted) -> QuerySet[Any, tuple[UUID, datetime | None]]:
+def my_history(person: Person, history_filter: Wanted) -> QuerySet[Any, tuple[UUID, datetime | None]]:
     """The id and the time of each of the person's lines, the latest first: of all that they submitted."""
-    return my_submissions(person, wanted).values_list("pk", "submitted_at")
+    return my_submissions(person, history_filter).values_list("pk", "submitted_at")
 
 
-def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
+def my_submissions(person: Person, history_filter: Wanted) -> QuerySet[Assignment]:
     """The person's submitted assignments, the latest first."""
-    found = _narrowed(submitted_by_me(person), wanted)
-    if wanted.kind:
+    submissions = _narrowed(submitted_by_me(person), history_filter)
+    if history_filter.kind:
         decisions = Q(slot=ADJUDICATION_SLOT)
-        found = found.filter(decisions if wanted.kind == DECISIONS else ~decisions)
-    if wanted.state:
-        found = shown_open(found) if wanted.state == OPEN else shown_closed(found)
-    return _with_marks(found, person, wanted).order_by("-submitted_at", "pk")
+        submissions = submissions.filter(decisions if history_filter.kind == DECISIONS else ~decisions)
+    if history_filter.state:
+        submissions = shown_open(submissions) if history_filter.state == OPEN else shown_closed(submissions)
+    return _with_marks(submissions, person, history_filter).order_by("-submitted_at", "pk")
 
 
-def _narrowed(found: QuerySet[Assignment], wanted: Wanted) -> QuerySet[Assignment]:
+def _narrowed(submissions: QuerySet[Assignment], history_filter: Wanted) -> QuerySet[Assignment]:
     """By what stands in the assignment, its batch and its prompt."""
-    if wanted.batch:
-        found = found.filter(batch__name=wanted.batch)
-    if wanted.dimension is not None:
-        found = found.filter(task__stratum__dimension=wanted.dimension)
-    if wanted.words:
-        found = found.filter(task__prompt__text__icontains=wanted.words)
-    if wanted.since:
-        found = found.filter(submitted_at__gte=midnight(wanted.since))
-    if wanted.until:
-        found = found.filter(submitted_at__lt=midnight(wanted.until + timedelta(days=1)))
-    return found
+    if history_filter.batch:
+        submissions = submissions.filter(batch__name=history_filter.batch)
+    if history_filter.dimension is not None:
+        submissions = submissions.filter(task__stratum__dimension=history_filter.dimension)
+    if history_filter.words:
+        submissions = submissions.filter(task__prompt__text__icontains=history_filter.words)
+    if history_filter.since:
+        submissions = submissions.filter(submitted_at__gte=midnight(history_filter.since))
+    if history_filter.until:
+        submissions = submissions.filter(submitted_at__lt=midnight(history_filter.until + timedelta(days=1)))
+    return submissions
 
 
 def submitted_by_me(person: Person) -> QuerySet[Assignment]:
     return Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
 
 
-def _with_marks(found: QuerySet[Assignment], person: Person, wanted: Wanted) -> QuerySet[Assignment]:
-    mine = Annotation.objects.filter(assignment__person=person)
-    if wanted.corrected:
-        found = found.filter(pk__in=mine.filter(revision__gt=1).values("assignment"))
-    if wanted.flagged:
-        later = mine.filter(assignment=OuterRef("assignment"), revision__gt=OuterRef("revision"))
-        found = found.filter(pk__in=mine.exclude(flags=[]).exclude(Exists(later)).values("assignment"))
-    if wanted.overruled:
-        found = shown_closed(found).filter(pk__in=overruled_labels(person).values("assignment"))
-    return found
+def _with_marks(
+    submissions: QuerySet[Assignment], person: Person, history_filter: Wanted
+) -> QuerySet[Assignment]:
+    annotations = Annotation.objects.filter(assignment__person=person)
+    if history_filter.corrected:
+        submissions = submissions.filter(pk__in=annotations.filter(revision__gt=1).values("assignment"))
+    if history_filter.flagged:
+        later = annotations.filter(assignment=OuterRef("assignment"), revision__gt=OuterRef("revision"))
+        submissions = submissions.filter(
+            pk__in=annotations.exclude(flags=[]).exclude(Exists(later)).values("assignment")
+        )
+    if history_filter.overruled:
+        submissions = shown_closed(submissions).filter(pk__in=overruled_labels(person).values("assignment"))
+    return submissions
 
 
 def overruled_labels(person: Person) -> QuerySet[Any]:
@@ -183,27 +187,31 @@ def labels_beside_gold(person: Person) -> QuerySet[Any]:
 def history_lines(ids: Sequence[UUID]) -> list[Mine]:
     """A line for each of these of ``my_history``, in this order; so many queries however many they are."""
     rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication", "verdict")
-    found = rows.in_bulk(list(ids))
-    mine = [found[pk] for pk in ids if pk in found]
+    assignments_by_id = rows.in_bulk(list(ids))
+    assignments = [assignments_by_id[pk] for pk in ids if pk in assignments_by_id]
     revisions = list(Annotation.objects.filter(assignment__in=ids).order_by("revision"))
     latest = {revision.assignment_id: revision for revision in revisions}
-    counting = {revision.assignment_id: revision.labels for revision in revisions if revision.current}
-    documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in mine})
-    verdicts = {pk: one.verdict.labels for pk, one in found.items() if hasattr(one, "verdict")}
-    closed = closed_among(mine)
-    ends = outcomes([one for one in mine if one.pk in closed], counting)
+    counted_labels = {revision.assignment_id: revision.labels for revision in revisions if revision.current}
+    documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in assignments})
+    verdicts = {
+        pk: decided.verdict.labels for pk, decided in assignments_by_id.items() if hasattr(decided, "verdict")
+    }
+    closed = closed_among(assignments)
+    outcomes_by_id = outcomes(
+        [assignment for assignment in assignments if assignment.pk in closed], counted_labels
+    )
     imported = imported_among(ids)
     return [
         _mine(
-            one,
-            imported=one.pk in imported,
-            annotation=latest.get(one.pk),
-            document=documents[one.batch.guideline_id].document,
-            closed=one.pk in closed,
-            outcome=ends.get(one.pk),
-            verdict=verdicts.get(one.pk),
+            assignment,
+            imported=assignment.pk in imported,
+            annotation=latest.get(assignment.pk),
+            document=documents[assignment.batch.guideline_id].document,
+            closed=assignment.pk in closed,
+            outcome=outcomes_by_id.get(assignment.pk),
+            verdict=verdicts.get(assignment.pk),
         )
-        for one in mine
+        for assignment in assignments
     ]
 
 
@@ -241,8 +249,8 @@ def outcome_of_mine(assignment: Assignment) -> Outcome | None:
     """What became of one annotation, once that may be told."""
     if not is_closed(assignment):
         return None
-    counting = Annotation.objects.get(assignment=assignment, current=True)
-    return outcomes([assignment], {assignment.pk: counting.labels}).get(assignment.pk)
+    counted = Annotation.objects.get(assignment=assignment, current=True)
+    return outcomes([assignment], {assignment.pk: counted.labels}).get(assignment.pk)
 
 
 def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, Outcome]:
@@ -260,24 +268,28 @@ def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -
         gold[label.task_id].append(label)
     decided = Adjudication.objects.filter(task__in=tasks).select_related("reason")
     decisions = {decision.task_id: decision for decision in decided}
-    told = {pk: _outcome(labels[pk], gold[task], decisions.get(task)) for pk, task in settled.items()}
-    return {pk: outcome for pk, outcome in told.items() if outcome is not None}
+    outcome_by_id = {
+        pk: _outcome(labels[pk], gold[task], decisions.get(task)) for pk, task in settled.items()
+    }
+    return {pk: outcome for pk, outcome in outcome_by_id.items() if outcome is not None}
 
 
-def _outcome(mine: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> Outcome | None:
+def _outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> Outcome | None:
     """None where every value is mine and nobody decided: such an item reads as an undecided dispute does."""
-    told = [
+    final_labels = [
         label
         for label in gold
-        if label.criterion in mine
-        and (label.source == GoldLabel.Source.ADJUDICATED or label.value != mine[label.criterion])
+        if label.criterion in own_labels
+        and (label.source == GoldLabel.Source.ADJUDICATED or label.value != own_labels[label.criterion])
     ]
-    if not told:
+    if not final_labels:
         return None
     return Outcome(
-        mine=mine,
-        finals={label.criterion: label.value for label in told},
-        overruled=tuple(label.criterion for label in told if label.value != mine[label.criterion]),
+        mine=own_labels,
+        finals={label.criterion: label.value for label in final_labels},
+        overruled=tuple(
+            label.criterion for label in final_labels if label.value != own_labels[label.criterion]
+        ),
         reason=decision.reason.words if decision and decision.reason else {},
         words=decision.rationale if decision else "",
     )

@@ -107,10 +107,15 @@ AT_HAND = (
 )
 
 
-def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assignment | None:
+def claimed_besides(batch: Batch, person: Person, excluded: Collection[UUID]) -> Assignment | None:
     """The person's oldest live claim to annotate in the batch that is none of those they ``had`` already."""
-    mine = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
-    return mine.exclude(slot=ADJUDICATION_SLOT).exclude(pk__in=list(had)).order_by("claimed_at", "id").first()
+    claims = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
+    return (
+        claims.exclude(slot=ADJUDICATION_SLOT)
+        .exclude(pk__in=list(excluded))
+        .order_by("claimed_at", "id")
+        .first()
+    )
 
 
 def saved_draft(assignment_id: UUID) -> Saved | None:
@@ -151,10 +156,10 @@ def my_drafts(person: Person) -> list[KeptDraft]:
 def my_draft(assignment_id: UUID, person: Person) -> Draft:
     """One of ``my_drafts``, as it is stored."""
     drafts = Draft.objects.filter(assignment=assignment_id, assignment__person=person)
-    found = drafts.exclude(assignment__state=Assignment.State.SUBMITTED).first()
-    if found is None:
+    draft = drafts.exclude(assignment__state=Assignment.State.SUBMITTED).first()
+    if draft is None:
         raise NotFound(N_("There is no such draft among yours."))
-    return found
+    return draft
 
 
 def _kept(draft: Draft) -> KeptDraft:

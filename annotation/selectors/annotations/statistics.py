@@ -78,32 +78,32 @@ def my_tallies(person: Person) -> list[MyTally]:
     decided = _by_place(ended.filter(task__state=Task.State.ADJUDICATED))
     overruled = _by_place(ended.filter(pk__in=overruled_labels(person).values("assignment")))
     compared, equal = Places(), Places()
-    for pk, dimension, _criterion, mine, final, n in _compared(person):
+    for pk, dimension, _criterion, own, final, n in _compared(person):
         compared[pk, dimension] += n
-        equal[pk, dimension] += n if mine == final else 0
+        equal[pk, dimension] += n if own == final else 0
     batches = Batch.objects.select_related("guideline").in_bulk({pk for pk, _dimension in closed})
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     tallies = []
-    for here in sorted(closed, key=lambda place: (-place[0], place[1])):
-        batch = batches[here[0]]
-        over = batch.pk not in sealed
+    for place in sorted(closed, key=lambda place: (-place[0], place[1])):
+        batch = batches[place[0]]
+        is_open = batch.pk not in sealed
         tallies.append(
             MyTally(
                 batch=batch.name,
-                dimension=here[1],
+                dimension=place[1],
                 document=batch.guideline.document,
-                closed=closed[here],
-                decided=decided[here],
-                overruled=overruled[here],
-                compared=compared[here] if over else None,
-                equal=equal[here] if over else None,
+                closed=closed[place],
+                decided=decided[place],
+                overruled=overruled[place],
+                compared=compared[place] if is_open else None,
+                equal=equal[place] if is_open else None,
             )
         )
     return tallies
 
 
-def _by_place(found: QuerySet[Assignment]) -> Places:
-    rows = found.values_list("batch", "task__stratum__dimension").annotate(n=Count("pk")).order_by()
+def _by_place(assignments: QuerySet[Assignment]) -> Places:
+    rows = assignments.values_list("batch", "task__stratum__dimension").annotate(n=Count("pk")).order_by()
     return Places({(batch, dimension): n for batch, dimension, n in rows})
 
 
@@ -111,8 +111,8 @@ def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
     """(batch, dimension, criterion, mine, final, how often) in batches whose results are open. A label that nobody
     else gave (``single``) is its own gold: nothing to compare.
     """
-    beside = labels_beside_gold(person).exclude(assignment__batch__in=sealed_batches(person))
-    rows = beside.exclude(source=GoldLabel.Source.SINGLE).values_list(
+    labels = labels_beside_gold(person).exclude(assignment__batch__in=sealed_batches(person))
+    rows = labels.exclude(source=GoldLabel.Source.SINGLE).values_list(
         "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
     )
     return list(rows.annotate(n=Count("pk")).order_by())
@@ -124,10 +124,10 @@ def my_confusions(person: Person) -> list[Confusion]:
     batches = Batch.objects.select_related("guideline").in_bulk({row[0] for row in rows})
     counts: dict[tuple[str, str], Counter[tuple[float, float]]] = {}
     documents: dict[str, GuidelineDocument] = {}
-    for pk, _dimension, criterion, mine, final, n in rows:
+    for pk, _dimension, criterion, own, final, n in rows:
         guideline = batches[pk].guideline
         documents[str(guideline)] = guideline.document
-        counts.setdefault((str(guideline), criterion), Counter())[mine, final] += n
+        counts.setdefault((str(guideline), criterion), Counter())[own, final] += n
     return [
         Confusion(guideline, documents[guideline], criterion, counts[guideline, criterion])
         for guideline, criterion in sorted(counts)
@@ -181,14 +181,14 @@ def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
     since = submitted_by_me(person).filter(submitted_at__gte=midnight(first))
     counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
     rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
-    found = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
+    counted_days = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
     days = (first + timedelta(days=place) for place in range((last - first).days + 1))
-    return tuple(found.get(day, Day(day, 0, 0)) for day in days)
+    return tuple(counted_days.get(day, Day(day, 0, 0)) for day in days)
 
 
 def _median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:
     measured = rows.values_list("seconds", flat=True).order_by()
-    seconds = [one for one in measured if one is not None]
+    seconds = [value for value in measured if value is not None]
     return median(seconds) if seconds else None
 
 

@@ -55,23 +55,23 @@ class Handout:
 
 def handout(assignment: Assignment) -> Handout:
     """One query, beside the guideline's document, which is kept by its hash."""
-    read = sql.read_handout(assignment.task_id)
-    document = read.guideline.document
-    turns = read.turns or [{"role": "assistant", "text": read.text}]
+    item = sql.read_handout(assignment.task_id)
+    document = item.guideline.document
+    turns = item.turns or [{"role": "assistant", "text": item.text}]
     return Handout(
         assignment=assignment.pk,
-        batch=read.batch,
+        batch=item.batch,
         lease_expires=assignment.lease_expires,
-        prompt=read.prompt,
+        prompt=item.prompt,
         turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
-        criteria=document.criteria_for(read.dimension),
-        dimension=read.dimension,
-        subcomponent=read.subcomponent,
+        criteria=document.criteria_for(item.dimension),
+        dimension=item.dimension,
+        subcomponent=item.subcomponent,
         document=document,
-        language=read.language,
-        guideline=read.guideline.sha256,
-        severity=document.severity_of(read.dimension),
-        topic=document.topic_of(read.dimension, read.subcomponent),
+        language=item.language,
+        guideline=item.guideline.sha256,
+        severity=document.severity_of(item.dimension),
+        topic=document.topic_of(item.dimension, item.subcomponent),
     )
 
 
@@ -82,17 +82,17 @@ def texts_to_mark(task: int) -> list[str | None]:
 
 
 def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
-    found = (
+    assignment = (
         Assignment.objects.filter(pk=assignment_id, person=person).select_related("batch__guideline").first()
     )
-    if found is None:
+    if assignment is None:
         raise NotFound(N_("There is no such item among yours."))
-    return found
+    return assignment
 
 
 def my_last(batch: Batch, person: Person) -> Assignment | None:
     """The person's last submitted annotation in the batch: what "undo" goes back to."""
-    mine = Assignment.objects.filter(
+    submitted = Assignment.objects.filter(
         batch=batch, person=person, state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT
     )
-    return mine.order_by("-submitted_at").first()
+    return submitted.order_by("-submitted_at").first()

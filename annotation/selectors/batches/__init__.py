@@ -29,10 +29,10 @@ def batches_named(name: str) -> QuerySet[Batch]:
 
 
 def batch_named(name: str) -> Batch:
-    found = batches_named(name).first()
-    if found is None:
+    batch = batches_named(name).first()
+    if batch is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
-    return found
+    return batch
 
 
 def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:

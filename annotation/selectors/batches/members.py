@@ -106,25 +106,25 @@ def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
     """
     rows = list(members.order_by().values_list("pk", "person", "batch", "role", "batch__pairing"))
     held = _counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
-    done = by_membership(members)
+    tallies = by_membership(members)
     live, lately = _by_part(_live(held)), _by_part(held.filter(submitted_at__gte=timezone.now() - LATELY))
     expired = _by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
     plans = dict(_planned(members))
-    found: dict[int, Counts] = {}
+    counts: dict[int, Counts] = {}
     for pk, person, batch, role, pairing in rows:
         adjudicates = role == Membership.Role.ADJUDICATOR
-        part, did = (person, batch, adjudicates), done.get(pk, Counter[str]())
+        part, tally = (person, batch, adjudicates), tallies.get(pk, Counter[str]())
         plans_for = pairing in PLANNING and not adjudicates
-        found[pk] = Counts(
-            done=did["adjudicated" if adjudicates else "submitted"],
+        counts[pk] = Counts(
+            done=tally["adjudicated" if adjudicates else "submitted"],
             live=live[part],
-            skipped=did["skipped"],
+            skipped=tally["skipped"],
             expired=expired[part],
             lately=lately[part],
             planned=plans.get(pk, 0) if plans_for else None,
-            checks=did["checks"],
+            checks=tally["checks"],
         )
-    return found
+    return counts
 
 
 @dataclass(frozen=True)
@@ -154,31 +154,33 @@ def leaving(person: Person, *, reader: Person) -> list[Leaving]:
 
 def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> Leaving:
     adjudicates = part.role == Membership.Role.ADJUDICATOR
-    others = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
+    remaining = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
     needed = 1 if adjudicates else part.batch.overlap
     plans = part.batch.pairing in PLANNING and not adjudicates
     return Leaving(
         membership=part,
         live=None if sealed else live[part.person_id, part.batch_id, adjudicates],
         planned=_not_begun(part) if plans and not sealed else None,
-        lacking=None if sealed else _lacking(part, others, needed),
-        stay=len(others),
+        lacking=None if sealed else _lacking(part, remaining, needed),
+        stay=len(remaining),
         needed=needed,
     )
 
 
-def _lacking(part: Membership, others: Sequence[Membership], needed: int) -> int:
+def _lacking(part: Membership, remaining: Sequence[Membership], needed: int) -> int:
     """The open tasks, or disputes, of the strata that too few of ``others`` may take."""
     state = Task.State.DISPUTED if part.role == Membership.Role.ADJUDICATOR else Task.State.OPEN
     counts = by_stratum([part.batch_id])
-    return sum(of[state] for stratum, of in counts.items() if len(may_take(others, stratum)) < needed)
+    return sum(
+        states[state] for stratum, states in counts.items() if len(may_take(remaining, stratum)) < needed
+    )
 
 
 def _not_begun(part: Membership) -> int:
     """The open tasks that are planned for the member and that they have neither at hand nor handed in."""
-    taken = Assignment.objects.filter(task=OuterRef("pk"), person=part.person_id, state__in=LIVE)
+    claims = Assignment.objects.filter(task=OuterRef("pk"), person=part.person_id, state__in=LIVE)
     planned = Task.objects.filter(batch=part.batch_id, state=Task.State.OPEN, panel__members=part)
-    return planned.exclude(Exists(taken)).count()
+    return planned.exclude(Exists(claims)).count()
 
 
 def _working(people: Collection[int]) -> QuerySet[Membership]:
@@ -200,12 +202,12 @@ def _by_person(held: QuerySet[Assignment]) -> Counter[int]:
 
 
 def _by_part(held: QuerySet[Assignment]) -> Counter[Part]:
-    found: Counter[Part] = Counter()
+    counts: Counter[Part] = Counter()
     for person, batch, slot, n in (
         held.order_by().values_list("person", "batch", "slot").annotate(n=Count("pk"))
     ):
-        found[person, batch, slot == ADJUDICATION_SLOT] += n
-    return found
+        counts[person, batch, slot == ADJUDICATION_SLOT] += n
+    return counts
 
 
 def _planned(members: QuerySet[Membership]) -> dict[int, int]:
@@ -219,16 +221,16 @@ def _still_planned(people: Collection[int], *, without: Collection[int]) -> dict
     members = _working(people).filter(role=Membership.Role.ANNOTATOR, batch__pairing__in=PLANNING)
     members = members.exclude(batch__in=without)
     planned, done = _planned(members), by_membership(members)
-    found: Counter[int] = Counter()
+    remaining: Counter[int] = Counter()
     for pk, person in members.values_list("pk", "person"):
-        found[person] += max(0, planned.get(pk, 0) - done.get(pk, Counter())["submitted"])
-    return dict(found)
+        remaining[person] += max(0, planned.get(pk, 0) - done.get(pk, Counter())["submitted"])
+    return dict(remaining)
 
 
 def _latest(people: Collection[int], handed_in: QuerySet[Assignment]) -> QuerySet[Person, Any]:
     """When each handed in last: one look into the index of their history."""
-    theirs = handed_in.filter(person=OuterRef("pk"), submitted_at__isnull=False).order_by("-submitted_at")
-    latest = Subquery(theirs.values("submitted_at")[:1])
+    submitted = handed_in.filter(person=OuterRef("pk"), submitted_at__isnull=False).order_by("-submitted_at")
+    latest = Subquery(submitted.values("submitted_at")[:1])
     return Person.objects.filter(pk__in=people).order_by().annotate(at=latest).values_list("pk", "at")
 
 
@@ -274,18 +276,20 @@ class Shared:
 
 def members_of(batch: Batch) -> list[Member]:
     """Annotators first, who left last; eight queries, however many they are and whatever they did."""
-    found = Membership.objects.filter(batch=batch).select_related("person")
-    found = found.prefetch_related("person__own_models").order_by("-role", "-active", "person__username")
+    memberships = Membership.objects.filter(batch=batch).select_related("person")
+    memberships = memberships.prefetch_related("person__own_models").order_by(
+        "-role", "-active", "person__username"
+    )
     counts = counts_of(Membership.objects.filter(batch=batch))
-    return [Member(**vars(counts[one.pk]), membership=one) for one in found]
+    return [Member(**vars(counts[membership.pk]), membership=membership) for membership in memberships]
 
 
 def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member | None]]:
     """The person's part in every batch, the latest first; None for the counts where the reader judges blind."""
-    mine = Membership.objects.filter(person=person)
+    memberships = Membership.objects.filter(person=person)
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
-    counts = counts_of(mine.exclude(batch__in=sealed))
-    parts = mine.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
+    counts = counts_of(memberships.exclude(batch__in=sealed))
+    parts = memberships.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
     return [
         (part, Member(**vars(counts[part.pk]), membership=part) if part.pk in counts else None)
         for part in parts
@@ -293,8 +297,8 @@ def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member
 
 
 def member_named(batch: Batch, username: str, role: str) -> Membership:
-    found = Membership.objects.filter(batch=batch, person__username=username, role=role)
-    member = found.select_related("person").first()
+    memberships = Membership.objects.filter(batch=batch, person__username=username, role=role)
+    member = memberships.select_related("person").first()
     if member is None:
         raise NotFound(N_("{name} is not in the batch {batch}."), name=username, batch=batch.name)
     return member
@@ -315,7 +319,7 @@ def shared_counts(batch: Batch) -> Shared | None:
 
 
 def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> Shared | None:
-    planned = {one for pair in shared for one in pair}
+    planned = {member_id for pair in shared for member_id in pair}
     annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR).select_related("person")
     members = list(annotators.filter(Q(active=True) | Q(pk__in=planned)).order_by("person__username"))
     if len(members) < 2 or not planned:  # a pair
@@ -366,13 +370,13 @@ def my_progress(membership: Membership) -> MyProgress:
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
     if not adjudicating and membership.batch.qualifying:
         return _qualifying_progress(membership)
-    here = sql.count_by_stratum(membership)
-    done = sum(one.my_adjudicated if adjudicating else one.my_submitted for one in _asked(here))
+    strata = sql.count_by_stratum(membership)
+    done = sum(stratum.my_adjudicated if adjudicating else stratum.my_submitted for stratum in _asked(strata))
     return MyProgress(
         batch=membership.batch,
         role=membership.role,
         done=done,
-        left=_disputes_left(membership, here) if adjudicating else _annotations_left(membership, here),
+        left=_disputes_left(membership, strata) if adjudicating else _annotations_left(membership, strata),
         due=membership.batch.due_date,
     )
 
@@ -382,8 +386,11 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
     latest = latest_round(batch.pk, membership.person_id)
     state = latest.state if latest else Qualification.State.RUNNING
     if state in (Qualification.State.PASSED, Qualification.State.WAIVED):
-        here = sql.count_by_stratum(membership)
-        done, left = sum(one.my_submitted for one in _asked(here)), _annotations_left(membership, here)
+        strata = sql.count_by_stratum(membership)
+        done, left = (
+            sum(stratum.my_submitted for stratum in _asked(strata)),
+            _annotations_left(membership, strata),
+        )
     elif state == Qualification.State.FAILED:
         done = left = 0
     else:
@@ -394,26 +401,26 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
     return MyProgress(batch, membership.role, done, left, batch.due_date, state)
 
 
-def _asked(here: Mapping[int, StratumStanding]) -> list[StratumStanding]:
+def _asked(strata: Mapping[int, StratumStanding]) -> list[StratumStanding]:
     """All but the round before the work."""
-    return [one for one in here.values() if one.kind != Task.Kind.QUALIFICATION]
+    return [stratum for stratum in strata.values() if stratum.kind != Task.Kind.QUALIFICATION]
 
 
-def _annotations_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
+def _annotations_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
     if not _anything_there(membership):
         return 0
-    done = sum(one.my_submitted for one in _asked(here))
+    done = sum(stratum.my_submitted for stratum in _asked(strata))
     share = membership.batch.check_share
     ruled_out = set(strata_ruled_out(membership)) if share or _in_a_pool(membership) else set()
-    work = {pk: one for pk, one in here.items() if one.kind == Task.Kind.WORK}
+    work = {pk: stratum for pk, stratum in strata.items() if stratum.kind == Task.Kind.WORK}
     if _in_a_pool(membership):
-        left = sum(_left_in(one, membership.batch) for pk, one in work.items() if pk not in ruled_out)
+        left = sum(_left_in(stratum, membership.batch) for pk, stratum in work.items() if pk not in ruled_out)
     else:
         planned = membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
-        left = planned - sum(one.my_submitted for one in work.values())
+        left = planned - sum(stratum.my_submitted for stratum in work.values())
     if share:
-        given = done + sum(one.my_skipped for one in _asked(here))
-        left += checks_left(membership, assigned=given, work=max(0, left), without=ruled_out)
+        assigned = done + sum(stratum.my_skipped for stratum in _asked(strata))
+        left += checks_left(membership, assigned=assigned, work=max(0, left), without=ruled_out)
     if membership.quota is not None:
         left = min(left, membership.quota - done)
     return max(1, left)
@@ -436,13 +443,15 @@ def _anything_there(membership: Membership) -> bool:
     if claimed.exists():
         return True
     tasks = free_tasks_for(membership)
-    return any(tasks.first_rank(start=membership.cursor, requeued=way) is not None for way in (False, True))
+    return any(
+        tasks.first_rank(start=membership.cursor, requeued=requeued) is not None for requeued in (False, True)
+    )
 
 
-def _disputes_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
+def _disputes_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
     repeats, claimed = repeats_to_come(membership).count(), claims_of(membership)
-    disputed = sum(one.disputed for one in here.values() if one.kind == Task.Kind.WORK)
+    disputed = sum(stratum.disputed for stratum in strata.values() if stratum.kind == Task.Kind.WORK)
     if disputed > MANY:
         return disputed + claimed.filter(task__kind=Task.Kind.REPEAT).count() + repeats
     return waiting(membership).count() + claimed.count() + repeats
@@ -450,8 +459,8 @@ def _disputes_left(membership: Membership, here: Mapping[int, StratumStanding]) 
 
 def progress_in(batch: Batch, person: Person, role: str) -> MyProgress | None:
     """The person's progress in one batch; None for who has no such part in it."""
-    mine = Membership.objects.filter(batch=batch, person=person, role=role, active=True)
-    membership = mine.first()
+    memberships = Membership.objects.filter(batch=batch, person=person, role=role, active=True)
+    membership = memberships.first()
     if membership is None:
         return None
     membership.batch, membership.person = batch, person

@@ -92,16 +92,16 @@ def outlook(batch: Batch, watch: BatchStats | None, progress: Overall) -> Outloo
         return None
     counted = {date.fromisoformat(day): n for day, n in watch.days.items()}
     last = timezone.localdate(watch.at)
-    whole = whole_days(counted, last)
+    day_counts = whole_days(counted, last)
     left = max(0, progress.needed - progress.submitted)
     return Outlook(
         at=watch.at,
         days=tuple((day, counted.get(day, 0)) for day in _latest(last)),
-        seen=len(whole),
-        per_day=per_day(whole),
+        seen=len(day_counts),
+        per_day=per_day(day_counts),
         per_hour=watch.timed * HOUR / watch.timed_seconds if watch.timed_seconds else None,
         left=left,
-        forecast=_forecast(batch, left, tuple(whole), counted.get(last, 0)),
+        forecast=_forecast(batch, left, tuple(day_counts), counted.get(last, 0)),
         due=batch.due_date,
     )
 
@@ -113,10 +113,10 @@ def whole_days(counted: Mapping[date, int], last: date) -> Sequence[int]:
     return [counted.get(day, 0) for day in days if day >= began]
 
 
-def _forecast(batch: Batch, left: int, whole: tuple[int, ...], today: int) -> Forecast:
+def _forecast(batch: Batch, left: int, day_counts: tuple[int, ...], today: int) -> Forecast:
     if batch.state == Batch.State.CLOSED and left:
         return Forecast(None, None, None, reason=CLOSED)
-    return forecast(left=left, days=whole, today=today)
+    return forecast(left=left, days=day_counts, today=today)
 
 
 def _latest(last: date) -> list[date]:
@@ -185,16 +185,16 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
     time in a process, and then those that came since.
     """
     return [
-        _kept(one.row(("percent_agreement", f"alpha_{one.measurement}")))
-        for one in LabelPatterns([batch]).counted()
+        _kept(counted.row(("percent_agreement", f"alpha_{counted.measurement}")))
+        for counted in LabelPatterns([batch]).counted()
     ]
 
 
 def rows_of(watch: BatchStats | None) -> tuple[Measured, ...]:
-    kept = watch.agreement if watch else []
+    rows = watch.agreement if watch else []
     return tuple(
         Measured(**{**row, "alpha": Figure(**row["alpha"]), "percent": Figure(**row["percent"])})
-        for row in kept
+        for row in rows
     )
 
 
@@ -229,8 +229,8 @@ def time_taken(batch: Batch) -> tuple[int, float]:
     latest = of_work(latest, has_checks=has_known(batch))
     ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:TIMED])
     timed = Annotation.objects.filter(assignment__in=ids, current=True, seconds__gt=0)
-    found = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
-    return found["n"], found["seconds"] or 0.0
+    totals = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
+    return totals["n"], totals["seconds"] or 0.0
 
 
 def standing_alarm(batch: Batch) -> Alarm | None:
@@ -260,13 +260,13 @@ def _kept(row: ReportRow) -> dict[str, Any]:
     }
 
 
-def _figure(one: Statistic) -> Figure:
-    return Figure(one.value, one.low, one.high, one.reason)
+def _figure(statistic: Statistic) -> Figure:
+    return Figure(statistic.value, statistic.low, statistic.high, statistic.reason)
 
 
 def _days(watch: BatchStats | None) -> dict[date, int]:
-    kept: Mapping[str, int] = watch.days if watch else {}
-    return {date.fromisoformat(day): n for day, n in kept.items()}
+    days: Mapping[str, int] = watch.days if watch else {}
+    return {date.fromisoformat(day): n for day, n in days.items()}
 
 
 def _count_since(batch: Batch, day: date) -> Counter[date]:
@@ -275,4 +275,4 @@ def _count_since(batch: Batch, day: date) -> Counter[date]:
     handed_in = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start)
     handed_in = of_work(handed_in, has_checks=has_known(batch)).order_by()
     counted = handed_in.values_list(TruncDate("submitted_at")).annotate(n=Count("pk"))
-    return Counter({found: n for found, n in counted if found is not None})
+    return Counter({submitted_on: n for submitted_on, n in counted if submitted_on is not None})

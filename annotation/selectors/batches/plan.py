@@ -218,7 +218,7 @@ def plan_of_batch(batch: Batch) -> Plan:
         pairing=batch.pairing,
         seed=batch.seed,
         dimensions=_by_dimension(
-            {kind_of(one): sum(counts[state] for state in STATES) for one, counts in strata.items()}
+            {kind_of(stratum): sum(counts[state] for state in STATES) for stratum, counts in strata.items()}
         ),
         overlap=batch.overlap,
         adjudicators=batch.memberships.filter(role=Membership.Role.ADJUDICATOR, active=True).count(),
@@ -242,21 +242,25 @@ def _plan(
     """``pairs`` hold the places of ``members``, each pair's ascending."""
     tasks = {kind: number for kind, number in tasks.items() if number}
     refused = _refused(tasks, members)
-    may = {
-        kind: tuple(place for place in range(len(members)) if place not in of_kind)
-        for kind, of_kind in refused.items()
+    able = {
+        kind: tuple(place for place in range(len(members)) if place not in refused_places)
+        for kind, refused_places in refused.items()
     }
     sharing = None
     fixed = pairing == Batch.Pairing.FIXED
-    whole = [pair for pair in dict.fromkeys(pairs) if len(set(pair)) == overlap]
+    full_pairs = [pair for pair in dict.fromkeys(pairs) if len(set(pair)) == overlap]
     if fixed:
-        helpless = {kind for kind in tasks if not any(set(pair) <= set(may[kind]) for pair in whole)}
+        unassignable = {
+            kind for kind in tasks if not any(set(pair) <= set(able[kind]) for pair in full_pairs)
+        }
     else:
-        helpless = {kind for kind in tasks if len(may[kind]) < overlap}
-    if pairing != Batch.Pairing.POOL and members and (whole or not fixed):
-        found = allotments(tasks=tasks, may=may, pairs=whole if fixed else None, overlap=overlap, seed=seed)
-        sharing = _sharing(found, members, whole if fixed else None, overlap)
-    short = len(members) < overlap or (fixed and not whole)  # which is said already
+        unassignable = {kind for kind in tasks if len(able[kind]) < overlap}
+    if pairing != Batch.Pairing.POOL and members and (full_pairs or not fixed):
+        allotted = allotments(
+            tasks=tasks, may=able, pairs=full_pairs if fixed else None, overlap=overlap, seed=seed
+        )
+        sharing = _sharing(allotted, members, full_pairs if fixed else None, overlap)
+    is_short = len(members) < overlap or (fixed and not full_pairs)  # which is said already
     return Plan(
         dimensions=dimensions,
         overlap=overlap,
@@ -266,9 +270,9 @@ def _plan(
         unanswerable=unanswerable,
         pairing=pairing,
         sharing=sharing,
-        shortages=() if short else _shortages(tasks, members, refused, helpless),
-        possible=_possible(tasks, members, may) if pairing == Batch.Pairing.POOL and not short else None,
-        unpaired=fixed and not whole,
+        shortages=() if is_short else _shortages(tasks, members, refused, unassignable),
+        possible=_possible(tasks, members, able) if pairing == Batch.Pairing.POOL and not is_short else None,
+        unpaired=fixed and not full_pairs,
         is_limited=any(refused.values()),
     )
 
@@ -286,30 +290,30 @@ def _refused(tasks: Mapping[Kind, int], members: Sequence[Membership]) -> dict[K
 
 
 def _sharing(
-    found: Sequence[Allotment[Kind]],
+    allotment_list: Sequence[Allotment[Kind]],
     members: Sequence[Membership],
     pairs: Sequence[Block] | None,
     overlap: int,
 ) -> Sharing:
     counts: Counter[Block] = Counter()
-    for one in found:
-        counts.update(one.counts())
-    load, both = loads(counts), shared(counts)
+    for allotment in allotment_list:
+        counts.update(allotment.counts())
+    load_by_place, shared_counts = loads(counts), shared(counts)
     places = range(len(members))
     of_interest = (
-        [both[pair] for pair in combinations(places, 2)]
+        [shared_counts[pair] for pair in combinations(places, 2)]
         if pairs is None
         else [counts[pair] for pair in pairs]
     )
-    few = len(members) <= SHOWN_WHOLE
+    is_whole = len(members) <= SHOWN_WHOLE
     rows = [
         Row(
             person=member.person,
-            tasks=load[place],
+            tasks=load_by_place[place],
             quota=member.quota,
             shared=tuple(
-                None if place == other else both[min(place, other), max(place, other)]
-                for other in (places if few else ())
+                None if place == other else shared_counts[min(place, other), max(place, other)]
+                for other in (places if is_whole else ())
             ),
         )
         for place, member in enumerate(members)
@@ -322,44 +326,44 @@ def _shortages(
     tasks: Mapping[Kind, int],
     members: Sequence[Membership],
     refused: Mapping[Kind, Mapping[int, str]],
-    helpless: set[Kind],
+    unassignable: set[Kind],
 ) -> tuple[Shortage, ...]:
     """The kinds that too few people may take, together where the same keeps the same people from them."""
-    alike: dict[Hashable, list[Kind]] = defaultdict(list)
+    kinds_by_refusal: dict[Hashable, list[Kind]] = defaultdict(list)
     for kind in tasks:
-        if kind in helpless:
-            alike[tuple(sorted(refused[kind].items()))].append(kind)
-    models = EvaluatedModel.objects.in_bulk([kind.model for kind in helpless])
+        if kind in unassignable:
+            kinds_by_refusal[tuple(sorted(refused[kind].items()))].append(kind)
+    models = EvaluatedModel.objects.in_bulk([kind.model for kind in unassignable])
     names = {pk: model.name for pk, model in models.items()}
-    found = []
-    for kinds in alike.values():
-        why: dict[str, list[str]] = defaultdict(list)
-        because: set[str] = set()
+    shortages = []
+    for kinds in kinds_by_refusal.values():
+        people_by_reason: dict[str, list[str]] = defaultdict(list)
+        causes: set[str] = set()
         for place, reason in refused[kinds[0]].items():
-            why[reason].append(str(members[place].person))
-            because.add(_because(limits_of(members[place]), kinds[0]))
-        found.append(
+            people_by_reason[reason].append(str(members[place].person))
+            causes.add(_because(limits_of(members[place]), kinds[0]))
+        shortages.append(
             Shortage(
                 tasks=sum(tasks[kind] for kind in kinds),
                 able=len(members) - len(refused[kinds[0]]),
-                dimensions=_sorted({kind.dimension for kind in kinds}, "dimension" in because),
-                languages=_sorted({kind.language for kind in kinds}, "language" in because),
-                models=_sorted({names[kind.model] for kind in kinds}, "model" in because),
-                whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(why.items())),
+                dimensions=_sorted({kind.dimension for kind in kinds}, "dimension" in causes),
+                languages=_sorted({kind.language for kind in kinds}, "language" in causes),
+                models=_sorted({names[kind.model] for kind in kinds}, "model" in causes),
+                whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(people_by_reason.items())),
             )
         )
-    return tuple(sorted(found, key=lambda one: -one.tasks))
+    return tuple(sorted(shortages, key=lambda shortage: -shortage.tasks))
 
 
 def _because(limits: Limits, kind: Kind) -> str:
     """What of the kind rules it out: the reason that ``ruled_out`` gives."""
-    alone = {
+    limits_by_name = {
         "dimension": Limits(dimensions=limits.dimensions, opted_out=limits.opted_out),
         "model": Limits(models=limits.models),
         "language": Limits(languages=limits.languages),
     }
     reason = ruled_out(limits, kind)
-    return next(name for name, one in alone.items() if ruled_out(one, kind) == reason)
+    return next(name for name, limit in limits_by_name.items() if ruled_out(limit, kind) == reason)
 
 
 def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
@@ -367,27 +371,27 @@ def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
 
 
 def _possible(
-    tasks: Mapping[Kind, int], members: Sequence[Membership], may: Mapping[Kind, Block]
+    tasks: Mapping[Kind, int], members: Sequence[Membership], able: Mapping[Kind, Block]
 ) -> int | None:
     """How many annotations the members of a pool may make together: each at most all tasks for them, and their
     quota. None where no quota limits anybody.
     """
     if all(member.quota is None for member in members):
         return None
-    most: Counter[int] = Counter()
+    max_tasks: Counter[int] = Counter()
     for kind, number in tasks.items():
-        most.update(dict.fromkeys(may[kind], number))
+        max_tasks.update(dict.fromkeys(able[kind], number))
     return sum(
-        most[place] if member.quota is None else min(most[place], member.quota)
+        max_tasks[place] if member.quota is None else min(max_tasks[place], member.quota)
         for place, member in enumerate(members)
     )
 
 
 def _by_dimension(tasks: Mapping[Kind, int]) -> dict[str, int]:
-    found: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for kind, number in tasks.items():
-        found[kind.dimension] += number
-    return dict(sorted(found.items()))
+        counts[kind.dimension] += number
+    return dict(sorted(counts.items()))
 
 
 def pace(guideline: str) -> Pace | None:
@@ -396,7 +400,7 @@ def pace(guideline: str) -> Pace | None:
         current=True, seconds__gt=0, assignment__batch__guideline__name=guideline
     )
     latest = timed.order_by("-pk").values_list("seconds", flat=True)[:MEASURED]
-    seconds = [one for one in latest if one is not None]
+    seconds = [value for value in latest if value is not None]
     return Pace(seconds=median(seconds), n=len(seconds)) if seconds else None
 
 

@@ -228,10 +228,10 @@ def corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
 
 
 def correction_in(batch: Batch, request_id: int) -> CorrectionRequest:
-    found = CorrectionRequest.objects.filter(assignment__batch=batch, pk=request_id).first()
-    if found is None:
+    request = CorrectionRequest.objects.filter(assignment__batch=batch, pk=request_id).first()
+    if request is None:
         raise NotFound(N_("There is no such request in the batch {name}."), name=batch.name)
-    return found
+    return request
 
 
 def skips(batch: Batch) -> QuerySet[Assignment]:
@@ -250,10 +250,10 @@ def _submissions(batch: Batch) -> QuerySet[Assignment]:
 
 
 def _whole(counts: Iterable[Counter[str]]) -> Counter[str]:
-    whole: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for of_stratum in counts:
-        whole.update(of_stratum)
-    return whole
+        total.update(of_stratum)
+    return total
 
 
 def _asking(counts: Counter[str]) -> int:
@@ -266,10 +266,10 @@ def _settled(counts: Counter[str]) -> int:
 
 def _checks_handed_in(batches: Iterable[int]) -> dict[int, int]:
     """By batch, of those that have items for gold checks."""
-    found: Counter[int] = Counter()
+    submitted: Counter[int] = Counter()
     for stratum, counts in by_stratum(batches, Task.Kind.CHECK).items():
-        found[stratum.batch_id] += counts["submitted"]
-    return dict(found)
+        submitted[stratum.batch_id] += counts["submitted"]
+    return dict(submitted)
 
 
 def _handed_in(batch: Batch, counts: Counter[str], checks: int | None) -> tuple[int, int]:
@@ -302,32 +302,32 @@ def _dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tuple[Dime
     return tuple(
         DimensionProgress(
             name=name,
-            tasks=_asking(one),
-            settled=_settled(one),
-            disputed=one[Task.State.DISPUTED],
-            needed=_asking(one) * batch.overlap,
-            submitted=one["submitted"],
+            tasks=_asking(dimension_counts),
+            settled=_settled(dimension_counts),
+            disputed=dimension_counts[Task.State.DISPUTED],
+            needed=_asking(dimension_counts) * batch.overlap,
+            submitted=dimension_counts["submitted"],
         )
-        for name, one in counts.items()
-        if _asking(one)
+        for name, dimension_counts in counts.items()
+        if _asking(dimension_counts)
     )
 
 
 def _people(batch: Batch) -> tuple[PersonProgress, ...]:
-    found: dict[int, PersonProgress] = {}
+    people: dict[int, PersonProgress] = {}
     counts, live = by_member(batch), _live(batch)
     members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_latest(batch))
     for member in members.order_by("-active", "person__username", "role"):
-        one = found.setdefault(member.person_id, PersonProgress(member.person))
-        one.roles.append(member.role)
+        progress = people.setdefault(member.person_id, PersonProgress(member.person))
+        progress.roles.append(member.role)
         if member.active and member.person.is_active:
-            one.working.append(member.role)
-        did = counts.get(member.pk, Counter[str]())
-        one.submitted += did["submitted"]
-        one.decided += did["adjudicated"]
-        one.skipped += did["skipped"]
-        one.live, one.latest = live.get(member.person_id, 0), member.latest
-    return tuple(found.values())
+            progress.working.append(member.role)
+        tally = counts.get(member.pk, Counter[str]())
+        progress.submitted += tally["submitted"]
+        progress.decided += tally["adjudicated"]
+        progress.skipped += tally["skipped"]
+        progress.live, progress.latest = live.get(member.person_id, 0), member.latest
+    return tuple(people.values())
 
 
 def _live(batch: Batch) -> dict[int, int]:
@@ -343,9 +343,9 @@ def _live(batch: Batch) -> dict[int, int]:
 
 def _latest(batch: Batch) -> Subquery:
     """When the member's person last handed anything in: one look into the index of their history."""
-    mine = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
-    mine = mine.exclude(task__kind=Task.Kind.REPEAT)
-    return Subquery(mine.order_by("-submitted_at").values("submitted_at")[:1])
+    submitted = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
+    submitted = submitted.exclude(task__kind=Task.Kind.REPEAT)
+    return Subquery(submitted.order_by("-submitted_at").values("submitted_at")[:1])
 
 
 # With more disputes than these nobody's are counted apart: each is looked up with its annotators. So with claims.
@@ -377,8 +377,8 @@ class Cell:
         return not (self.done or self.open or self.disputed or self.expired)
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 @dataclass
@@ -394,8 +394,8 @@ class Matrix:
         return self.cells.setdefault(person, {}).setdefault(dimension, self._nothing())
 
     def of(self, person: int, dimension: str) -> Cell:
-        found = self.cells.get(person, {}).get(dimension)
-        return found if found is not None else self._nothing()
+        cell = self.cells.get(person, {}).get(dimension)
+        return cell if cell is not None else self._nothing()
 
     def of_person(self, person: int) -> Cell:
         return self._sum(self.cells.get(person, {}).values())
@@ -404,10 +404,10 @@ class Matrix:
         return self._sum(row[dimension] for row in self.cells.values() if dimension in row)
 
     def _sum(self, cells: Iterable[Cell]) -> Cell:
-        whole = self._nothing()
+        total = self._nothing()
         for cell in cells:
-            whole.add(cell)
-        return whole
+            total.add(cell)
+        return total
 
     def _nothing(self) -> Cell:
         return Cell(
@@ -418,18 +418,18 @@ class Matrix:
 def matrix(batch: Batch, *, disputes: int) -> Matrix:
     """Four queries; ``disputes`` is how many wait in the batch."""
     expired, waiting = _expired(batch), _disputed(batch) if 0 < disputes <= MOST_DISPUTES else Counter()
-    found = Matrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
+    matrix_ = Matrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
     for (person, dimension), n in _done(batch).items():
-        found.at(person, dimension).done = n
+        matrix_.at(person, dimension).done = n
     for person, dimension, held, overdue in _claims(batch):
-        cell = found.at(person, dimension)
+        cell = matrix_.at(person, dimension)
         cell.open, cell.expired = held, _sum(cell.expired, overdue)
     for (person, dimension), n in (expired or {}).items():
-        cell = found.at(person, dimension)
+        cell = matrix_.at(person, dimension)
         cell.expired = _sum(cell.expired, n)
     for (person, dimension), n in waiting.items():
-        found.at(person, dimension).disputed = n
-    return found
+        matrix_.at(person, dimension).disputed = n
+    return matrix_
 
 
 def _done(batch: Batch) -> Mapping[tuple[int, str], int]:
@@ -472,11 +472,11 @@ def _expired(batch: Batch) -> Counter[tuple[int, str]] | None:
 
 def _disputed(batch: Batch) -> Counter[tuple[int, str]]:
     """The disputes by the index that has them, each with its annotators."""
-    theirs = Assignment.objects.filter(
+    disputed = Assignment.objects.filter(
         task__batch=batch,
         task__state=Task.State.DISPUTED,
         task__kind=Task.Kind.WORK,
         state=Assignment.State.SUBMITTED,
         slot__lt=ADJUDICATION_SLOT,
     )
-    return Counter(theirs.order_by().values_list("person", "task__stratum__dimension"))
+    return Counter(disputed.order_by().values_list("person", "task__stratum__dimension"))

@@ -86,41 +86,43 @@ class Found:
     cut: bool = False
 
 
-def find(batch: Batch, wanted: Wanted, *, limit: int, after: int | None = None) -> Found:
+def find(batch: Batch, task_filter: Wanted, *, limit: int, after: int | None = None) -> Found:
     """The first ``limit`` items whose rank is beyond ``after``, in the order of handing out."""
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
-    if wanted.dimension is not None:
-        strata = Stratum.objects.filter(batch=batch, dimension=wanted.dimension)
+    if task_filter.dimension is not None:
+        strata = Stratum.objects.filter(batch=batch, dimension=task_filter.dimension)
         tasks = tasks.filter(stratum__in=list(strata.values_list("pk", flat=True)))
-    states = [wanted.state] if wanted.state else list(STATES)
-    few = _few(batch, wanted)
-    if few is not None:
-        fitting = _fitting(wanted, tasks.filter(pk__in=few, state__in=states))
+    states = [task_filter.state] if task_filter.state else list(STATES)
+    few_tasks = _few(batch, task_filter)
+    if few_tasks is not None:
+        fitting = _fitting(task_filter, tasks.filter(pk__in=few_tasks, state__in=states))
         rows, end = sorted(row for row in fitting if after is None or row[0] > after), None
-    elif wanted.counted:
+    elif task_filter.counted:
         rows, end = _next(tasks, states, after, limit + 1), None
     else:
-        rows, end = _looked_through(tasks, states, wanted, after, limit + 1)
-    cut = end is not None and len(rows) <= limit
+        rows, end = _looked_through(tasks, states, task_filter, after, limit + 1)
+    is_cut = end is not None and len(rows) <= limit
     return Found(
         items=items([pk for _rank, pk in rows[:limit]]),
-        after=end if cut else rows[limit - 1][0] if len(rows) > limit else None,
-        total=_total(batch, wanted) if wanted.counted else None,
-        cut=cut,
+        after=end if is_cut else rows[limit - 1][0] if len(rows) > limit else None,
+        total=_total(batch, task_filter) if task_filter.counted else None,
+        cut=is_cut,
     )
 
 
 def items(tasks: Sequence[int]) -> tuple[Item, ...]:
     """These tasks, in this order, with who is on them; four queries."""
     rows = Task.objects.filter(pk__in=tasks).select_related("response__prompt", "stratum")
-    found = {task.pk: task for task in rows}
-    on: dict[int, list[Assignment]] = defaultdict(list)
+    tasks_by_id = {task.pk: task for task in rows}
+    by_task: dict[int, list[Assignment]] = defaultdict(list)
     assigned = Assignment.objects.filter(task__in=tasks)
-    for one in assigned.select_related("person", "imported").order_by("claimed_at"):
-        on[one.task_id].append(one)
-    planned = _planned({task.panel_id for task in found.values()})
+    for assignment in assigned.select_related("person", "imported").order_by("claimed_at"):
+        by_task[assignment.task_id].append(assignment)
+    planned = _planned({task.panel_id for task in tasks_by_id.values()})
     return tuple(
-        Item(found[pk], tuple(on[pk]), tuple(planned[found[pk].panel_id])) for pk in tasks if pk in found
+        Item(tasks_by_id[pk], tuple(by_task[pk]), tuple(planned[tasks_by_id[pk].panel_id]))
+        for pk in tasks
+        if pk in tasks_by_id
     )
 
 
@@ -133,29 +135,29 @@ def dimensions_of(batch: Batch) -> list[str]:
     )
 
 
-def _few(batch: Batch, wanted: Wanted) -> list[int] | None:
+def _few(batch: Batch, task_filter: Wanted) -> list[int] | None:
     """The tasks of the claims, of the prompts or of the person, if these are few; None where they are many or not
     asked for.
     """
-    if wanted.claim:
-        return list(_claims(batch, wanted).values_list("task", flat=True)[:MOST_CLAIMS])
-    if wanted.words:
-        prompts = _prompts(wanted.words)
+    if task_filter.claim:
+        return list(_claims(batch, task_filter).values_list("task", flat=True)[:MOST_CLAIMS])
+    if task_filter.words:
+        prompts = _prompts(task_filter.words)
         if len(prompts) <= RARE:
             tasks = Task.objects.filter(batch=batch, response__prompt__in=prompts)
             return list(tasks.values_list("pk", flat=True))
-    if wanted.person and _done_by(batch, wanted.person) <= RARE:
-        return list(_theirs(wanted.person).filter(batch=batch).values_list("task", flat=True))
+    if task_filter.person and _done_by(batch, task_filter.person) <= RARE:
+        return list(_theirs(task_filter.person).filter(batch=batch).values_list("task", flat=True))
     return None
 
 
-def _claims(batch: Batch, wanted: Wanted) -> QuerySet[Assignment]:
+def _claims(batch: Batch, task_filter: Wanted) -> QuerySet[Assignment]:
     """What is at hand now; or what ran out and was not taken again by the same person, swept away or not yet."""
     claims = Assignment.objects.filter(batch=batch).order_by("-claimed_at")
-    if wanted.person:
-        claims = claims.filter(person__username=wanted.person)
+    if task_filter.person:
+        claims = claims.filter(person__username=task_filter.person)
     now, claimed = timezone.now(), Q(state=Assignment.State.CLAIMED)
-    if wanted.claim == HELD_NOW:
+    if task_filter.claim == HELD_NOW:
         return claims.filter(claimed, lease_expires__gt=now)
     expired = Q(state=Assignment.State.EXPIRED, skip_reason="")
     return claims.filter(expired | (claimed & Q(lease_expires__lte=now)))
@@ -164,8 +166,8 @@ def _claims(batch: Batch, wanted: Wanted) -> QuerySet[Assignment]:
 def _prompts(words: str) -> list[int]:
     """The prompts of this id, or else those with these words; no more than tells that they are many."""
     prompts = Prompt.objects.order_by().values_list("pk", flat=True)
-    found = list(prompts.filter(key=words)[: RARE + 1])
-    return found or list(prompts.filter(text__icontains=words)[: RARE + 1])
+    prompts_by_id = list(prompts.filter(key=words)[: RARE + 1])
+    return prompts_by_id or list(prompts.filter(text__icontains=words)[: RARE + 1])
 
 
 def _theirs(person: str) -> QuerySet[Assignment]:
@@ -179,14 +181,14 @@ def _done_by(batch: Batch, person: str) -> int:
     return sum(counts[pk]["submitted"] + counts[pk]["adjudicated"] for pk in members if pk in counts)
 
 
-def _fitting(wanted: Wanted, tasks: QuerySet[Task]) -> set[Row]:
+def _fitting(task_filter: Wanted, tasks: QuerySet[Task]) -> set[Row]:
     """Those of a bounded number of tasks whose prompt has the words and which are the person's."""
-    if wanted.words:
-        tasks = tasks.filter(Q(prompt__key=wanted.words) | Q(prompt__text__icontains=wanted.words))
+    if task_filter.words:
+        tasks = tasks.filter(Q(prompt__key=task_filter.words) | Q(prompt__text__icontains=task_filter.words))
     rows = set(tasks.order_by().values_list("rank", "pk"))
-    if wanted.person and not wanted.claim:
-        theirs = _theirs(wanted.person).filter(task__in=[pk for _rank, pk in rows])
-        of_person = set(theirs.values_list("task", flat=True))
+    if task_filter.person and not task_filter.claim:
+        assignments = _theirs(task_filter.person).filter(task__in=[pk for _rank, pk in rows])
+        of_person = set(assignments.values_list("task", flat=True))
         rows = {row for row in rows if row[1] in of_person}
     return rows
 
@@ -200,46 +202,46 @@ def _next(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit
 
 
 def _looked_through(
-    tasks: QuerySet[Task], states: Sequence[str], wanted: Wanted, after: int | None, limit: int
+    tasks: QuerySet[Task], states: Sequence[str], task_filter: Wanted, after: int | None, limit: int
 ) -> tuple[list[Row], int | None]:
     """The first of those that fit, and the rank of the last one looked at where there are more to look at."""
-    found: list[Row] = []
+    rows: list[Row] = []
     for _chunk in range(MOST_LOOKED_THROUGH // CHUNK):
         chunk = _next(tasks, states, after, CHUNK)
-        fitting = _fitting(wanted, Task.objects.filter(pk__in=[pk for _rank, pk in chunk]))
-        found += sorted(fitting)
+        fitting = _fitting(task_filter, Task.objects.filter(pk__in=[pk for _rank, pk in chunk]))
+        rows += sorted(fitting)
         if len(chunk) < CHUNK:
-            return found[:limit], None
+            return rows[:limit], None
         after = chunk[-1][0]
-        if len(found) >= limit:
+        if len(rows) >= limit:
             break
-    return found[:limit], after
+    return rows[:limit], after
 
 
-def _total(batch: Batch, wanted: Wanted) -> int:
-    states = [wanted.state] if wanted.state else STATES
+def _total(batch: Batch, task_filter: Wanted) -> int:
+    states = [task_filter.state] if task_filter.state else STATES
     return sum(
         counts[state]
         for stratum, counts in by_stratum([batch.pk]).items()
-        if wanted.dimension in (None, stratum.dimension)
+        if task_filter.dimension in (None, stratum.dimension)
         for state in states
     )
 
 
 def _planned(panels: set[int | None]) -> dict[int | None, list[Membership]]:
-    found: dict[int | None, list[Membership]] = defaultdict(list)
+    by_panel: dict[int | None, list[Membership]] = defaultdict(list)
     ids = [pk for pk in panels if pk is not None]
     pairs = list(Panel.objects.filter(pk__in=ids).values_list("pk", "members"))
     members = Membership.objects.select_related("person").in_bulk([member for _panel, member in pairs])
     for panel, member in pairs:
-        found[panel].append(members[member])
-    for people in found.values():
-        people.sort(key=lambda one: one.person.username)
-    return found
+        by_panel[panel].append(members[member])
+    for people in by_panel.values():
+        people.sort(key=lambda membership: membership.person.username)
+    return by_panel
 
 
 NEEDS_CHUNK = 500
-LABELLED = N_("labelled it or has it at hand")
+LABELLED = N_("labelled it or has it in progress")
 ANNOTATED = N_("was given it to annotate")
 SKIPPED = N_("skipped it")
 QUOTA = N_("has reached the quota")
@@ -284,13 +286,13 @@ def short_of_people(batch: Batch, *, limit: int) -> list[int]:
     """The first ``limit`` planned tasks with more free places than people of their plan who may take them."""
     strata = _strata(batch)
     place = _place(batch, Membership.Role.ANNOTATOR, strata)
-    found = (
+    task_ids = (
         task.pk
-        for task, whys in _free_tasks(batch, place, strata, wanted=F("overlap") - F("slots_taken"))
+        for task, whys in _free_tasks(batch, place, strata, n_needed=F("overlap") - F("slots_taken"))
         if len(whys.get("", ())) < task.overlap - task.slots_taken
         and (task.panel_id is not None or batch.pairing != Batch.Pairing.POOL)
     )
-    return list(islice(found, limit))
+    return list(islice(task_ids, limit))
 
 
 def _needs(batch: Batch) -> Iterator[Need]:
@@ -333,13 +335,13 @@ def _done(counts: Counter[str] | None, role: str) -> int:
 
 
 def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
-    for task, whys in _free_tasks(batch, place, strata, wanted=Value(1)):
+    for task, whys in _free_tasks(batch, place, strata, n_needed=Value(1)):
         if "" not in whys:
             yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
 
 
 def _free_tasks(
-    batch: Batch, place: _Place, strata: Sequence[Stratum], *, wanted: Combinable
+    batch: Batch, place: _Place, strata: Sequence[Stratum], *, n_needed: Combinable
 ) -> Iterator[tuple[Task, dict[str, list[Membership]]]]:
     """Those for which fewer people than ``wanted`` could be left, with the members by what keeps them from it; ""
     is nothing.
@@ -348,7 +350,7 @@ def _free_tasks(
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
     tasks = work.filter(FREE, _suspect(batch, place, strata, panels))
     tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels))
-    for chunk, past in _chunks(tasks.filter(had__gt=F("able") - wanted).order_by("rank")):
+    for chunk, past in _chunks(tasks.filter(had__gt=F("able") - n_needed).order_by("rank")):
         if any(task.panel_id is not None and task.panel_id not in panels for task in chunk):
             panels = _panels(batch)  # one that a skip has made since
         for task in chunk:
@@ -448,27 +450,27 @@ def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[
     """
     rows = list(tasks.order_by("rank").values_list("rank", "pk")[:NEEDS_CHUNK])
     while rows:
-        some = [pk for _rank, pk in rows]
+        task_ids = [pk for _rank, pk in rows]
         past: dict[int, dict[int, Assignment]] = defaultdict(dict)
-        for assignment in Assignment.objects.filter(task__in=some):
+        for assignment in Assignment.objects.filter(task__in=task_ids):
             past[assignment.task_id][assignment.person_id] = assignment
-        found = Task.objects.filter(pk__in=some).select_related("response__prompt", "stratum")
-        yield list(found.order_by("rank")), past
-        beyond = tasks.filter(rank__gt=rows[-1][0]).order_by("rank")
-        rows = list(beyond.values_list("rank", "pk")[:NEEDS_CHUNK]) if len(rows) == NEEDS_CHUNK else []
+        chunk = Task.objects.filter(pk__in=task_ids).select_related("response__prompt", "stratum")
+        yield list(chunk.order_by("rank")), past
+        following = tasks.filter(rank__gt=rows[-1][0]).order_by("rank")
+        rows = list(following.values_list("rank", "pk")[:NEEDS_CHUNK]) if len(rows) == NEEDS_CHUNK else []
 
 
 def _past_reason(
     past: Mapping[int, Assignment], member: Membership, *, adjudicating: bool = False
 ) -> str | None:
-    one = past.get(member.person_id)
-    if one is None:
+    assignment = past.get(member.person_id)
+    if assignment is None:
         return None
-    if one.skip_reason:
+    if assignment.skip_reason:
         return SKIPPED
-    if one.is_adjudication != adjudicating:
+    if assignment.is_adjudication != adjudicating:
         return ANNOTATED
-    live = one.state in (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+    live = assignment.state in (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
     return LABELLED if live else None
 
 

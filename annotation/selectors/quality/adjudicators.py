@@ -194,7 +194,9 @@ def _count_change(tally: _Tally, labels: Labels, verdict: Labels | None) -> None
         tally.changed += any(verdict[name] != value for name, value in labels.items() if name in verdict)
 
 
-def _count_sides(tally: _Tally, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool) -> None:
+def _count_sides(
+    tally: _Tally, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool
+) -> None:
     """``shown``: the decision was made here, where the labels stood as A and B."""
     sides = as_shown(claim, annotator_labels)[:2] if had_sides else []
     for criterion, value in labels.items():
@@ -211,9 +213,15 @@ def _count_shift(tally: _Tally, document: Any, labels: Labels, annotator_labels:
     for criterion in document.criteria:
         if criterion.name in labels and criterion.measurement != "nominal":
             levels = {value: level for level, value in enumerate(criterion.values)}
-            annotator_levels = [levels[annotation[criterion.name]] for annotation in annotator_labels if annotation.get(criterion.name) in levels]
+            annotator_levels = [
+                levels[annotation[criterion.name]]
+                for annotation in annotator_labels
+                if annotation.get(criterion.name) in levels
+            ]
             if annotator_levels and labels[criterion.name] in levels:
-                distances.append(levels[labels[criterion.name]] - sum(annotator_levels) / len(annotator_levels))
+                distances.append(
+                    levels[labels[criterion.name]] - sum(annotator_levels) / len(annotator_levels)
+                )
     if distances:
         tally.shifts.append(sum(distances) / len(distances))
 
@@ -221,7 +229,9 @@ def _count_shift(tally: _Tally, document: Any, labels: Labels, annotator_labels:
 def _adjudicators(tallies: Mapping[int, _Tally], batches: Sequence[Batch]) -> list[Adjudicator]:
     people = Person.objects.in_bulk(list(tallies))
     repeat_rates = _again(batches)
-    leans = _corrected({person: (tally.first, tally.first + tally.second) for person, tally in tallies.items()})
+    leans = _corrected(
+        {person: (tally.first, tally.first + tally.second) for person, tally in tallies.items()}
+    )
     return [
         _adjudicator(people[person], tallies[person], leans[person], repeat_rates.get(person, NONE))
         for person in sorted(tallies, key=lambda person: people[person].username)

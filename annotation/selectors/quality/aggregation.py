@@ -107,19 +107,29 @@ def _of_criterion(
 def posteriors_of(aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
     """Task by task in the order of their keys, and criterion by criterion."""
     fitted = [aggregate for aggregate in aggregates if aggregate.posteriors is not None]
-    tasks = np.unique(np.concatenate([aggregate.tasks for aggregate in fitted])) if fitted else np.zeros(0, dtype=np.int64)
+    tasks = (
+        np.unique(np.concatenate([aggregate.tasks for aggregate in fitted]))
+        if fitted
+        else np.zeros(0, dtype=np.int64)
+    )
     for start in range(0, len(tasks), CHUNK):
         yield from _of_tasks(tasks[start : start + CHUNK].tolist(), fitted)
 
 
 def _of_tasks(tasks: Sequence[int], aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
-    tasks_by_id = {task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)}
+    tasks_by_id = {
+        task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)
+    }
     settled = GoldLabel.objects.filter(task__in=tasks).values_list("task_id", "criterion", "value")
     gold = {(task, criterion): number(value) for task, criterion, value in settled}
     for task in tasks:
         for aggregate in aggregates:
             position = int(np.searchsorted(aggregate.tasks, task))
-            if aggregate.posteriors is not None and position < len(aggregate.tasks) and aggregate.tasks[position] == task:
+            if (
+                aggregate.posteriors is not None
+                and position < len(aggregate.tasks)
+                and aggregate.tasks[position] == task
+            ):
                 row = aggregate.posteriors[position]
                 yield Posterior(
                     task=task,

@@ -149,7 +149,9 @@ def _by_dimension(sheet: Sheet, own_places: Ints, pairs: Comparisons) -> tuple[B
     partners = _rates_with_partners(sheet, pairs, sheet.dimension[pairs.unit], groups)
     tasks = [len(np.unique(sheet.units.task[sheet.dimension == place])) for place in range(groups)]
     rows = [Beside(*row) for row in zip(sheet.dimensions, tasks, gold, partners, strict=True)]
-    return tuple(sorted((one for one in rows if one.tasks), key=lambda one: one.name))
+    return tuple(
+        sorted((dimension for dimension in rows if dimension.tasks), key=lambda dimension: dimension.name)
+    )
 
 
 def _beside_gold(sheet: Sheet, own_places: Ints) -> list[Table]:
@@ -179,7 +181,12 @@ def _shifts(sheet: Sheet, own_places: Ints, person: int) -> tuple[Shift, ...]:
     """The mean distance to the mean of the partners' labels on the unit, with its normal 95% interval."""
     partner_level = np.where(sheet.units.person == person, np.nan, sheet.level)
     n_partners = (~np.isnan(partner_level)).sum(axis=1)
-    mean = np.divide(np.nansum(partner_level, axis=1), n_partners, out=np.full(len(n_partners), np.nan), where=n_partners > 0)
+    mean = np.divide(
+        np.nansum(partner_level, axis=1),
+        n_partners,
+        out=np.full(len(n_partners), np.nan),
+        where=n_partners > 0,
+    )
     distance = _own(own_places, sheet.level) - mean
     shifts = []
     for place, scale in enumerate(sheet.scales):
@@ -223,7 +230,10 @@ def _times(sheet: Sheet, person: int) -> Times:
     _tasks, first = np.unique(sheet.units.task, return_index=True)
     person_of, seconds = sheet.units.person[first], sheet.units.seconds[first].astype(np.float64)
     is_known = ~np.isnan(seconds)
-    own_seconds, partner_seconds = seconds[is_known & (person_of == person)], seconds[is_known & (person_of != person) & (person_of >= 0)]
+    own_seconds, partner_seconds = (
+        seconds[is_known & (person_of == person)],
+        seconds[is_known & (person_of != person) & (person_of >= 0)],
+    )
     return Times(own_seconds, _middle(own_seconds), _middle(partner_seconds))
 
 

@@ -214,7 +214,9 @@ def scale_of(batch: Batch, criterion: str) -> Scale:
         return Scale(batch.guideline.name, declared, 0)
     if ranked.kind == "mean":
         return Scale(batch.guideline.name, declared, 1 if ranked.multiplier > 0 else -1)
-    dimensions = [dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)]
+    dimensions = [
+        dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)
+    ]
     if not set(dimensions) <= set(document.dimensions_of(ranked)):
         return Scale(batch.guideline.name, declared, 0)  # elsewhere the same level may be the wrong one
     ends = {_end(declared.values, set(ranked.levels_for(dimension))) for dimension in dimensions or [""]}

@@ -205,7 +205,9 @@ def _person(overview: Overview, row: Row, names: Mapping[int, str]) -> dict[str,
         if profile
         else dict.fromkeys(("random", "severity", "drift", "speed"))
     )
-    copied = any(copying.flagged and row.person in (copying.one, copying.other) for copying in overview.copying)
+    copied = any(
+        copying.flagged and row.person in (copying.one, copying.other) for copying in overview.copying
+    )
     flags = [name for name, finding in findings.items() if finding and finding["flagged"]]
     return {
         "person": names[row.person],
@@ -258,7 +260,11 @@ def _adjudicator(adjudicator: Adjudicator) -> dict[str, Any]:
         "leans": adjudicator.lean.flagged,
         "as_no_annotator": adjudicator.apart.to_json(),
         "changed": adjudicator.changed.to_json(),
-        "beside_annotators": {"value": adjudicator.shift, "low": adjudicator.shift_low, "high": adjudicator.shift_high},
+        "beside_annotators": {
+            "value": adjudicator.shift,
+            "low": adjudicator.shift_low,
+            "high": adjudicator.shift_high,
+        },
         "median_seconds": adjudicator.median_seconds,
         "reasons": {key or "none": n for key, n in adjudicator.reasons.items()},
     }

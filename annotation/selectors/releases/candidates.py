@@ -45,18 +45,18 @@ class Names:
     def datasets(self) -> dict[int, str]:
         return dict(Dataset.objects.values_list("pk", "name"))
 
-    def settled(self, one: FrozenLabel) -> SettledLabel:
-        guideline, version = self.guidelines[one.batch]
+    def settled(self, label: FrozenLabel) -> SettledLabel:
+        guideline, version = self.guidelines[label.batch]
         return SettledLabel(
             guideline,
             version,
-            self.datasets[one.dataset],
-            one.key,
-            self.models[one.model],
-            one.response_sha256,
-            one.criterion,
-            one.value,
-            one.source,
+            self.datasets[label.dataset],
+            label.key,
+            self.models[label.model],
+            label.response_sha256,
+            label.criterion,
+            label.value,
+            label.source,
         )
 
 
@@ -71,8 +71,8 @@ _KEY = (
 
 def settled_labels(batches: Iterable[Batch]) -> QuerySet[GoldLabel]:
     """The gold that a release of the batches takes: of their work tasks, but for the withdrawn ones."""
-    chosen = [batch.pk for batch in batches]
-    return GoldLabel.objects.filter(task__batch__in=chosen, task__kind=Task.Kind.WORK).exclude(
+    batch_ids = [batch.pk for batch in batches]
+    return GoldLabel.objects.filter(task__batch__in=batch_ids, task__kind=Task.Kind.WORK).exclude(
         task__state=Task.State.WITHDRAWN
     )
 
@@ -99,17 +99,17 @@ class Contradiction:
 
 def contradictions(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[Contradiction]:
     """The gold behind some rows of ``contradicted_keys``, in one query."""
-    chosen = [tuple(row[name] for name in _KEY) for row in keys]
-    found: dict[tuple[Any, ...], list[GoldLabel]] = {key: [] for key in chosen}
-    labels = settled_labels(batches).filter(task__prompt__in={key[1] for key in chosen})
+    chosen_keys = [tuple(row[name] for name in _KEY) for row in keys]
+    labels_by_key: dict[tuple[Any, ...], list[GoldLabel]] = {key: [] for key in chosen_keys}
+    labels = settled_labels(batches).filter(task__prompt__in={key[1] for key in chosen_keys})
     related = ("task__batch__guideline", "task__response__model", "task__response__prompt__dataset")
     for label in labels.select_related(*related).order_by("task__batch__name", "task__position"):
         response = label.task.response
         guideline = label.task.batch.guideline.name
         key = (guideline, response.prompt_id, response.model_id, response.sha256, label.criterion)
-        if key in found:
-            found[key].append(label)
-    return [Contradiction(_label_key(same[0]), same) for same in found.values() if same]
+        if key in labels_by_key:
+            labels_by_key[key].append(label)
+    return [Contradiction(_label_key(same[0]), same) for same in labels_by_key.values() if same]
 
 
 def _label_key(label: GoldLabel) -> LabelKey:
@@ -137,11 +137,17 @@ HEADER = (
 )
 
 
-def csv_lines(found: Iterable[Contradiction]) -> Iterator[str]:
+def csv_lines(contradictions: Iterable[Contradiction]) -> Iterator[str]:
     """A line for each label under a header; no text starts a formula (``safe_cell``)."""
     line = csv_writer()
     yield line(HEADER)
-    for one in found:
-        for label in one.labels:
-            cells = (*one.key[1:], label.task.batch.name, label.task_id, number(label.value), label.source)
+    for contradiction in contradictions:
+        for label in contradiction.labels:
+            cells = (
+                *contradiction.key[1:],
+                label.task.batch.name,
+                label.task_id,
+                number(label.value),
+                label.source,
+            )
             yield line([csv_cell(cell) for cell in cells])

@@ -42,11 +42,11 @@ class Difference:
 
     def count(self, kind: str = "", **filters: str) -> int:
         """How many changes there are, of a kind, criterion or dimension if one is named."""
-        chosen = {name: value for name, value in {"kind": kind, **filters}.items() if value}
+        criteria = {name: value for name, value in {"kind": kind, **filters}.items() if value}
         return sum(
             group.count
             for group in self.groups
-            if all(getattr(group, name) == value for name, value in chosen.items())
+            if all(getattr(group, name) == value for name, value in criteria.items())
         )
 
     @property
@@ -56,10 +56,10 @@ class Difference:
 
     def by(self, name: str) -> dict[str, Counter[str]]:
         """For each dimension or criterion, the number of changes of each kind."""
-        found: dict[str, Counter[str]] = {}
+        counts: dict[str, Counter[str]] = {}
         for group in self.groups:
-            found.setdefault(getattr(group, name), Counter())[group.kind] += group.count
-        return {key: found[key] for key in sorted(found)}
+            counts.setdefault(getattr(group, name), Counter())[group.kind] += group.count
+        return {key: counts[key] for key in sorted(counts)}
 
     def to_json(self) -> dict[str, Any]:
         """How many labels are the same, and how many changed in which way; every kind is there."""
@@ -95,10 +95,10 @@ def agreement_beside(before: GoldRelease, after: GoldRelease) -> list[dict[str, 
     for side, release in (("before", before), ("after", after)):
         for row in release.manifest.get("agreement", ()):
             key = (row["guideline"], row["criterion"], tuple(sorted(row["group"].items())))
-            found = rows.setdefault(
+            sides = rows.setdefault(
                 key, {name: row[name] for name in ("guideline", "criterion", "group")} | NEITHER
             )
-            found[side] = row
+            sides[side] = row
     return list(rows.values())
 
 
@@ -149,13 +149,20 @@ HEADER = (
 )
 
 
-def csv_lines(found: Iterable[LabelChange]) -> Iterator[str]:
+def csv_lines(changes: Iterable[LabelChange]) -> Iterator[str]:
     """A line for each change, under a header; no text starts a formula (``safe_cell``)."""
     line = csv_writer()
     yield line(HEADER)
-    for one in found:
-        about = (one.kind, one.dataset, one.prompt, one.dimension, one.model, one.criterion)
-        yield line([csv_cell(cell) for cell in (*about, *_cells(one.before), *_cells(one.after))])
+    for change in changes:
+        description = (
+            change.kind,
+            change.dataset,
+            change.prompt,
+            change.dimension,
+            change.model,
+            change.criterion,
+        )
+        yield line([csv_cell(cell) for cell in (*description, *_cells(change.before), *_cells(change.after))])
 
 
 def _cells(side: LabelSide | None) -> tuple[Any, ...]:

@@ -83,13 +83,13 @@ def task_history(person: Person, task_id: int) -> TaskHistory:
 
 
 def _annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation]:
-    found = Annotation.objects.filter(
+    annotations = Annotation.objects.filter(
         assignment__task__in=list(tasks), assignment__slot__lt=ADJUDICATION_SLOT
     )
     if current_only:
-        found = found.filter(current=True)
+        annotations = annotations.filter(current=True)
     return list(
-        found.select_related("assignment__person", ORIGIN).order_by(
+        annotations.select_related("assignment__person", ORIGIN).order_by(
             "assignment__slot", "assignment", "revision"
         )
     )
@@ -100,10 +100,10 @@ def _events(task: Task) -> list[AuditEvent]:
         f"task:{task.pk}",
         *(f"assignment:{pk}" for pk in task.assignments.values_list("pk", flat=True)),
     ]
-    told = Q(target__in=targets)
+    selection = Q(target__in=targets)
     for source in Import.objects.filter(labels__assignment__task=task).distinct():
-        told |= Q(verb="import_annotations", target=source.target, data__sha256=source.sha256)
-    return list(AuditEvent.objects.filter(told).select_related("actor").order_by("pk"))
+        selection |= Q(verb="import_annotations", target=source.target, data__sha256=source.sha256)
+    return list(AuditEvent.objects.filter(selection).select_related("actor").order_by("pk"))
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,14 @@ class LabelSources:
 def list_label_sources(labels: Sequence[ReleasedLabel]) -> list[LabelSources]:
     """The labels with their lineage, in two queries however many they are."""
     tasks = {label.task_id for label in labels}
-    given: dict[int, list[Annotation]] = {task: [] for task in tasks}
+    annotations_by_task: dict[int, list[Annotation]] = {task: [] for task in tasks}
     for annotation in _annotations(tasks, current_only=True):
-        given[annotation.assignment.task_id].append(annotation)
+        annotations_by_task[annotation.assignment.task_id].append(annotation)
     decisions = Adjudication.objects.select_related("assignment__person", ORIGIN).in_bulk(
         [label.adjudication_id for label in labels if label.adjudication_id is not None]
     )
     return [
-        LabelSources(label, given[label.task_id], decisions.get(label.adjudication_id or 0))
+        LabelSources(label, annotations_by_task[label.task_id], decisions.get(label.adjudication_id or 0))
         for label in labels
     ]
 
@@ -163,24 +163,24 @@ class TaskSources:
 
 def list_task_sources(release: GoldRelease, tasks: Iterable[int]) -> dict[int, TaskSources]:
     """Of these tasks of the release, with their response, prompt, dataset, model, collection and batch."""
-    found = Task.objects.filter(pk__in=list(tasks)).select_related(
+    related_tasks = Task.objects.filter(pk__in=list(tasks)).select_related(
         "batch", "response__prompt__dataset", "response__model", "response__collection"
     )
-    places = {task.pk: TaskSources(task) for task in found}
-    _add_annotations(places)
-    _add_decisions(release, places)
-    return places
+    sources = {task.pk: TaskSources(task) for task in related_tasks}
+    _add_annotations(sources)
+    _add_decisions(release, sources)
+    return sources
 
 
-def _add_annotations(places: dict[int, TaskSources]) -> None:
+def _add_annotations(sources: dict[int, TaskSources]) -> None:
     rows = Annotation.objects.filter(
-        assignment__task__in=list(places),
+        assignment__task__in=list(sources),
         assignment__state=Assignment.State.SUBMITTED,
         assignment__slot__lt=ADJUDICATION_SLOT,
         current=True,
     ).select_related(ORIGIN)
     for row in rows.order_by("assignment__task", "assignment__slot"):
-        places[row.assignment.task_id].annotations.append(
+        sources[row.assignment.task_id].annotations.append(
             Word(
                 person=row.assignment.person_id,
                 labels=_sorted(row.labels),
@@ -194,10 +194,12 @@ def _add_annotations(places: dict[int, TaskSources]) -> None:
         )
 
 
-def _add_decisions(release: GoldRelease, places: dict[int, TaskSources]) -> None:
-    taken = release.items.filter(task__in=list(places), adjudication__isnull=False).values("adjudication")
-    for adjudication in Adjudication.objects.filter(pk__in=taken).select_related(ORIGIN, "reason"):
-        places[adjudication.task_id].decision = Word(
+def _add_decisions(release: GoldRelease, sources: dict[int, TaskSources]) -> None:
+    released_ids = release.items.filter(task__in=list(sources), adjudication__isnull=False).values(
+        "adjudication"
+    )
+    for adjudication in Adjudication.objects.filter(pk__in=released_ids).select_related(ORIGIN, "reason"):
+        sources[adjudication.task_id].decision = Word(
             person=adjudication.assignment.person_id,
             labels=_sorted(adjudication.labels),
             rationale=adjudication.rationale,
@@ -250,22 +252,22 @@ class TaskSaid:
 
 def raw_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow, list[TaskSaid]]]:
     """Each row with its tasks, in three queries for all of them."""
-    criteria = {task: taken for row in rows for task, taken in row.tasks.items()}
+    criteria = {task: names for row in rows for task, names in row.tasks.items()}
     tasks = Task.objects.filter(pk__in=criteria)
-    shown = tasks.values_list("pk", "batch__name", "position", "response__sha256")
-    places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in shown}
-    said = _said(criteria)
-    return [(row, [TaskSaid(*places[task], said[task]) for task in row.tasks]) for row in rows]
+    facts = tasks.values_list("pk", "batch__name", "position", "response__sha256")
+    places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in facts}
+    labels_by_task = _said(criteria)
+    return [(row, [TaskSaid(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows]
 
 
 def _said(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[Said]]:
-    found: dict[int, list[Said]] = defaultdict(list)
+    labels_by_task: dict[int, list[Said]] = defaultdict(list)
     for is_decision, rows in ((False, _raw_annotations(list(criteria))), (True, _decisions(list(criteria)))):
-        for task, person, labels, *more in rows:
-            taken = {name: number(labels[name]) for name in sorted(criteria[task]) if name in labels}
-            if taken:
-                found[task].append(Said(person, is_decision, taken, *more))
-    return found
+        for task, person, labels, *rest in rows:
+            values = {name: number(labels[name]) for name in sorted(criteria[task]) if name in labels}
+            if values:
+                labels_by_task[task].append(Said(person, is_decision, values, *rest))
+    return labels_by_task
 
 
 def _raw_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
@@ -275,10 +277,10 @@ def _raw_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         assignment__state=Assignment.State.SUBMITTED,
         assignment__slot__lt=ADJUDICATION_SLOT,
     )
-    told = submitted.order_by("assignment__slot").values_list(
+    rows = submitted.order_by("assignment__slot").values_list(
         "assignment__task_id", *_TOLD, "evidence", "revision", *_ORIGIN
     )
-    for *row, revision, file, form, sha256, line in told:
+    for *row, revision, file, form, sha256, line in rows:
         imported = file is not None and revision == 1
         yield (*row, (label_place(file, form, is_decision=False), sha256, line) if imported else None)
 

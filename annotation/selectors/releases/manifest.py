@@ -115,7 +115,7 @@ FIELDS = ("dataset", "dimension", "subcomponent", "language", "model", "criterio
 def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestCounts) -> dict[str, Any]:
     """Everything about the release that its datasheet needs; of people there are numbers only."""
     datasets = dict(Dataset.objects.filter(pk__in=tally.by("dataset")).values_list("pk", "name"))
-    old = release.supersedes
+    superseded = release.supersedes
     return {
         "schema": SCHEMA,
         "name": release.name,
@@ -123,7 +123,7 @@ def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestC
         "created": release.created_at.isoformat(timespec="seconds"),
         "code_version": code_version(),
         "about": release.about,
-        "supersedes": None if old is None else {"name": old.name, "sha256": old.sha256},
+        "supersedes": None if superseded is None else {"name": superseded.name, "sha256": superseded.sha256},
         "batches": sorted(batch.name for batch in batches),
         "protocol": [protocol_of(batch) for batch in sorted(batches, key=lambda batch: batch.name)],
         "guidelines": guidelines_of(batches),
@@ -176,22 +176,22 @@ def handed_in(batches: Iterable[Batch]) -> Any:
 
 def _numbers(batches: Sequence[Batch]) -> dict[str, int]:
     numbers = Counter(annotators=0, adjudicators=0, annotations=0)
-    who = handed_in(batches).values("person").annotate(n=Count("pk"))
-    for row in who.filter(slot__lt=ADJUDICATION_SLOT):
+    people = handed_in(batches).values("person").annotate(n=Count("pk"))
+    for row in people.filter(slot__lt=ADJUDICATION_SLOT):
         numbers.update(annotators=1, annotations=row["n"])
-    numbers["adjudicators"] = len(who.filter(slot=ADJUDICATION_SLOT))
+    numbers["adjudicators"] = len(people.filter(slot=ADJUDICATION_SLOT))
     return dict(numbers)
 
 
 def people_of(batches: Sequence[Batch]) -> dict[str, Any]:
     """How many people there were in all, and what the annotators say that they read."""
     annotators = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct()
-    spoken = list(Person.objects.filter(pk__in=annotators).values_list("languages", flat=True))
-    languages = Counter(language for one in spoken for language in one)
+    person_languages = list(Person.objects.filter(pk__in=annotators).values_list("languages", flat=True))
+    languages = Counter(language for languages_read in person_languages for language in languages_read)
     return {
         **_numbers(batches),
         "languages": _sorted(languages),
-        "languages_unknown": sum(not one for one in spoken),
+        "languages_unknown": sum(not languages_read for languages_read in person_languages),
     }
 
 
@@ -205,10 +205,11 @@ def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
             "title": _words(version.document.title),
             "dimensions": [_dimension(dimension) for dimension in version.document.dimensions],
             "criteria": [
-                _criterion(version.document, name) for name in (c.name for c in version.document.criteria)
+                _criterion(version.document, name)
+                for name in (criterion.name for criterion in version.document.criteria)
             ],
         }
-        for version in sorted(versions.values(), key=lambda one: (one.name, one.version))
+        for version in sorted(versions.values(), key=lambda guideline: (guideline.name, guideline.version))
     ]
 
 
@@ -257,10 +258,10 @@ def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _nested(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    nested: dict[str, dict[str, int]] = {}
     for outer, inner in sorted(counts):
-        found.setdefault(outer, {})[inner] = counts[outer, inner]
-    return found
+        nested.setdefault(outer, {})[inner] = counts[outer, inner]
+    return nested
 
 
 def _reasons(release: GoldRelease) -> list[dict[str, Any]]:
@@ -283,16 +284,18 @@ def _warnings(tally: ManifestCounts, datasets: Mapping[int, str]) -> list[dict[s
     groups = tally.same_texts()
     if not groups:
         return []
-    found = Prompt.objects.in_bulk([prompt for group in groups for prompt in group])
-    named = [[(datasets[found[pk].dataset_id], found[pk].key) for pk in group] for group in groups]
-    parted = [group for group in named if len({split_of(*prompt) for prompt in group}) > 1]
-    first = sorted(parted) or sorted(named)
+    prompts = Prompt.objects.in_bulk([prompt for group in groups for prompt in group])
+    prompt_groups = [
+        [(datasets[prompts[pk].dataset_id], prompts[pk].key) for pk in group] for group in groups
+    ]
+    split_groups = [group for group in prompt_groups if len({split_of(*prompt) for prompt in group}) > 1]
+    examples = sorted(split_groups) or sorted(prompt_groups)
     return [
         {
             "kind": "same_text",
-            "texts": len(named),
-            "prompts": sum(map(len, named)),
-            "texts_across_splits": len(parted),
-            "examples": [[list(prompt) for prompt in group] for group in first[:EXAMPLES]],
+            "texts": len(prompt_groups),
+            "prompts": sum(map(len, prompt_groups)),
+            "texts_across_splits": len(split_groups),
+            "examples": [[list(prompt) for prompt in group] for group in examples[:EXAMPLES]],
         }
     ]

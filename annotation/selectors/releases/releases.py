@@ -21,11 +21,11 @@ RELEASE_JOB = "release"
 
 
 def release_named(name: str) -> GoldRelease:
-    found = GoldRelease.objects.filter(name=name).first()
-    if found is None:
+    release = GoldRelease.objects.filter(name=name).first()
+    if release is None:
         known = ", ".join(GoldRelease.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(N_("No gold release is named {name}; known are: {known}."), name=name, known=known)
-    return found
+    return release
 
 
 def release_for(person: Person, name: str) -> GoldRelease:
@@ -43,17 +43,17 @@ def heir_of(release: GoldRelease) -> GoldRelease | None:
 def chain_of(release: GoldRelease) -> list[GoldRelease]:
     """The releases that superseded each other, this one among them, the oldest first."""
     chain = [release]
-    while (old := chain[0].supersedes) is not None:
-        chain.insert(0, old)
-    while (heir := heir_of(chain[-1])) is not None:
-        chain.append(heir)
+    while (previous := chain[0].supersedes) is not None:
+        chain.insert(0, previous)
+    while (successor := heir_of(chain[-1])) is not None:
+        chain.append(successor)
     return chain
 
 
 def current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:
     """Those that nothing supersedes before the others, each the newest first; ``is_superseded`` tells which."""
-    heirs = GoldRelease.objects.filter(supersedes=OuterRef("pk"))
-    return releases.annotate(is_superseded=Exists(heirs)).order_by("is_superseded", "-created_at", "-pk")
+    successors = GoldRelease.objects.filter(supersedes=OuterRef("pk"))
+    return releases.annotate(is_superseded=Exists(successors)).order_by("is_superseded", "-created_at", "-pk")
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,14 @@ def releases_for(person: Person) -> list[Listed]:
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
     releases = GoldRelease.objects.select_related("created_by").prefetch_related("batches")
-    heirs = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
+    successors = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
     return [
         Listed(
             release=release,
             batches=tuple(sorted(batch.name for batch in release.batches.all())),
             sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())
             or not datasets.isdisjoint(release.manifest.get("datasets", ())),
-            heir=heirs.get(release.pk, ""),
+            heir=successors.get(release.pk, ""),
         )
         for release in releases
     ]
@@ -99,10 +99,10 @@ def batch_choices(person: Person) -> list[BatchChoice]:
     """Every batch with its work tasks by state: settled (agreed or adjudicated), open and disputed."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     batches = list(Batch.objects.select_related("guideline"))
-    found = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
-    for stratum, counts in by_stratum(found).items():
-        found[stratum.batch_id].update(counts)
-    return [_choice(batch, found.get(batch.pk)) for batch in batches]
+    counts_by_batch = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
+    for stratum, counts in by_stratum(counts_by_batch).items():
+        counts_by_batch[stratum.batch_id].update(counts)
+    return [_choice(batch, counts_by_batch.get(batch.pk)) for batch in batches]
 
 
 def _choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
@@ -120,9 +120,9 @@ def released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySe
         "model": "task__response__model__name",
         "dimension": "task__response__prompt__dimension",
     }
-    chosen = {paths[name]: value for name, value in filters.items() if value}
+    conditions = {paths[name]: value for name, value in filters.items() if value}
     return (
-        release.items.filter(**chosen)
+        release.items.filter(**conditions)
         .select_related("task__response__prompt__dataset", "task__response__model", "task__batch__guideline")
         .order_by("task_id", "criterion")
     )

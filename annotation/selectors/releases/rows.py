@@ -95,21 +95,21 @@ class Released:
 
     def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
         labels = self._labels(list(chain.from_iterable(rows)))
-        shown = {task: more for task, *more in sql.fetch_released_texts([tasks[0] for tasks in rows])}
-        return [self._row(shown[tasks[0]], [(task, labels[task]) for task in tasks]) for tasks in rows]
+        texts = {task: facts for task, *facts in sql.fetch_released_texts([tasks[0] for tasks in rows])}
+        return [self._row(texts[tasks[0]], [(task, labels[task]) for task in tasks]) for tasks in rows]
 
     def _labels(self, tasks: Sequence[int]) -> dict[int, list[Label]]:
-        found: dict[int, list[Label]] = {task: [] for task in tasks}
+        labels_by_task: dict[int, list[Label]] = {task: [] for task in tasks}
         for task, criterion, value, source in sql.fetch_released_values(self.release.pk, tasks):
-            found[task].append((criterion, value, source))
-        return found
+            labels_by_task[task].append((criterion, value, source))
+        return labels_by_task
 
-    def _row(self, shown: Sequence[Any], labels: Sequence[tuple[int, Sequence[Label]]]) -> ReleasedRow:
-        batch, model, dataset, prompt, dimension, subcomponent, text, turns = shown
+    def _row(self, facts: Sequence[Any], labels: Sequence[tuple[int, Sequence[Label]]]) -> ReleasedRow:
+        batch, model, dataset, prompt, dimension, subcomponent, text, turns = facts
         values: dict[str, Value] = {}
         sources: dict[str, str] = {}
-        for _task, of_task in labels:
-            for criterion, value, source in of_task:
+        for _task, task_labels in labels:
+            for criterion, value, source in task_labels:
                 values[criterion], sources[criterion] = _number(value), source
         gold = GoldRow(
             self._datasets[dataset],
@@ -151,13 +151,13 @@ class Released:
             task__in=self.release.items.values("task"), state=Assignment.State.SUBMITTED
         )
         by_role = submitted.order_by().values_list("person_id", "slot").distinct()
-        found: dict[int, str] = {}
+        roles: dict[int, str] = {}
         for person, slot in by_role:
             if slot != ADJUDICATION_SLOT:
-                found[person] = ANNOTATOR
+                roles[person] = ANNOTATOR
             else:
-                found.setdefault(person, ADJUDICATOR)
-        return found
+                roles.setdefault(person, ADJUDICATOR)
+        return roles
 
 
 class Order:
@@ -222,16 +222,16 @@ def _places(release: GoldRelease) -> QuerySet[Any]:
 
 def _sorted_by(release: GoldRelease) -> list[str]:
     """Guideline, version, dataset, prompt id, model and hash of the response; but for what all rows share."""
-    facts = release.manifest
-    several = {
-        "batch__guideline__name": len(facts["guidelines"]),
-        "batch__guideline__version": len(facts["guidelines"]),
-        "prompt__dataset__name": len(facts["datasets"]),
+    manifest = release.manifest
+    distinct_counts = {
+        "batch__guideline__name": len(manifest["guidelines"]),
+        "batch__guideline__version": len(manifest["guidelines"]),
+        "prompt__dataset__name": len(manifest["datasets"]),
         "prompt__key": None,
-        "response__model__name": len(facts["counts"]["by_model"]),
+        "response__model__name": len(manifest["counts"]["by_model"]),
         "response__sha256": None,
     }
-    return [name for name, number in several.items() if number != 1]
+    return [name for name, number in distinct_counts.items() if number != 1]
 
 
 def _read_places(places: QuerySet[Any, Any]) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from django.utils.crypto import salted_hmac
 from annotation.core.errors import N_, Conflict, Unprocessable
 from annotation.core.sql import execute
 from annotation.domain.adjudication import is_repeated, resolve
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import (
     Adjudication,
     Assignment,
@@ -44,7 +44,7 @@ from annotation.services.guidelines import leave_note
 
 
 @transaction.atomic
-def record_verdict(*, assignment_id: UUID, person: Person, work: Work) -> None:
+def record_verdict(*, assignment_id: UUID, person: Person, work: Submission) -> None:
     """What the adjudicator thinks of the disputed criteria before they have seen a label: from now on they may.
 
     Written once: the same again changes nothing, another one is refused.
@@ -73,7 +73,7 @@ def record_verdict(*, assignment_id: UUID, person: Person, work: Work) -> None:
 
 
 @transaction.atomic
-def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submission) -> Receipt:
     """Decide the disputed criteria of a task; the decision may be a value that neither annotator gave.
 
     ``work.reason`` is the key of the reason why the annotators differed.
@@ -106,7 +106,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> 
 
 
 def _write_decision(
-    assignment: Assignment, labels: dict[str, int | float], reason: DisputeReason, key: str, work: Work
+    assignment: Assignment, labels: dict[str, int | float], reason: DisputeReason, key: str, work: Submission
 ) -> Adjudication:
     """The decision; its task is over with it, and is counted."""
     now = timezone.now()
@@ -176,7 +176,7 @@ def _seed_repeats(member: Membership) -> str:
     return salted_hmac("annotation.second_readings", str(member.pk)).hexdigest()
 
 
-def _check_decision(assignment: Assignment, work: Work) -> dict[str, int | float]:
+def _check_decision(assignment: Assignment, work: Submission) -> dict[str, int | float]:
     """The labels for the disputed criteria, all of them and no others, as the guideline allows them."""
     disputed = _list_disputed_criteria(assignment)
     resolve(disputed, work.labels)
@@ -192,7 +192,7 @@ def _list_disputed_criteria(assignment: Assignment) -> Sequence[str]:
     return outcome_of(task, assignment.batch).disputed
 
 
-def _refuse_other_verdict(verdict: Verdict, work: Work) -> None:
+def _refuse_other_verdict(verdict: Verdict, work: Submission) -> None:
     """A verdict is written once; the same again is a retry."""
     if (verdict.labels, verdict.rationale) != (work.labels, work.rationale):
         raise Conflict(
@@ -200,7 +200,7 @@ def _refuse_other_verdict(verdict: Verdict, work: Work) -> None:
         )
 
 
-def _get_reason(work: Work) -> DisputeReason:
+def _get_reason(work: Submission) -> DisputeReason:
     """The reason by its key; one of those on the list now."""
     reasons = {reason.key: reason for reason in DisputeReason.objects.filter(active=True)}
     if work.reason not in reasons:
@@ -235,7 +235,7 @@ def _refuse_what_is_over(assignment: Assignment) -> None:
         raise Conflict(N_("This dispute is closed."))
 
 
-def _confirm_earlier(earlier: Adjudication, key: str, work: Work) -> Receipt:
+def _confirm_earlier(earlier: Adjudication, key: str, work: Submission) -> Receipt:
     if earlier.idempotency_key != key:
         raise AlreadySubmitted(_receipt(earlier, created=False))
     refuse_other_body(earlier.body_sha256, work)

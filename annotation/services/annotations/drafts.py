@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from annotation.core.error_messages import kept_error
 from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
-from annotation.domain.annotations import FLAGS, MOST_SPANS, Work
+from annotation.domain.annotations import FLAGS, MOST_SPANS, Submission
 from annotation.domain.guidelines import Criterion
 from annotation.models import Assignment, Channel, Draft, Person
 from annotation.services.assignments import lock_assignment
@@ -26,7 +26,7 @@ SPAN = ("turn", "start", "end", "criterion", "level")
 
 
 @transaction.atomic
-def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool = False) -> datetime:
+def save_draft(*, assignment_id: UUID, person: Person, work: Submission, extend: bool = False) -> datetime:
     """Keep what is merely unfinished, in the place of what was saved before; when it was saved.
 
     Some of the labels may be missing. ``extend`` gives the claim a fresh lease too, if it is live. What was submitted
@@ -50,10 +50,12 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool 
     return now
 
 
-def _unfinished(assignment: Assignment, work: Work) -> dict[str, Any]:
+def _unfinished(assignment: Assignment, work: Submission) -> dict[str, Any]:
     """The columns of the draft; what no page could have sent is refused."""
     document = assignment.batch.guideline.document
-    criteria = {criterion.name: criterion for criterion in document.criteria_for(assignment.task.stratum.dimension)}
+    criteria = {
+        criterion.name: criterion for criterion in document.criteria_for(assignment.task.stratum.dimension)
+    }
     if len(work.rationale) > LONGEST_RATIONALE:
         raise Unprocessable(N_("The rationale is longer than {most} characters."), most=LONGEST_RATIONALE)
     if len(work.evidence) > MOST_SPANS:
@@ -94,7 +96,7 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, int) or (isinstance(value, str) and value.isprintable())
 
 
-def keep_draft(assignment_id: UUID, work: Work, refusal: AssayError) -> Draft:
+def keep_draft(assignment_id: UUID, work: Submission, refusal: AssayError) -> Draft:
     """Keep what was refused, in the place of an earlier draft of the same assignment, with the reason.
 
     Nothing of it was checked yet: what no page could have sent is left out.
@@ -126,9 +128,9 @@ def discard_draft(*, assignment_id: UUID, person: Person) -> None:
     record(actor=person, verb="discard_draft", target=f"assignment:{assignment_id}")
 
 
-def work_of(draft: Draft) -> Work:
+def work_of(draft: Draft) -> Submission:
     """What was kept, to be submitted again from the page that shows it."""
-    return Work(
+    return Submission(
         labels=draft.labels,
         rationale=draft.rationale,
         evidence=draft.evidence,

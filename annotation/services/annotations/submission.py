@@ -20,7 +20,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict, Unprocessable
 from annotation.core.sql import Statement, execute
 from annotation.domain.adjudication import Outcome, settle
-from annotation.domain.annotations import GUIDELINE_UNCLEAR, Work, check_annotation
+from annotation.domain.annotations import GUIDELINE_UNCLEAR, Submission, check_annotation
 from annotation.models import (
     Annotation,
     Assignment,
@@ -67,7 +67,7 @@ class AlreadySubmitted(Conflict):
         self.receipt = receipt
 
 
-def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+def submit(*, assignment_id: UUID, person: Person, key: str, work: Submission) -> Receipt:
     """Submit the annotation of an assignment. Idempotent by ``key``; answers with a receipt.
 
     After the lease ended the work is still taken while a slot of the task is free; where it is refused because its
@@ -81,7 +81,7 @@ def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
 
 
 @transaction.atomic
-def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+def _submit(assignment_id: UUID, person: Person, key: str, work: Submission) -> Receipt:
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
@@ -118,7 +118,7 @@ def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: da
     ]
 
 
-def _answer_again(assignment: Assignment, key: str, work: Work) -> Receipt:
+def _answer_again(assignment: Assignment, key: str, work: Submission) -> Receipt:
     earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
@@ -128,7 +128,7 @@ def _answer_again(assignment: Assignment, key: str, work: Work) -> Receipt:
 
 
 @transaction.atomic
-def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
+def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -> Receipt | None:
     """Correct a submitted annotation: a new revision while its task is shown open to the person.
 
     Afterwards the correction becomes a request to the manager and the answer is None. Where the task is over and still
@@ -186,7 +186,7 @@ def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
 
 def _build_annotation(
     assignment: Assignment,
-    work: Work,
+    work: Submission,
     labels: dict[str, int | float],
     evidence: list[dict[str, Any]],
     *,
@@ -216,7 +216,7 @@ def _refuse_without_key(key: str) -> None:
         raise Unprocessable(N_("Send an Idempotency-Key header, so that a retry cannot submit twice."))
 
 
-def _find_receipt(assignment: Assignment, key: str, work: Work) -> Receipt | None:
+def _find_receipt(assignment: Assignment, key: str, work: Submission) -> Receipt | None:
     earlier = Annotation.objects.filter(assignment=assignment, idempotency_key=key).first()
     if earlier is None:
         return None
@@ -224,7 +224,7 @@ def _find_receipt(assignment: Assignment, key: str, work: Work) -> Receipt | Non
     return _receipt(earlier, created=False, feedback=feedback_on(assignment))
 
 
-def _is_asked_before(assignment: Assignment, key: str, work: Work) -> bool:
+def _is_asked_before(assignment: Assignment, key: str, work: Submission) -> bool:
     """Whether this key brought a request to the manager before, handled by now or not."""
     request = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
     if request is not None:
@@ -232,7 +232,9 @@ def _is_asked_before(assignment: Assignment, key: str, work: Work) -> bool:
     return request is not None
 
 
-def _ask_manager(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
+def _ask_manager(
+    assignment: Assignment, *, work: Submission, labels: dict[str, int | float], key: str
+) -> None:
     """A request for the manager; the same wish under another key is the same request while it waits."""
     _request, created = CorrectionRequest.objects.get_or_create(
         assignment=assignment,
@@ -250,7 +252,7 @@ def _ask_manager(assignment: Assignment, *, work: Work, labels: dict[str, int | 
         )
 
 
-def refuse_other_body(sha256: str, work: Work) -> None:
+def refuse_other_body(sha256: str, work: Submission) -> None:
     if sha256 != work.sha256:
         raise Unprocessable(N_("This Idempotency-Key was used before, with other content."))
 
@@ -266,7 +268,7 @@ def _refuse_unless_open(assignment: Assignment) -> None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
-def _check(assignment: Assignment, work: Work) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+def _check(assignment: Assignment, work: Submission) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
     """The labels and the evidence as they are stored."""
     return check_annotation(
         assignment.batch.guideline.document,
@@ -278,7 +280,9 @@ def _check(assignment: Assignment, work: Work) -> tuple[dict[str, int | float], 
     )
 
 
-def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[str, int | float]) -> None:
+def _note_what_is_unclear(
+    assignment: Assignment, work: Submission, labels: Mapping[str, int | float]
+) -> None:
     """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
     if GUIDELINE_UNCLEAR not in work.flags:
         return

@@ -65,14 +65,14 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
             careful = True
 
 
-def next_dispute(*, batch: Batch, person: Person, wanted: Wanted = ANYTHING) -> Assignment | None:
+def next_dispute(*, batch: Batch, person: Person, dispute_filter: Wanted = ANYTHING) -> Assignment | None:
     """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
 
     A repeat adjudication comes as such a claim, too: when it is due, but after what a manager put first, or when the
     disputes of the batch have run out.
     """
     expire_leases(batch=batch)
-    return _next_dispute(batch, person, wanted)
+    return _next_dispute(batch, person, dispute_filter)
 
 
 @transaction.atomic
@@ -106,7 +106,7 @@ def _next_assignment(
 
 
 @transaction.atomic
-def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | None:
+def _next_dispute(batch: Batch, person: Person, dispute_filter: Wanted) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
     conditions = read_conditions(member)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
@@ -116,16 +116,16 @@ def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | 
         decided = count_decisions(member, with_repeats=True)
         if not within_quota(member.quota, submitted=decided, live=0):
             return None
-    return _take_wanted(member, wanted, resting=strata_resting(batch, person, conditions.budget))
+    return _take_wanted(member, dispute_filter, resting=strata_resting(batch, person, conditions.budget))
 
 
-def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) -> Assignment | None:
+def _take_wanted(member: Membership, dispute_filter: Wanted, *, resting: Sequence[int]) -> Assignment | None:
     tasks = waiting(member, resting=resting)
-    repeats = wanted.of_dimension(repeats_to_come(member, resting=resting))
+    repeats = dispute_filter.of_dimension(repeats_to_come(member, resting=resting))
     repeat_waits = repeats.exists()
     if repeat_waits:
         tasks = tasks.filter(priority__gt=0)
-    task = next(filter(None, map(_take_dispute, wanted.ways(tasks))), None)
+    task = next(filter(None, map(_take_dispute, dispute_filter.ways(tasks))), None)
     if task is None and repeat_waits:
         task = _take_dispute(repeats)
     if task is None:
@@ -153,7 +153,7 @@ def _claim_free(task: FreeTask, search: Search) -> Assignment:
         sql.take_slot(task.id),
         sql.remember_place(member.pk, last_prompt=task.prompt, cursor=search.cursor),
         sql.write_claim(assignment),
-        *search.beside,
+        *search.statements,
     )
     return assignment
 

@@ -34,7 +34,11 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     candidates = [candidate for candidate in candidates if candidate.prompt != member.last_prompt]
     candidates = [candidate for candidate in candidates if candidate.language == language] or candidates
     candidates = [candidate for candidate in candidates if candidate.dimension == dimension] or candidates
-    return _made(search, pick(candidates, seed=seed, turn=number), Task.Kind.CHECK, number) if candidates else None
+    return (
+        _made(search, pick(candidates, seed=seed, turn=number), Task.Kind.CHECK, number)
+        if candidates
+        else None
+    )
 
 
 def next_of_round(search: Search) -> FreeTask | None:
@@ -73,7 +77,7 @@ def _made(
         rank=position,
     )
     known = GoldQuestionTask(task=task, item_id=item.item, person_id=member.person_id, attempt=attempt)
-    search.beside += [sql.insert_object(known), sql.add_to_tally(member.pk, item.stratum, open=1)]
+    search.statements += [sql.insert_object(known), sql.add_to_tally(member.pk, item.stratum, open=1)]
     return FreeTask(
         id=task.pk,
         stratum=item.stratum,

@@ -130,7 +130,7 @@ def plan_for_whom_nobody_is_left(batch: Batch) -> int:
     ids = _locked(Task.objects.filter(pk__in=short_of_people(batch, limit=MOST_AT_ONCE)))
     if not ids:
         return 0
-    office = _Office.of(batch)
+    office = Replanner.of(batch)
     plan: Plan = defaultdict(list)
     for task, past in _tasks(ids):
         members = office.fill(task, past)
@@ -242,7 +242,7 @@ def _named(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Ite
 
 
 def _plan_again(batch: Batch, tasks: Sequence[int], *, without: int, many: bool = False) -> None:
-    office = _Office.of(batch)
+    office = Replanner.of(batch)
     plan: Plan = defaultdict(list)
     for task, past in _tasks(tasks):
         members = office.substitute(task, past, without=without) if task.state in PLANNED else None
@@ -308,7 +308,7 @@ class _Able(NamedTuple):
 
 
 @dataclass
-class _Office:
+class Replanner:
     """Finds people for places, with the loads and the shared counts of the plan as it stands."""
 
     members: list[Membership]  # who annotates now, is within the quota and did not fail the qualification
@@ -319,7 +319,7 @@ class _Office:
     by_stratum: dict[int, list[_Able]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, batch: Batch) -> _Office:
+    def of(cls, batch: Batch) -> Replanner:
         annotators = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR)
         counts, failed = by_member(batch), failed_people(batch)
         people: dict[int, list[int]] = defaultdict(list)
@@ -369,7 +369,9 @@ class _Office:
     def _for(self, task: Task) -> list[_Able]:
         if task.stratum_id not in self.by_stratum:
             able = may_take(self.members, task.stratum)
-            self.by_stratum[task.stratum_id] = [_Able(member.pk, member.person_id, member.quota) for member in able]
+            self.by_stratum[task.stratum_id] = [
+                _Able(member.pk, member.person_id, member.quota) for member in able
+            ]
         return self.by_stratum[task.stratum_id]
 
     def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:

@@ -81,7 +81,7 @@ class Search:
     resting: Sequence[int] = ()
     careful: bool = False  # whether to wait for others
     had: bool = False  # what was found is a task that the member had before
-    beside: list[Statement] = field(default_factory=list)  # to be written with the claim
+    statements: list[Statement] = field(default_factory=list)  # to be written with the claim
 
     @classmethod
     def of(
@@ -166,7 +166,9 @@ class Search:
 
     def _take_again(self, ended: Assignment.State) -> FreeTask | None:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
-        own_tasks = list(given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True))
+        own_tasks = list(
+            given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True)
+        )
         for wait in self._ways() if own_tasks else ():
             task = self._tried(partial(self.tasks.lock_first_of, own_tasks, wait=wait))
             if task is not None:

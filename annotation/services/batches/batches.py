@@ -40,7 +40,7 @@ from annotation.services.audit import record
 from annotation.services.counts import count_in, lock_memberships
 from annotation.services.gold_questions.answers import close_checks
 from annotation.services.gold_questions.qualification import refuse_without_a_round
-from annotation.services.jobs import Teller
+from annotation.services.jobs import ProgressReporter
 from annotation.services.table_statistics import refresh_statistics
 
 CHUNK = 2000
@@ -373,8 +373,8 @@ def run_making(context: jobs.JobContext) -> dict[str, Any]:
         return dict(context.job.result)
     context.report(0, N_("making the items"))
     spec = BatchSpec.model_validate(context.payload)
-    with Teller(context) as teller, transaction.atomic():
-        batch = create_batch(spec, actor=context.job.created_by, report=teller.tell)
+    with ProgressReporter(context) as teller, transaction.atomic():
+        batch = create_batch(spec, actor=context.job.created_by, report=teller.report)
         result = {"batch": batch.name, "tasks": batch.tasks.count()}
         context.keep(result)
     return result

@@ -199,7 +199,9 @@ LONGEST_REASON = 500
 
 
 @transaction.atomic
-def let_in(*, batch: Batch, person: Person, reason: str, actor: Person | None = None) -> Qualification:
+def waive_qualification(
+    *, batch: Batch, person: Person, reason: str, actor: Person | None = None
+) -> Qualification:
     """Whatever came out of the round, or would: the work is theirs from now on. Saying it twice changes nothing."""
     member, qualification = _locked(batch, person, reason)
     if qualification.state in (State.PASSED, State.WAIVED):
@@ -214,7 +216,7 @@ def let_in(*, batch: Batch, person: Person, reason: str, actor: Person | None = 
 
 
 @transaction.atomic
-def another_round(*, batch: Batch, person: Person, reason: str, actor: Person | None = None) -> Qualification:
+def start_attempt(*, batch: Batch, person: Person, reason: str, actor: Person | None = None) -> Qualification:
     """For somebody who failed: with items that they have not had, if there are enough of these."""
     _member, qualification = _locked(batch, person, reason)
     if qualification.state == State.RUNNING:

@@ -42,18 +42,18 @@ class Options:
     table: str = "csv"
     license: str = "other"
 
-    def kept(self, heeded: frozenset[str]) -> dict[str, Any]:
+    def to_json(self, heeded: frozenset[str]) -> dict[str, Any]:
         """As an export's row keeps them: those that count for its format."""
         return {name: value for name, value in asdict(self).items() if name in heeded}
 
     @classmethod
-    def of(cls, kept: Mapping[str, Any]) -> Options:
+    def of(cls, values: Mapping[str, Any]) -> Options:
         known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in kept.items() if name in known})
+        return cls(**{name: value for name, value in values.items() if name in known})
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExportSpec:
     """What is to be written: a release, as ``annotation/selectors/releases/rows.py`` reads it, with these options."""
 
     released: Released
@@ -121,7 +121,7 @@ class WholeFile:
 Part: TypeAlias = TextFile | WholeFile
 
 
-class Counted(NamedTuple):
+class ExportCounts(NamedTuple):
     """What was read back from the written files."""
 
     rows: int
@@ -139,11 +139,11 @@ class Writer(ABC):
     options: frozenset[str] = frozenset()
 
     @abstractmethod
-    def parts(self, wanted: Wanted) -> Sequence[Part]:
+    def parts(self, spec: ExportSpec) -> Sequence[Part]:
         """The files in the order in which they are written; names may have a folder: ``data/x.parquet``."""
 
     @abstractmethod
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         """Read the files back and compare them with the release: Conflict if they do not hold what it holds.
 
         ``tell`` is told how many rows were read. ``checking.check_gold`` compares rows with the manifest and

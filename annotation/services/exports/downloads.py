@@ -20,8 +20,8 @@ from annotation.selectors.exports import UNDER_WAY, folder_of, is_under_way, may
 from annotation.selectors.releases.rows import Released
 from annotation.services import jobs
 from annotation.services.audit import record
-from annotation.services.exports.base import Options, Wanted
-from annotation.services.exports.files import Course, Made, write_files
+from annotation.services.exports.base import Options, ExportSpec
+from annotation.services.exports.files import ExportProgress, Made, write_files
 from annotation.services.exports.formats import writer_named
 
 JOB_KIND = "export"
@@ -35,7 +35,7 @@ def start_export(
     *, release: GoldRelease, format_name: str, options: Options, actor: Person, send: bool = True
 ) -> Export:
     """The export, which a job writes. Refused for whoever may not open the release, or see who labelled it."""
-    chosen_options = options.kept(writer_named(format_name).options)
+    chosen_options = options.to_json(writer_named(format_name).options)
     refuse_sealed_gold(actor, release.batches.all())
     if chosen_options.get("real_names") and not may_name_people(actor):
         raise Forbidden(N_("Only a manager exports the names of people; choose pseudonyms."))
@@ -44,7 +44,11 @@ def start_export(
     if same.exists():
         raise Conflict(N_("This export is being written now."))
     export = Export.objects.create(
-        release=release, format=format_name, options=chosen_options, folder=f"{FOLDER}/{uuid4().hex}", created_by=actor
+        release=release,
+        format=format_name,
+        options=chosen_options,
+        folder=f"{FOLDER}/{uuid4().hex}",
+        created_by=actor,
     )
     export.job = jobs.enqueue(
         kind=JOB_KIND,
@@ -82,12 +86,12 @@ def _write(export: Export, context: jobs.JobContext) -> Made:
     part = _part_of(final)
     if final.exists():  # a worker died between the name and the row
         final.rename(part)
-    course = Course(
-        kept=context.job.result.get("course", {}),
+    course = ExportProgress(
+        saved=context.job.result.get("course", {}),
         keep=lambda progress: context.keep({"course": dict(progress)}),
         report=context.report,
     )
-    spec = Wanted(Released(export.release), Options.of(export.options))
+    spec = ExportSpec(Released(export.release), Options.of(export.options))
     made = write_files(writer_named(export.format), spec, part, course)
     context.report(1, N_("reading the files back"))
     part.rename(final)

@@ -24,7 +24,7 @@ from uuid import uuid4
 from annotation.core.errors import N_, InputError
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import Released
-from annotation.services.exports.base import Counted, Options, Part, TextFile, Wanted, Writer
+from annotation.services.exports.base import ExportCounts, Options, Part, TextFile, ExportSpec, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats import writer_named
 
@@ -49,16 +49,16 @@ class FileMade:
 
 @dataclass(frozen=True)
 class Made:
-    counted: Counted
+    counted: ExportCounts
     files: Sequence[FileMade]
 
 
-def _nobody(*_what: Any) -> None:
+def _nobody(*_args: Any) -> None:
     """Nobody watches, nothing is kept."""
 
 
 @dataclass
-class Course:
+class ExportProgress:
     """How far an export is. ``kept`` is what an earlier attempt kept,
     ``{"done": [names], "file", "bytes", "position"}``.
 
@@ -66,27 +66,29 @@ class Course:
     what is being done. Both may raise what ends the export.
     """
 
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    saved: Mapping[str, Any] = field(default_factory=dict)
     keep: Keep = _nobody
     report: Report = _nobody
 
 
-def write_files(writer: Writer, wanted: Wanted, folder: Path, course: Course) -> Made:
+def write_files(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> Made:
     """Write all files into the folder, which may hold those of an attempt that was killed, and check them.
 
     Nothing else may be in the folder. Raises Conflict where they do not hold what the release holds.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [*writer.parts(wanted), *_beside(wanted)]
+    parts = [*writer.parts(spec), *_list_common_parts(spec)]
     with _garbage_of_now_only():
         _Writing(parts, folder, course).run()
-        return _made(writer, wanted, parts, folder, course)
+        return _made(writer, spec, parts, folder, course)
 
 
-def _made(writer: Writer, wanted: Wanted, parts: Sequence[Part], folder: Path, course: Course) -> Made:
+def _made(
+    writer: Writer, spec: ExportSpec, parts: Sequence[Part], folder: Path, course: ExportProgress
+) -> Made:
     with ThreadPoolExecutor(1) as executor:  # hashing leaves the interpreter to those who read back
         files = [executor.submit(_measured, folder, part.name) for part in parts]
-        counted = _checked(writer, wanted, folder, course)
+        counted = _checked(writer, spec, folder, course)
         return Made(counted, [file.result() for file in files])
 
 
@@ -100,12 +102,12 @@ def _garbage_of_now_only() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _beside(wanted: Wanted) -> list[Part]:
+def _list_common_parts(spec: ExportSpec) -> list[Part]:
     """What goes with every format."""
     return [
-        _small("manifest.json", json.dumps(wanted.manifest, ensure_ascii=False, indent=1) + "\n"),
-        _small("datasheet.md", render_markdown(wanted.manifest, "en")),
-        _small("datasheet.zh.md", render_markdown(wanted.manifest, "zh")),
+        _small("manifest.json", json.dumps(spec.manifest, ensure_ascii=False, indent=1) + "\n"),
+        _small("datasheet.md", render_markdown(spec.manifest, "en")),
+        _small("datasheet.zh.md", render_markdown(spec.manifest, "zh")),
     ]
 
 
@@ -113,8 +115,8 @@ def _small(name: str, text: str) -> TextFile:
     return TextFile(name, lambda _position: iter(()), total=0, head=text)
 
 
-def _checked(writer: Writer, wanted: Wanted, folder: Path, course: Course) -> Counted:
-    rows = max(1, wanted.rows)
+def _checked(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> ExportCounts:
+    rows = max(1, spec.rows)
     course.report(WRITTEN, N_("reading the files back"))
     beat = _Beat()
 
@@ -122,7 +124,7 @@ def _checked(writer: Writer, wanted: Wanted, folder: Path, course: Course) -> Co
         if beat.is_due():
             course.report(WRITTEN + (1 - WRITTEN) * min(1, done / rows), N_("reading the files back"))
 
-    return writer.check(folder, wanted, tell)
+    return writer.check(folder, spec, tell)
 
 
 def _measured(folder: Path, name: str) -> FileMade:
@@ -149,9 +151,9 @@ class _Beat:
 
 
 class _Writing:
-    def __init__(self, parts: Sequence[Part], folder: Path, course: Course) -> None:
+    def __init__(self, parts: Sequence[Part], folder: Path, course: ExportProgress) -> None:
         self._parts, self._folder, self._course = parts, folder, course
-        self._done: list[str] = [name for name in course.kept.get("done", ()) if (folder / name).is_file()]
+        self._done: list[str] = [name for name in course.saved.get("done", ()) if (folder / name).is_file()]
         self._total = max(1, sum(part.total for part in parts))
         self._before = 0
         self._beat = _Beat()
@@ -190,7 +192,7 @@ class _Writing:
 
     def _begun(self, part: TextFile, path: Path) -> tuple[int, int]:
         """How many bytes of the file stand, and up to which position."""
-        saved = self._course.kept
+        saved = self._course.saved
         if saved.get("file") != part.name or not path.is_file() or path.stat().st_size < saved["bytes"]:
             return 0, 0
         return saved["bytes"], saved["position"]
@@ -258,10 +260,12 @@ def export_release(
     the format heeds count: a bundle never has the names of people.
     """
     writer, place = writer_named(format_name), Path(folder)
-    heeded = Options.of((options or Options()).kept(writer.options))
-    spec = Wanted(Released(release), heeded)
+    heeded = Options.of((options or Options()).to_json(writer.options))
+    spec = ExportSpec(Released(release), heeded)
     with _plain_refusals(place), _hidden(place) as hidden:
-        made = write_files(writer, spec, hidden, Course(report=report) if report else Course())
+        made = write_files(
+            writer, spec, hidden, ExportProgress(report=report) if report else ExportProgress()
+        )
         _move(made, hidden, place)
     return Written(place, made.counted.rows, made.counted.labels, tuple(made.files))
 

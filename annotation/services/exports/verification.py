@@ -9,12 +9,12 @@ from annotation.domain.datasets import response_sha256
 from annotation.domain.releases.canonical import SettledLabel, release_sha256
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import GoldRelease
-from annotation.services.exports.base import Counted, Tell
+from annotation.services.exports.base import ExportCounts, Tell
 
 STEP = 1000
 
 
-def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> Counted:
+def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> ExportCounts:
     """Counts and the canonical sha256, computed from the rows as they were read from the file alone."""
     counted = 0
 
@@ -25,21 +25,21 @@ def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> Cou
             if counted % STEP == 0:
                 tell(counted)
 
-    counter = _Labels()
+    counter = _LabelCounter()
     sha256 = release_sha256(counter.lines(labels()))
-    _check(release, Counted(counted, counter.labels), sha256)
-    return Counted(counted, counter.labels)
+    _check(release, ExportCounts(counted, counter.labels), sha256)
+    return ExportCounts(counted, counter.labels)
 
 
 def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: Tell) -> int:
     """The same of gold labels that were settled anew from a file of raw ones; their number."""
-    counter = _Labels(tell)
+    counter = _LabelCounter(tell)
     sha256 = release_sha256(counter.lines(labels))
-    _check(release, Counted(release.manifest["counts"]["rows"], counter.labels), sha256)
+    _check(release, ExportCounts(release.manifest["counts"]["rows"], counter.labels), sha256)
     return counter.labels
 
 
-class _Labels:
+class _LabelCounter:
     """Counts labels on their way to the hash."""
 
     def __init__(self, tell: Tell | None = None) -> None:
@@ -71,7 +71,7 @@ def settled_labels(row: GoldRow) -> Iterator[SettledLabel]:
         )
 
 
-def _check(release: GoldRelease, counted: Counted, sha256: str) -> None:
+def _check(release: GoldRelease, counted: ExportCounts, sha256: str) -> None:
     expected = release.manifest["counts"]
     if counted != (expected["rows"], expected["labels"]):
         raise Conflict(

@@ -26,7 +26,9 @@ def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
         return [sql.add_to_tally_of(assignment, submitted=1)]
-    gives_feedback, overlap = Batch.objects.values_list("check_feedback", "overlap").get(pk=assignment.batch_id)
+    gives_feedback, overlap = Batch.objects.values_list("check_feedback", "overlap").get(
+        pk=assignment.batch_id
+    )
     if not (gives_feedback or overlap == 1):
         return [sql.add_to_tally_of(assignment, submitted=1)]
     return [

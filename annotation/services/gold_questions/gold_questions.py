@@ -19,7 +19,7 @@ KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 
 
 @dataclass(frozen=True)
-class Given:
+class GoldAnswer:
     """A response with the right labels by criterion, and why they are right."""
 
     response: int
@@ -29,7 +29,7 @@ class Given:
 
 @transaction.atomic
 def add_items(
-    *, batch: Batch, kind: str, items: Sequence[Given], actor: Person | None = None
+    *, batch: Batch, kind: str, items: Sequence[GoldAnswer], actor: Person | None = None
 ) -> list[GoldQuestion]:
     """Put these items in, all or none of them: each is refused where it is work in the batch, or known there already.
 
@@ -73,7 +73,7 @@ def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | No
     _locked(batch)
     question = GoldQuestion.objects.filter(batch=batch, pk=item).first()
     if question is None:
-        raise NotFound(N_("There is no such known item in the batch {name}."), name=batch.name)
+        raise NotFound(N_("There is no such gold question in the batch {name}."), name=batch.name)
     if question.active != active:
         question.active = active
         question.save(update_fields=["active"])
@@ -107,7 +107,7 @@ def _main(tag: str) -> str:
     return tag.partition("-")[0].lower()
 
 
-def refuse_unfit(batch: Batch, response: Response, one: Given) -> None:
+def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
     """Raise where the labels are not what the guideline asks of this response, or it would stand out in the batch."""
     dimension, language, worked = response.prompt.dimension, response.prompt.language, Worked.on(batch)
     dimensions = worked.dimensions
@@ -134,7 +134,7 @@ def refuse_unfit(batch: Batch, response: Response, one: Given) -> None:
     _checked(batch, response, one)
 
 
-def _checked(batch: Batch, response: Response, one: Given) -> dict[str, int | float]:
+def _checked(batch: Batch, response: Response, one: GoldAnswer) -> dict[str, int | float]:
     return batch.guideline.document.check_labels(response.prompt.dimension, one.labels)
 
 
@@ -149,7 +149,7 @@ def _locked(batch: Batch) -> Batch:
     return locked
 
 
-def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, Response]) -> None:
+def _refuse_twice(batch: Batch, items: Sequence[GoldAnswer], responses: Mapping[int, Response]) -> None:
     ids = [item.response for item in items]
     twice = next((pk for pk in ids if ids.count(pk) > 1), None) if len(set(ids)) < len(ids) else None
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=ids)
@@ -159,12 +159,13 @@ def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, 
         (
             work.values_list("response", flat=True).first(),
             N_(
-                "The response to the prompt {prompt} is work in the batch {name}, so it cannot be a known item there."
+                "The response to the prompt {prompt} is work in the batch {name}, so it cannot be a "
+                "gold question there."
             ),
         ),
         (
             known.values_list("response", flat=True).first(),
-            N_("The response to the prompt {prompt} is a known item of the batch {name} already."),
+            N_("The response to the prompt {prompt} is a gold question of the batch {name} already."),
         ),
     ):
         if duplicate is not None:

@@ -31,12 +31,14 @@ def refuse_without_a_round(batch: Batch) -> None:
     """A batch that asks for a qualification needs the items for it."""
     if not batch.qualifying:
         return
-    number = GoldQuestion.objects.filter(batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True).count()
+    number = GoldQuestion.objects.filter(
+        batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True
+    ).count()
     if number < LEAST_ITEMS:
         raise AssayError(
             N_(
-                "The batch {name} asks for a qualification, which needs at least {least} known items; it has {there}."
-                " Keep it as a draft, add them, then open it."
+                "The batch {name} asks for a qualification, which needs at least {least} gold "
+                "questions; it has {there}. Keep it as a draft, add them, then open it."
             ),
             name=batch.name,
             least=LEAST_ITEMS,

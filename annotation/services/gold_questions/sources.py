@@ -30,7 +30,7 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.gold_questions.gold_questions import (
     LONGEST_EXPLANATION,
     MOST_ITEMS,
-    Given,
+    GoldAnswer,
     Worked,
     add_items,
     refuse_unfit,
@@ -102,8 +102,8 @@ def _add_gold(
     if len(drawn) < number:
         raise AssayError(
             N_(
-                "There are {found} responses with such gold that are neither work nor known in the batch {name}, and of"
-                " a dimension and a language of it; ask for no more."
+                "There are {found} responses with such gold that are neither work nor gold questions "
+                "in the batch {name}, and of a dimension and a language of it; ask for no more."
             ),
             found=len(drawn),
             name=batch.name,
@@ -158,7 +158,9 @@ def _sampled(
 def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
     worked = Worked.on(batch)
-    used_responses = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
+    used_responses = set(
+        Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True)
+    )
     used_responses |= set(GoldQuestion.objects.filter(batch=batch).values_list("response", flat=True))
     criteria = {
         dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
@@ -170,7 +172,11 @@ def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
         tasks = Task.objects.filter(pk__in=ids[start : start + CHUNK]).order_by("pk")
         rows = tasks.values_list("pk", "response", "stratum__dimension", "stratum__language")
         for task, response, dimension, language in rows:
-            if response in used_responses or criteria.get(dimension) != set(labels[task]) or worked.is_foreign(language):
+            if (
+                response in used_responses
+                or criteria.get(dimension) != set(labels[task])
+                or worked.is_foreign(language)
+            ):
                 continue
             used_responses.add(response)
             known = {name: plain(value) for name, value in labels[task].items()}
@@ -178,11 +184,14 @@ def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
     return candidates
 
 
-def _explained(chosen: Sequence[_Settled]) -> list[Given]:
+def _explained(chosen: Sequence[_Settled]) -> list[GoldAnswer]:
     """With what the adjudicator wrote, where one decided it."""
     decisions = Adjudication.objects.filter(task__in=[task.task for task in chosen])
     words = dict(decisions.values_list("task", "rationale"))
-    return [Given(task.response, task.labels, words.get(task.task, "")[:LONGEST_EXPLANATION]) for task in chosen]
+    return [
+        GoldAnswer(task.response, task.labels, words.get(task.task, "")[:LONGEST_EXPLANATION])
+        for task in chosen
+    ]
 
 
 def add_from_file(
@@ -195,7 +204,7 @@ def add_from_file(
     source = Source(path, name)
     is_csv = source.name.lower().endswith(".csv")
     rows = csv_rows(source, required=[("prompt_id", "prompt")]) if is_csv else json_rows(source)
-    items: dict[int, Given] = {}
+    items: dict[int, GoldAnswer] = {}
     reader = _Reader(batch)
     for row in rows:
         if isinstance(row, InputError):
@@ -217,7 +226,7 @@ class _Reader:
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
 
-    def read(self, row: Row) -> Given:
+    def read(self, row: Row) -> GoldAnswer:
         unknown = next(
             (field for field in row.fields if field not in FIELDS and not field.startswith(LABEL)), None
         )
@@ -229,7 +238,7 @@ class _Reader:
             )
         response = response_of(row)
         explanation = row.whole("explanation") if row.has("explanation") else ""
-        answer = Given(response.pk, _labels(row), explanation)
+        answer = GoldAnswer(response.pk, _labels(row), explanation)
         try:
             refuse_unfit(self.batch, response, answer)
         except InputError:
@@ -242,7 +251,7 @@ class _Reader:
             )
         if GoldQuestion.objects.filter(batch=self.batch, response=response).exists():
             raise row.error(
-                N_("this response is a known item of the batch {name} already."),
+                N_("this response is a gold question of the batch {name} already."),
                 field="prompt_id",
                 name=self.batch.name,
             )

@@ -5,7 +5,7 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 
 from __future__ import annotations
 
-from annotation.services.imports.annotations import Target, import_annotations
+from annotation.services.imports.annotations import ImportRequest, import_annotations
 from annotation.services.imports.bundle import As, import_bundle
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run
@@ -16,7 +16,7 @@ __all__ = [
     "ImportReport",
     "ImportNote",
     "Run",
-    "Target",
+    "ImportRequest",
     "import_annotations",
     "import_bundle",
     "import_prompts",

@@ -36,7 +36,7 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 
 
 @dataclass(frozen=True)
-class Target:
+class ImportRequest:
     """What was asked for, by names."""
 
     batch: str
@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Goal:
+class ImportTarget:
     """What it is. ``dataset`` None means whichever datasets the batch is of.
 
     A new batch is a draft: it opens when the people who labelled in it are its members.
@@ -56,7 +56,7 @@ class Goal:
     is_new: bool
 
 
-def find_or_make(target: Target, intake: Intake) -> Goal:
+def find_or_make(target: ImportRequest, intake: Intake) -> ImportTarget:
     """The batch, locked so that two files for it go one after the other."""
     batch = (
         Batch.objects.select_for_update(no_key=True, of=("self",))
@@ -70,11 +70,11 @@ def find_or_make(target: Target, intake: Intake) -> Goal:
         return _complete(batch, target, intake)
     dataset = dataset_named(target.dataset) if target.dataset else None
     if batch is not None:
-        return Goal(batch=batch, dataset=dataset, is_new=False)
+        return ImportTarget(batch=batch, dataset=dataset, is_new=False)
     return _made(target, dataset, intake)
 
 
-def _refuse_other_guideline(batch: Batch, target: Target) -> None:
+def _refuse_other_guideline(batch: Batch, target: ImportRequest) -> None:
     if target.guideline and guideline_named(target.guideline) != batch.guideline:
         raise Conflict(
             N_("The batch {name} follows {guideline}, not {other}."),
@@ -84,7 +84,7 @@ def _refuse_other_guideline(batch: Batch, target: Target) -> None:
         )
 
 
-def _made(target: Target, dataset: Dataset | None, intake: Intake) -> Goal:
+def _made(target: ImportRequest, dataset: Dataset | None, intake: Intake) -> ImportTarget:
     """A batch of all the dataset's responses, as ``create_batch`` makes it; its people come with the file."""
     if dataset is None or not target.guideline:
         raise AssayError(
@@ -99,20 +99,20 @@ def _made(target: Target, dataset: Dataset | None, intake: Intake) -> Goal:
     batch = create_batch(spec, actor=intake.run.actor)
     intake.report.add_made("batches")
     intake.report.add_made("tasks", batch.tasks.count())
-    return Goal(batch=batch, dataset=dataset, is_new=True)
+    return ImportTarget(batch=batch, dataset=dataset, is_new=True)
 
 
-def _complete(batch: Batch | None, target: Target, intake: Intake) -> Goal:
+def _complete(batch: Batch | None, target: ImportRequest, intake: Intake) -> ImportTarget:
     """The file brings everything: the dataset, its prompts and responses, and the batch with a task for each."""
     model = intake.model_of(1, None)
-    goal = Goal(
+    goal = ImportTarget(
         batch=batch or _complete_batch(target, intake),
         dataset=intake.dataset(target.dataset or intake.form.name),
         is_new=batch is None,
     )
     assert goal.dataset is not None
     responses = _responses(intake, goal.dataset)
-    intake.report.add_made("responses", responses.taken)
+    intake.report.add_made("responses", responses.imported)
     intake.report.include(responses)
     responses_of_model = responses_for(
         dataset=goal.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
@@ -130,7 +130,7 @@ def _responses(intake: Intake, dataset: Dataset) -> ImportReport:
     return report
 
 
-def _complete_batch(target: Target, intake: Intake) -> Batch:
+def _complete_batch(target: ImportRequest, intake: Intake) -> Batch:
     guideline = _guideline(target.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
     return new_batch(name=target.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
@@ -151,7 +151,7 @@ def import_annotations(
     *,
     source: Source,
     format: str,  # noqa: A002
-    target: Target,
+    target: ImportRequest,
     model: str | None = None,
     without_final: bool = False,
     new_people: bool = False,
@@ -222,7 +222,7 @@ def _replay_one(
     except InputError as error:
         intake.problems.add(error)
     else:
-        intake.report.count(taken=is_new)
+        intake.report.count(is_new=is_new)
 
 
 def _in_numbers(record: Judgement, wording: Wording, dimension: str, intake: Intake) -> Judgement:

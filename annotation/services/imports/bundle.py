@@ -295,9 +295,9 @@ class _Coming:
             intake = self._intake(RESPONSES, dataset=name)
             own = replace(intake, report=ImportReport(kind=KIND, format=FORMAT, file=intake.source.name))
             shelf = shelves.setdefault(name, ResponseShelf(own, self._datasets[name]))
-            before = shelf.report.taken
+            before = shelf.report.imported
             shelf.put(records)
-            self._report.add_made("responses", shelf.report.taken - before)
+            self._report.add_made("responses", shelf.report.imported - before)
         for shelf in shelves.values():
             self._report.include(shelf.report)
 
@@ -307,7 +307,7 @@ class _Coming:
             known = [self._known(record) for record in records]
             if table == ANNOTATIONS:
                 self._report.add_made("tasks", group.make_tasks(known))
-            self._report.taken += group.take(known)
+            self._report.imported += group.take(known)
 
     def _known(self, record: Judgement) -> Judgement:
         """Under the name that the person has here: it tells of which file they came, and cannot be anybody's else."""

@@ -35,7 +35,7 @@ def import_prompts(*, source: Source, format: str, dataset: str, run: Run = PLAI
     shelf = PromptShelf(intake, intake.dataset(dataset))
     for chunk in intake.chunks(intake.form.prompt_reader()):
         for made in shelf.put(chunk):
-            intake.report.count(taken=made)
+            intake.report.count(is_new=made)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset)
 
 
@@ -76,7 +76,9 @@ class PromptShelf:
         refs_without_id = [ref for ref in refs if ref not in prompts and not ref.id]
         if refs_without_id:
             by_text = prompts_by_text(self.dataset, (ref.text for ref in refs_without_id))
-            prompts |= {ref: by_text[ref.text][0] for ref in refs_without_id if len(by_text.get(ref.text, ())) == 1}
+            prompts |= {
+                ref: by_text[ref.text][0] for ref in refs_without_id if len(by_text.get(ref.text, ())) == 1
+            }
         return prompts
 
     def check_wording(self, line: int, ref: PromptRef, prompt: Prompt) -> None:
@@ -197,7 +199,9 @@ class ResponseShelf:
     def _prompts_of(self, records: Sequence[ResponseRecord]) -> dict[PromptRef, Prompt]:
         refs = [record.ref for record in records]
         prompts = self._prompts.find(refs)
-        new_records = [r.prompt for r in records if r.prompt is not None and not _found_by_text(r.prompt, prompts)]
+        new_records = [
+            r.prompt for r in records if r.prompt is not None and not _found_by_text(r.prompt, prompts)
+        ]
         if new_records:
             self._intake.report.add_made("prompts", sum(self._prompts.put(new_records)))
             prompts = self._prompts.find(refs)
@@ -238,9 +242,9 @@ class ResponseShelf:
             if place not in lines and pk == 0:
                 lines[place] = record.line
                 new.append(response)
-                self._intake.report.count(taken=True)
+                self._intake.report.count(is_new=True)
             elif sha256 == response.sha256:
-                self._intake.report.count(taken=False)
+                self._intake.report.count(is_new=False)
             else:
                 self._intake.problems.add(self._contradiction(record, response, lines.get(place), pk))
         Response.objects.bulk_create(new)

@@ -31,7 +31,7 @@ LIVE = frozenset({Assignment.State.CLAIMED, Assignment.State.SUBMITTED})
 
 
 @dataclass
-class Place:
+class TaskSlot:
     """A task as the chunk sees it, with what is stored and what the chunk adds. Its row is locked."""
 
     task: Task
@@ -66,7 +66,7 @@ class Places:
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
         self._intake, self._batch = intake, batch
         self._datasets = [dataset] if dataset is not None else datasets_of(batch)
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, TaskSlot] = {}
         self._by_key: dict[tuple[str, str], list[Task]] = {}
         self._by_text: dict[tuple[str, str], list[Task]] = {}
 
@@ -87,10 +87,10 @@ class Places:
             self._by_text.setdefault((prompt.text, model), []).append(task)
         # Every model of the chunk times every prompt was looked up; only what a record speaks of is looked into.
         candidates = (task for record in records for task in self._candidates(record))
-        self._places = {task.pk: Place(task) for task in candidates}
+        self._places = {task.pk: TaskSlot(task) for task in candidates}
         self._load_past()
 
-    def of(self, record: Judgement) -> Place:
+    def of(self, record: Judgement) -> TaskSlot:
         """The place that a record speaks of; InputError if there is none, or more than one."""
         model = self._intake.model_of(record.line, record.model)
         candidates = self._candidates(record)

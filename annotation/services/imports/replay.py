@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.domain.adjudication import Outcome, Settled, resolve, settle
-from annotation.domain.annotations import Work, checked, markable_texts
+from annotation.domain.annotations import Submission, checked, markable_texts
 from annotation.domain.assignments.eligibility import free_slot
 from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
 from annotation.domain.formats.base import Judgement
@@ -35,7 +35,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services.counts import count_for
-from annotation.services.imports.places import Members, Place
+from annotation.services.imports.places import Members, TaskSlot
 from annotation.services.imports.run import Intake
 
 KEY = "import:{sha256}:{line}"
@@ -60,7 +60,7 @@ class Replay:
         self._touched: dict[int, Task] = {}
         self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
 
-    def annotate(self, place: Place, record: AnnotationRecord) -> bool:
+    def annotate(self, place: TaskSlot, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
         person = self._member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
         labels = self._checked_labels(place, record)
@@ -75,7 +75,7 @@ class Replay:
             self._settle(place, counts)
         return True
 
-    def decide(self, place: Place, record: AdjudicationRecord) -> bool:
+    def decide(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Take an adjudication; False if it was there already."""
         person = self._member(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
         if record.is_whole and place.task.state in {Task.State.AGREED, Task.State.ADJUDICATED}:
@@ -84,7 +84,7 @@ class Replay:
             return self._decided_again(place.decision, place, record, person)
         labels = self._decision(place, record)
         assignment = self._adjudication(place, record, person)
-        work = Work(labels=labels, rationale=record.rationale)
+        work = Submission(labels=labels, rationale=record.rationale)
         place.decision = Adjudication(
             task=place.task,
             assignment=assignment,
@@ -137,14 +137,14 @@ class Replay:
         except AssayError as error:
             raise self._intake.placed(error, record.line, field) from error
 
-    def _checked_labels(self, place: Place, record: AnnotationRecord) -> dict[str, int | float]:
+    def _checked_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, int | float]:
         try:
             return self.document.check_labels(place.task.response.prompt.dimension, record.labels)
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
 
     def _checked_evidence(
-        self, place: Place, record: AnnotationRecord, labels: Mapping[str, int | float]
+        self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, int | float]
     ) -> list[dict[str, Any]]:
         """What a level requires is asked of people who label here, not of labels made elsewhere."""
         if not record.evidence:
@@ -174,10 +174,14 @@ class Replay:
         )
 
     def _decided_again(
-        self, decision: Adjudication, place: Place, record: AdjudicationRecord, person: Person
+        self, decision: Adjudication, place: TaskSlot, record: AdjudicationRecord, person: Person
     ) -> bool:
         assignment = place.assignments.get(person.pk)
-        if assignment is not None and assignment.pk == decision.assignment_id and decision.labels == record.labels:
+        if (
+            assignment is not None
+            and assignment.pk == decision.assignment_id
+            and decision.labels == record.labels
+        ):
             return False
         raise self._contradiction(
             record,
@@ -186,7 +190,7 @@ class Replay:
             N_("this dispute was decided otherwise {where}."),
         )
 
-    def _said_again(self, place: Place, record: AdjudicationRecord) -> bool:
+    def _said_again(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Who answers every criterion says of a settled response what it was settled as, or contradicts."""
         decided = place.decision.labels if place.decision is not None else {}
         self._refuse_overruling(record, {**_values(self._outcome(place)), **decided})
@@ -210,7 +214,7 @@ class Replay:
         where = _("on line {line}").format(line=line) if is_same_file else _("before")
         return self._error(record, "labels", template, name=name, where=where)
 
-    def _assignment(self, place: Place, record: AnnotationRecord, person: Person) -> Assignment:
+    def _assignment(self, place: TaskSlot, record: AnnotationRecord, person: Person) -> Assignment:
         """The person's claim on a free slot: their own from before, or a new one."""
         past = place.assignments.get(person.pk)
         if place.task.state == Task.State.WITHDRAWN:
@@ -239,7 +243,7 @@ class Replay:
         place.task.slots_taken += 1
         return self._claim(place, person, past, slot)
 
-    def _adjudication(self, place: Place, record: AdjudicationRecord, person: Person) -> Assignment:
+    def _adjudication(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> Assignment:
         past, held = place.assignments.get(person.pk), place.adjudicating
         if past is not None and not past.is_adjudication:
             raise self._error(
@@ -258,7 +262,7 @@ class Replay:
         assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, record.at or self._now
         return assignment
 
-    def _claim(self, place: Place, person: Person, past: Assignment | None, slot: int) -> Assignment:
+    def _claim(self, place: TaskSlot, person: Person, past: Assignment | None, slot: int) -> Assignment:
         if past is not None:
             past.slot = slot
             self._retaken.append(past)
@@ -277,13 +281,15 @@ class Replay:
 
     def _submit(
         self,
-        place: Place,
+        place: TaskSlot,
         record: AnnotationRecord,
         assignment: Assignment,
         labels: Mapping[str, int | float],
     ) -> None:
         evidence = self._checked_evidence(place, record, labels)
-        work = Work(labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags)
+        work = Submission(
+            labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags
+        )
         annotation = Annotation(
             assignment=assignment,
             labels=dict(labels),
@@ -307,16 +313,16 @@ class Replay:
         assert source is not None, "its labels point to the row of the file"
         self._imported.append(ImportedLabel(assignment=assignment, source=source, line=record.line))
 
-    def _settle(self, place: Place, counts: Counter[str]) -> None:
+    def _settle(self, place: TaskSlot, counts: Counter[str]) -> None:
         outcome = self._outcome(place)
         self._write_gold(place.task, outcome.settled)
         self._move(place.task, Task.State(outcome.state), counts)
 
-    def _outcome(self, place: Place) -> Outcome:
+    def _outcome(self, place: TaskSlot) -> Outcome:
         labels = [annotation.labels for annotation in place.submitted]
         return settle(labels, tolerance=self._batch.tolerance, nominal=self._nominal)
 
-    def _decision(self, place: Place, record: AdjudicationRecord) -> dict[str, int | float]:
+    def _decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, int | float]:
         """The values for the disputed criteria, all of them and no others; who answers every criterion says of the
         others what they were settled as.
         """
@@ -332,7 +338,7 @@ class Replay:
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
 
-    def _refuse_undisputed(self, place: Place, record: AdjudicationRecord) -> None:
+    def _refuse_undisputed(self, place: TaskSlot, record: AdjudicationRecord) -> None:
         if place.task.state == Task.State.DISPUTED:
             return
         if place.task.state == Task.State.AGREED:

@@ -106,22 +106,22 @@ class ImportReport:
     kind: str
     format: str
     file: str
-    taken: int = 0
+    imported: int = 0
     already_there: int = 0
     made: dict[str, int] = field(default_factory=dict)
     notes: list[ImportNote] = field(default_factory=list)
     more_notes: int = 0
 
-    def count(self, *, taken: bool) -> None:
-        if taken:
-            self.taken += 1
+    def count(self, *, is_new: bool) -> None:
+        if is_new:
+            self.imported += 1
         else:
             self.already_there += 1
 
     @property
     def written(self) -> int:
         """Rows that were new, of whatever kind."""
-        return self.taken + sum(self.made.values())
+        return self.imported + sum(self.made.values())
 
     def add_made(self, what: str, number: int = 1) -> None:
         if number:
@@ -163,7 +163,7 @@ class ImportReport:
             "kind": self.kind,
             "format": self.format,
             "file": self.file,
-            "taken": self.taken,
+            "taken": self.imported,
             "already_there": self.already_there,
             "made": self.made,
         }
@@ -324,7 +324,7 @@ class Intake:
             target=target[:200],
             file=row.file_name,
             sha256=self.sha256,
-            taken=self.report.taken,
+            taken=self.report.imported,
             already_there=self.report.already_there,
         )
         refresh_statistics(*FILLED[self.report.kind], rows=self.report.written)

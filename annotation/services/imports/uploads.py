@@ -22,10 +22,10 @@ from annotation.selectors.imports import MOST_PROBLEMS, has_running_job, source_
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
-from annotation.services.imports.annotations import Target, import_annotations
+from annotation.services.imports.annotations import ImportRequest, import_annotations
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportRefused, ImportReport, Run
-from annotation.services.jobs import Teller
+from annotation.services.jobs import ProgressReporter
 
 logger = logging.getLogger(__name__)
 JOB_KIND = "import"
@@ -142,8 +142,8 @@ def _run_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
     context.report(0, N_("storing"))
     called = bundle.As(upload.options["batches"], upload.options["release"])
     actor = context.job.created_by
-    with Teller(context) as teller:
-        run = Run(actor=actor, upload=upload, progress=lambda done: teller.tell(done, N_("storing")))
+    with ProgressReporter(context) as teller:
+        run = Run(actor=actor, upload=upload, progress=lambda done: teller.report(done, N_("storing")))
         return bundle.import_bundle(source=source_of(upload), called=called, run=run).stored()
 
 
@@ -200,7 +200,7 @@ def _put(upload: Import, run: Run) -> ImportReport:
     return import_annotations(
         source=source,
         format=upload.format,
-        target=Target(
+        target=ImportRequest(
             batch=options["batch"], guideline=options.get("guideline"), dataset=options.get("dataset")
         ),
         model=options.get("model"),

@@ -17,7 +17,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Forbidden, Unprocessable
-from annotation.forms.adjudication import DecisionForm, QueueForm, VerdictForm, query_of, wanted_of
+from annotation.forms.adjudication import (
+    AdjudicationForm,
+    QueueForm,
+    VerdictForm,
+    build_query,
+    parse_dispute_filter,
+)
 from annotation.forms.annotations import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, Assignment, Batch, Membership
 from annotation.selectors.adjudication import (
@@ -42,10 +48,10 @@ from annotation.views.access import person_of, role_required
 from annotation.views.annotations.highlights import mark_turns
 from annotation.views.annotations.workspace import (
     WorkRefusal,
-    leave_page,
-    item_context,
-    list_questions,
     describe_refusal,
+    item_context,
+    leave_page,
+    list_questions,
     list_side_cards,
 )
 from annotation.views.guidelines.introduction import show_introduction
@@ -75,7 +81,7 @@ class BatchQueue:
 @adjudicator_only
 def disputes(request: HttpRequest) -> HttpResponse:
     """What waits, by batch, dimension and age; it tells of no model, annotator or label."""
-    dispute_filter = wanted_of(request.GET)
+    dispute_filter = parse_dispute_filter(request.GET)
     members = list(
         Membership.objects.filter(
             person=person_of(request), role=ADJUDICATOR, active=True, batch__state=Batch.State.OPEN
@@ -87,7 +93,8 @@ def disputes(request: HttpRequest) -> HttpResponse:
     context = {
         "queues": [build_queue(member, dispute_filter, labels) for member in members],
         "form": QueueForm(
-            {"dimension": dispute_filter.dimension, "order": dispute_filter.order}, dimensions=sorted(labels.items())
+            {"dimension": dispute_filter.dimension, "order": dispute_filter.order},
+            dimensions=sorted(labels.items()),
         ),
         "wanted": dispute_filter,
     }
@@ -136,7 +143,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 @adjudicator_only
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
-    assignment, form = my_dispute(assignment_id, person), DecisionForm(request.POST)
+    assignment, form = my_dispute(assignment_id, person), AdjudicationForm(request.POST)
     if not form.is_valid():
         return show_dispute(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
     try:
@@ -175,9 +182,9 @@ def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 
 def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
-    person, dispute_filter = person_of(request), wanted_of(request.GET)
+    person, dispute_filter = person_of(request), parse_dispute_filter(request.GET)
     try:
-        assignment = assignments.next_dispute(batch=batch, person=person, wanted=dispute_filter)
+        assignment = assignments.next_dispute(batch=batch, person=person, dispute_filter=dispute_filter)
     except Forbidden as error:  # paused or closed while the person was at work
         return leave_page(request, "disputes", level=messages.WARNING, say=error_text(error))
     if assignment is None:
@@ -185,7 +192,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
             "batch": batch,
             "progress": progress_in(batch, person, ADJUDICATOR),
             "wanted": dispute_filter,
-            "query": query_of(dispute_filter),
+            "query": build_query(dispute_filter),
             "resting": is_used_up(person),
         }
         return render(request, "annotation/adjudication/nothing.html", context)
@@ -242,7 +249,7 @@ def build_queue(member: Membership, dispute_filter: Wanted, labels: Mapping[str,
         QueueRow(
             label=labels.get(waiting.dimension, waiting.dimension),
             waiting=waiting,
-            start=start + query_of(Wanted(dimension=waiting.dimension, order=dispute_filter.order)),
+            start=start + build_query(Wanted(dimension=waiting.dimension, order=dispute_filter.order)),
         )
         for waiting in queue(member)
         if dispute_filter.dimension in ("", waiting.dimension)
@@ -250,7 +257,7 @@ def build_queue(member: Membership, dispute_filter: Wanted, labels: Mapping[str,
     return BatchQueue(
         progress=my_progress(member),
         rows=tuple(rows),
-        start=start + query_of(dispute_filter),
+        start=start + build_query(dispute_filter),
         is_in_progress=has_at_hand(member),
     )
 
@@ -284,4 +291,4 @@ def redirect_to_batch(request: HttpRequest, batch: Batch) -> HttpResponse:
 
 
 def query_string(request: HttpRequest) -> str:
-    return query_of(wanted_of(request.GET))
+    return build_query(parse_dispute_filter(request.GET))

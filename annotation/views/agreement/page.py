@@ -23,7 +23,14 @@ from annotation.selectors.batches import batches_for, readable_batches
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
-from annotation.views.agreement.wording import FACETS, STATISTICS, GuidelineWords, alpha_name, list_chips, drop_parameter
+from annotation.views.agreement.wording import (
+    FACETS,
+    STATISTICS,
+    GuidelineWords,
+    alpha_name,
+    drop_parameter,
+    list_chips,
+)
 
 TabContext: TypeAlias = Callable[[TabQuery], dict[str, Any]]
 TAB_CONTEXTS: dict[str, TabContext] = {

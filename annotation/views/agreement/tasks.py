@@ -23,7 +23,13 @@ from annotation.selectors.batches import batches_for, readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import parse_query_narrowing
-from annotation.views.agreement.wording import FACETS, GuidelineWords, list_chips, drop_parameter, reasons_by_key
+from annotation.views.agreement.wording import (
+    FACETS,
+    GuidelineWords,
+    drop_parameter,
+    list_chips,
+    reasons_by_key,
+)
 from annotation.views.annotations.outcomes import localize_reason
 
 PAGE = 25
@@ -64,7 +70,11 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(parameters),
         "units": tasks.units,
-        "chips": list_chips(narrowing, words, lambda parameter: f"{request.path}?{urlencode(drop_parameter(parameters, parameter))}"),
+        "chips": list_chips(
+            narrowing,
+            words,
+            lambda parameter: f"{request.path}?{urlencode(drop_parameter(parameters, parameter))}",
+        ),
         "filters": list_filters(Labels(batches), narrowing, words),
         "kept": hidden_parameters(narrowing),
         "reasons": reasons_by_key(),
@@ -125,9 +135,16 @@ def task_row(labelled_task: TaskBehind) -> dict[str, Any]:
 def labels_row(labelled_task: TaskBehind, criterion_labels: Said) -> dict[str, Any]:
     document = labelled_task.task.batch.guideline.document
     return {
-        "criterion": criterion_label(document, criterion_labels.criterion) if len(document.criteria) > 1 else "",
-        "labels": [(name, label_text(document, criterion_labels.criterion, value)) for name, value in criterion_labels.labels],
+        "criterion": criterion_label(document, criterion_labels.criterion)
+        if len(document.criteria) > 1
+        else "",
+        "labels": [
+            (name, label_text(document, criterion_labels.criterion, value))
+            for name, value in criterion_labels.labels
+        ],
         "differ": criterion_labels.differ,
-        "gold": label_text(document, criterion_labels.criterion, criterion_labels.gold.value) if criterion_labels.gold else "",
+        "gold": label_text(document, criterion_labels.criterion, criterion_labels.gold.value)
+        if criterion_labels.gold
+        else "",
         "source": criterion_labels.gold.source if criterion_labels.gold else "",
     }

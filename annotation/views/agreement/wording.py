@@ -82,17 +82,22 @@ class GuidelineWords:
         if not name or facet not in labels:
             return name or ""
         names = (
-            self.translate_name(labels[facet], document_name, name) for document_name in ([guideline] if guideline else self._documents)
+            self.translate_name(labels[facet], document_name, name)
+            for document_name in ([guideline] if guideline else self._documents)
         )
         return next((words for words in names if words != name), name)
 
-    def translate_name(self, label: Callable[[GuidelineDocument, str], str], guideline: str, name: str) -> str:
+    def translate_name(
+        self, label: Callable[[GuidelineDocument, str], str], guideline: str, name: str
+    ) -> str:
         names = (label(document, name) for document in self._documents[guideline])
         return next((words for words in names if words != name), name)
 
     def level(self, guideline: str, criterion: str, value: float) -> str:
         criteria = (criterion for document in self._documents[guideline] for criterion in document.criteria)
-        named_criterion = next((known_criterion for known_criterion in criteria if known_criterion.name == criterion), None)
+        named_criterion = next(
+            (known_criterion for known_criterion in criteria if known_criterion.name == criterion), None
+        )
         return level_text(named_criterion, value) if named_criterion else format_compact(value)
 
 
@@ -154,7 +159,9 @@ class NarrowingChip:
     url: str
 
 
-def list_chips(narrowing: Narrowing, words: GuidelineWords, without: Callable[[str], str]) -> list[NarrowingChip]:
+def list_chips(
+    narrowing: Narrowing, words: GuidelineWords, without: Callable[[str], str]
+) -> list[NarrowingChip]:
     """``without`` gives the page's address without one of the narrowing's parameters."""
     parameters = {facet: facet_words(facet, name, words) for facet, name in narrowing.facets}
     parameters |= dict(list_other_parameters(narrowing))

@@ -109,9 +109,16 @@ def level_words(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
     value = span.get("level")
     if value is None:
         return ""
-    asked = next((criterion_of_item for criterion_of_item in criteria if criterion_of_item.name == span.get("criterion")), None)
-    if asked is None:
+    criterion = next(
+        (
+            criterion_of_item
+            for criterion_of_item in criteria
+            if criterion_of_item.name == span.get("criterion")
+        ),
+        None,
+    )
+    if criterion is None:
         return format_compact(value)
-    language, level = get_language() or "en", asked.level(value)
+    language, level = get_language() or "en", criterion.level(value)
     name = f"{format_compact(value)} {localized(level.name, language) if level else ''}".strip()
-    return f"{localized(asked.label, language)}: {name}" if len(criteria) > 1 else name
+    return f"{localized(criterion.label, language)}: {name}" if len(criteria) > 1 else name

@@ -37,10 +37,24 @@ from annotation.services.annotations import submission as answers
 from annotation.services.annotations.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
 from annotation.views.annotations.highlights import OWN_GROUP, mark_turns
-from annotation.views.annotations.outcomes import DescribedOutcome, LabelWords, describe_outcome, localize_reason, describe_labels
-from annotation.views.annotations.workspace import WorkRefusal, item_choices, leave_page, list_questions, describe_refusal, render_page, list_typed_values
-from annotation.views.gold_questions.feedback import feedback_words
-from annotation.views.guidelines.introduction import introduction_of
+from annotation.views.annotations.outcomes import (
+    DescribedOutcome,
+    LabelWords,
+    describe_labels,
+    describe_outcome,
+    localize_reason,
+)
+from annotation.views.annotations.workspace import (
+    WorkRefusal,
+    describe_refusal,
+    item_choices,
+    leave_page,
+    list_questions,
+    list_typed_values,
+    render_page,
+)
+from annotation.views.gold_questions.feedback import describe_feedback
+from annotation.views.guidelines.introduction import localize_introduction
 
 PAGE = 50
 worker_only = role_required(ANNOTATOR, ADJUDICATOR)
@@ -53,7 +67,7 @@ def history(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = HistoryForm(request.GET, person=person)
     no_submissions = Assignment.objects.none().values_list("pk", "submitted_at")
-    submissions = my_history(person, form.wanted()) if form.is_valid() else no_submissions
+    submissions = my_history(person, form.build_filter()) if form.is_valid() else no_submissions
     page = Paginator(submissions, PAGE).get_page(request.GET.get("page"))
     parameters = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
     drafts = my_drafts(person)
@@ -65,7 +79,8 @@ def history(request: HttpRequest) -> HttpResponse:
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "lines": [
-            build_history_line(history_line) for history_line in history_lines([pk for pk, _at in page.object_list])
+            build_history_line(history_line)
+            for history_line in history_lines([pk for pk, _at in page.object_list])
         ],
         "query": urlencode(parameters),
         "drafts": drafts,
@@ -79,7 +94,7 @@ def history(request: HttpRequest) -> HttpResponse:
 class HistoryLine:
     """A submission as the list shows it; ``first`` is an adjudicator's first thought, where it was another."""
 
-    mine: Mine
+    history_row: Mine
     labels: tuple[LabelWords, ...]
     first: tuple[LabelWords, ...]
     outcome: DescribedOutcome | None
@@ -98,10 +113,12 @@ def _label_words(draft: KeptDraft) -> list[tuple[str, str]]:
 
 def build_history_line(history_row: Mine) -> HistoryLine:
     first_labels = {
-        name: value for name, value in (history_row.verdict or {}).items() if history_row.labels.get(name, value) != value
+        name: value
+        for name, value in (history_row.verdict or {}).items()
+        if history_row.labels.get(name, value) != value
     }
     return HistoryLine(
-        mine=history_row,
+        history_row=history_row,
         labels=describe_labels(history_row.document, history_row.labels),
         first=describe_labels(history_row.document, first_labels),
         outcome=describe_outcome(history_row.document, history_row.labels, history_row.outcome),
@@ -183,7 +200,7 @@ def show_item(
         "values": list_typed_values(form) if form else submitted_values(done),
         "given": done,
         "imported": assignment.pk in imported_among([assignment.pk]),
-        "introduction": introduction_of(item.document),
+        "introduction": localize_introduction(item.document),
         "key": uuid4(),
         "draft": f"{item.assignment}:{done.revision}",
         "error": error,
@@ -208,7 +225,11 @@ def outcome_context(assignment: Assignment, done: Given) -> dict[str, Any]:
 def feedback_context(assignment: Assignment) -> dict[str, Any]:
     """What the person was told of a known item."""
     feedback = feedback_on(assignment)
-    return {} if feedback is None else {"feedback": feedback_words(feedback, assignment.batch.guideline.document)}
+    return (
+        {}
+        if feedback is None
+        else {"feedback": describe_feedback(feedback, assignment.batch.guideline.document)}
+    )
 
 
 def decision_context(assignment: Assignment) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class SettledCriterion:
     """One criterion as it was settled, beside what I gave."""
 
     criterion: str
-    mine: str
+    own: str
     final: str
     overruled: bool
 
@@ -58,7 +58,7 @@ def describe_outcome(
     finals = (
         SettledCriterion(
             criterion=criterion_label(document, name),
-            mine=label_text(document, name, outcome.mine[name]),
+            own=label_text(document, name, outcome.mine[name]),
             final=label_text(document, name, value),
             overruled=name in outcome.overruled,
         )

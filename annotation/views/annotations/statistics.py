@@ -104,7 +104,9 @@ def own_statistics(request: HttpRequest) -> HttpResponse:
 
 def build_row(tally: MyTally) -> TallyRow:
     return TallyRow(
-        tally, dimension_label(tally.document, tally.dimension), find_share(tally.equal or 0, tally.compared or 0)
+        tally,
+        dimension_label(tally.document, tally.dimension),
+        find_share(tally.equal or 0, tally.compared or 0),
     )
 
 

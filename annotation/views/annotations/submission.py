@@ -47,8 +47,14 @@ from annotation.services.assignments import TooLate
 from annotation.services.guidelines import record_introduction
 from annotation.views.access import person_of, role_required
 from annotation.views.annotations import history
-from annotation.views.annotations.workspace import WorkRefusal, leave_page, item_context, describe_refusal, render_page
-from annotation.views.gold_questions.feedback import failed_round, feedback_words
+from annotation.views.annotations.workspace import (
+    WorkRefusal,
+    describe_refusal,
+    item_context,
+    leave_page,
+    render_page,
+)
+from annotation.views.gold_questions.feedback import describe_feedback, find_failed_attempt
 from annotation.views.guidelines.introduction import show_introduction
 
 annotator_only = role_required(ANNOTATOR)
@@ -226,7 +232,7 @@ def show_item(
 
 def feedback_context(feedback: Feedback | None, batch: Batch) -> dict[str, Any]:
     """What the page says of the known item before; nothing of any other."""
-    return {} if feedback is None else {"feedback": feedback_words(feedback, batch.guideline.document)}
+    return {} if feedback is None else {"feedback": describe_feedback(feedback, batch.guideline.document)}
 
 
 def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **more: object) -> HttpResponse:
@@ -264,13 +270,17 @@ def parse_page_claims(request: HttpRequest) -> set[UUID]:
 
 def nothing_context(batch: Batch, person: Person) -> dict[str, Any]:
     batches = my_batches(person)
-    other_batches = [progress for progress in batches if progress.batch.pk != batch.pk and progress.left and progress.role == ANNOTATOR]
+    other_batches = [
+        progress
+        for progress in batches
+        if progress.batch.pk != batch.pk and progress.left and progress.role == ANNOTATOR
+    ]
     return {
         "batch": batch,
         "progress": progress_in(batch, person, ANNOTATOR),
         "others": other_batches,
         "resting": is_used_up(person),
-        **({"failed": failed_round(batch, person)} if batch.qualifying else {}),
+        **({"failed": find_failed_attempt(batch, person)} if batch.qualifying else {}),
     }
 
 

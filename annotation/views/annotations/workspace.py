@@ -20,7 +20,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact
-from annotation.domain.annotations import FLAGS, words_of
+from annotation.domain.annotations import FLAGS, flag_text
 from annotation.domain.guidelines import Criterion, Level, language_of, localized
 from annotation.forms.annotations import LABEL, SKIP_REASONS, WorkForm
 from annotation.models import Assignment, Batch, Person
@@ -29,7 +29,7 @@ from annotation.selectors.annotations.own_work import Saved
 from annotation.selectors.assignments.items import Handout
 from annotation.selectors.wellbeing import care_for
 from annotation.views.annotations.highlights import mark_turns
-from annotation.views.guidelines.introduction import introduction_of
+from annotation.views.guidelines.introduction import localize_introduction
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
 DIGITS = "1234567890"
@@ -48,7 +48,7 @@ class LevelCard:
     name: str
     definition: str
     requires: tuple[str, ...]
-    chosen: bool
+    is_chosen: bool
 
 
 @dataclass(frozen=True)
@@ -125,19 +125,22 @@ def render_page(
     return HttpResponse(render_to_string(template, {**context, **shared}), status=status)
 
 
-def list_questions(criteria: Iterable[Criterion], labels: Mapping[str, Any], guideline: str) -> list[Question]:
+def list_questions(
+    criteria: Iterable[Criterion], labels: Mapping[str, Any], guideline: str
+) -> list[Question]:
     """The criteria of the guideline (its sha256) in the reader's language, with the ``labels`` at hand chosen."""
     open_questions = [find_question(criterion, guideline) for criterion in criteria]
-    return [choose_level(question, labels[question.name]) if question.name in labels else question for question in open_questions]
+    return [
+        choose_level(question, labels[question.name]) if question.name in labels else question
+        for question in open_questions
+    ]
 
 
 def level_keys(values: Sequence[int | float]) -> Sequence[str]:
     """The digit of each level: its value, and 0 for 10. Where that leaves a level without a digit of its own, all are
     counted from 1, so that a scale never mixes the two.
     """
-    digits = {
-        value: DIGITS[(int(value) - 1) % MAX_KEYS] for value in values if value in range(MAX_KEYS + 1)
-    }
+    digits = {value: DIGITS[(int(value) - 1) % MAX_KEYS] for value in values if value in range(MAX_KEYS + 1)}
     own = [digits.get(value, "") for value in values]
     return own if all(own) and len(set(own)) == len(own) else DIGITS[: len(values)]
 
@@ -147,9 +150,11 @@ def list_side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> lis
     return [
         SideCard(
             letter=side.letter,
-            labels=tuple(build_side_label(criterion, side.labels[criterion.name]) for criterion in criterion_list),
+            labels=tuple(
+                build_side_label(criterion, side.labels[criterion.name]) for criterion in criterion_list
+            ),
             rationale=side.rationale,
-            flags=tuple(words_of(flag) for flag in side.flags),
+            flags=tuple(flag_text(flag) for flag in side.flags),
         )
         for side in sides
     ]
@@ -197,7 +202,7 @@ def item_context(
         "batch": assignment.batch,
         "item": item,
         "turns": mark_turns(item, {}),
-        "introduction": introduction_of(item.document),
+        "introduction": localize_introduction(item.document),
         "topic": [localized(label, language) for label in item.topic],
         "questions": list_questions(item.criteria, labels, item.guideline),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
@@ -288,7 +293,7 @@ def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]
             name=localized(level.name, language) if level else "",
             definition=localized(level.definition, language) if level else "",
             requires=level.requires if level else (),
-            chosen=False,
+            is_chosen=False,
         )
 
 

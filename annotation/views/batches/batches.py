@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.forms.batches.policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.access import awaits_confirmation, has_role, sealed_batches
@@ -28,7 +28,7 @@ from annotation.services.batches.monitoring import mark_seen
 from annotation.services.batches.policy import may_set_threshold, set_terms
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.creation import describe_plan
-from annotation.views.batches.progress import board_context, format_chance, facts_context, progress_context
+from annotation.views.batches.progress import board_context, facts_context, format_chance, progress_context
 
 PAGE = 50
 AT_RISK = 0.5  # from this probability on the list warns that a batch will be late
@@ -40,7 +40,11 @@ def batches(request: HttpRequest) -> HttpResponse:
     """The batches that run or are to run; with ``?closed=1`` those that are over."""
     closed = "closed" in request.GET
     all_batches = Batch.objects.select_related("guideline")
-    batch_query = all_batches.filter(state=Batch.State.CLOSED) if closed else all_batches.exclude(state=Batch.State.CLOSED)
+    batch_query = (
+        all_batches.filter(state=Batch.State.CLOSED)
+        if closed
+        else all_batches.exclude(state=Batch.State.CLOSED)
+    )
     page = Paginator(batch_query, PAGE).get_page(request.GET.get("page"))
     shown_lines = lines(list(page.object_list), person_of(request))
     context = {
@@ -62,7 +66,9 @@ def batches(request: HttpRequest) -> HttpResponse:
 @role_required(MANAGER)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     open_batch = batch_named(name)
-    context = batch_context(open_batch, person_of(request), tab="progress") | board_context(open_batch, person_of(request))
+    context = batch_context(open_batch, person_of(request), tab="progress") | board_context(
+        open_batch, person_of(request)
+    )
     if open_batch.state == Batch.State.DRAFT:
         context |= draft_plan_context(open_batch)
     elif not context["sealed"]:
@@ -76,7 +82,9 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
     """The counts alone; an open batch's page asks for them again and again."""
     live_batch = batch_named(name)
-    answer = render(request, "annotation/batches/_progress.html", board_context(live_batch, person_of(request)))
+    answer = render(
+        request, "annotation/batches/_progress.html", board_context(live_batch, person_of(request))
+    )
     if live_batch.state != Batch.State.OPEN:
         answer["HX-Refresh"] = "true"  # paused or closed meanwhile: other buttons, and no more asking
     return answer
@@ -89,7 +97,7 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
     words = {
         Batch.State.OPEN: _("The batch is open: its people can work."),
         Batch.State.PAUSED: _(
-            "The batch is paused: nobody gets new items, and what is at hand can be handed in."
+            "The batch is paused: nobody gets new items, and what is in progress can be submitted."
         ),
         Batch.State.CLOSED: _("The batch is closed."),
     }
@@ -157,7 +165,7 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "unconfirmed": awaits_confirmation(batch),
-        "crumbs": trail(*ancestors, here=page_title or batch.name),
+        "crumbs": breadcrumbs(*ancestors, title=page_title or batch.name),
         "researches": has_role(person, RESEARCHER),
     }
 

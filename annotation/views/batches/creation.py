@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.formatting import format_duration
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.forms.batches.batches import BatchForm
 from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
 from annotation.selectors.access import sealed_datasets
@@ -59,7 +59,7 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
         "lines": dataset_lines(),
         "making": Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY),
         "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
-        "crumbs": trail((_("Batches"), "batches", []), here=_("New batch")),
+        "crumbs": breadcrumbs((_("Batches"), "batches", []), title=_("New batch")),
     }
     return render(request, "annotation/batches/dataset.html", context)
 
@@ -94,7 +94,7 @@ def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
     if job.state == Job.State.DONE and Batch.objects.filter(name=job.title).exists():
         return redirect("batch", job.title)
     dataset = Dataset.objects.filter(pk=job.payload["dataset"]).first()
-    crumbs = trail((_("Batches"), "batches", []), here=job.title)
+    crumbs = breadcrumbs((_("Batches"), "batches", []), title=job.title)
     context = {"job": job, "dataset": dataset, "crumbs": crumbs}
     return render(request, "annotation/batches/making.html", context)
 
@@ -149,6 +149,8 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
 
 
 def show_form(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status: int) -> HttpResponse:
-    crumbs = trail((_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), here=dataset.name)
+    crumbs = breadcrumbs(
+        (_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), title=dataset.name
+    )
     context = {"form": form, "dataset": dataset, "crumbs": crumbs} | plan_context(form, dataset)
     return render(request, "annotation/batches/new.html", context, status=status)

@@ -42,7 +42,8 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
     open_batch = batch_named(name)
     posted = request.POST.get("role", "")
     forms = {
-        role: JoinForm(request.POST if role == posted else None, batch=open_batch, role=role) for role in ROLES
+        role: JoinForm(request.POST if role == posted else None, batch=open_batch, role=role)
+        for role in ROLES
     }
     form = forms.get(posted)
     if form is not None and form.is_valid():
@@ -77,7 +78,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
     words = (
         _("{name} works in this batch again.")
         if active
-        else _("{name} gets no more items of this batch; what was at hand went back.")
+        else _("{name} gets no more items of this batch; what was in progress went back.")
     )
     messages.success(request, f"{words.format(name=person)} {describe_planned(planned)}".rstrip())
     return redirect("batch-members", name)
@@ -93,7 +94,11 @@ def batch_member_limits(request: HttpRequest, name: str, username: str, role: st
     if form.is_valid():
         try:
             planned = set_limits(
-                batch=open_batch, person=member.person, role=role, actor=person_of(request), **form.cleaned_data
+                batch=open_batch,
+                person=member.person,
+                role=role,
+                actor=person_of(request),
+                **form.cleaned_data,
             )
         except AssayError as error:
             form.add_error(None, error_text(error))

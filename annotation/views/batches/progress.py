@@ -119,7 +119,11 @@ def board_context(batch: Batch, person: Person) -> dict[str, Any]:
         **facts_context(batch),
         **(pace_context(forecast) if forecast else {}),
     }
-    return context if sealed else context | unsealed_context(batch, person, watch, context["alarm"], overall_counts)
+    return (
+        context
+        if sealed
+        else context | unsealed_context(batch, person, watch, context["alarm"], overall_counts)
+    )
 
 
 def facts_context(batch: Batch) -> dict[str, Any]:
@@ -210,18 +214,23 @@ def matrix_rows(
     """A row for each person, a cell for each dimension; none where there is one dimension alone."""
     if len(counts.dimensions) < 2:
         return []
-    words = {"open": _("at hand"), "disputed": _("disputed"), "expired": _("expired")}
+    words = {"open": _("in progress"), "disputed": _("disputed"), "expired": _("expired")}
     names = [dimension.name for dimension in counts.dimensions]
     return [
         (
             person.person,
-            [matrix_cell(items, person.person, name, cells.of(person.person.pk, name), words) for name in names],
+            [
+                matrix_cell(items, person.person, name, cells.of(person.person.pk, name), words)
+                for name in names
+            ],
         )
         for person in people
     ]
 
 
-def matrix_cell(items: ItemAddresses, person: Person, dimension: str, cell: Cell, words: Mapping[str, str]) -> list[MatrixPart]:
+def matrix_cell(
+    items: ItemAddresses, person: Person, dimension: str, cell: Cell, words: Mapping[str, str]
+) -> list[MatrixPart]:
     """Empty where the person has nothing in the dimension; what is none is left out, but for what is done."""
     if cell.is_empty:
         return []

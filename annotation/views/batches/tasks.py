@@ -28,7 +28,7 @@ from annotation.domain.assignments.eligibility import (
     NOT_THIS_TOPIC,
     OWN_MODEL,
 )
-from annotation.forms.batches.tasks import ASSIGN, EVERYBODY, PRIORITY, WITHDRAW, ChangeForm, FindForm
+from annotation.forms.batches.tasks import ASSIGN, EVERYBODY, PRIORITY, WITHDRAW, ChangeForm, FindTasksForm
 from annotation.models import MANAGER, Assignment, Batch, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import batch_named
@@ -68,7 +68,7 @@ def obstacle_template(reason: str, n: int) -> str:
             "{names} did not pass the qualification", "{names} did not pass the qualification", n
         ),
         LABELLED: ngettext(
-            "{names} labelled it or has it at hand", "{names} labelled it or have it at hand", n
+            "{names} labelled it or has it in progress", "{names} labelled it or have it in progress", n
         ),
         ANNOTATED: ngettext("{names} was given it to annotate", "{names} were given it to annotate", n),
         NOT_PLANNED: ngettext(
@@ -109,8 +109,10 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
     form, done = handle_change(request, open_batch)
     if done:
         return done
-    filters = FindForm(request.GET, batch=open_batch)
-    page = find(open_batch, filters.wanted(), limit=PAGE, after=parse_signed(request.GET.get("after", "")))
+    filters = FindTasksForm(request.GET, batch=open_batch)
+    page = find(
+        open_batch, filters.build_filter(), limit=PAGE, after=parse_signed(request.GET.get("after", ""))
+    )
     parameters = {key: value for key, value in request.GET.items() if value and key != "after"}
     return show_tasks(
         request,
@@ -211,7 +213,9 @@ def apply_change(batch: Batch, data: dict[str, Any], actor: Person) -> str:
     return words.format(n=n, names=", ".join(map(str, people)), p=data["priority"])
 
 
-def show_tasks(request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]) -> HttpResponse:
+def show_tasks(
+    request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]
+) -> HttpResponse:
     """The page with the form, on which what was chosen stays chosen where it was refused."""
     chosen_tasks = {whole(task_id) for task_id in request.POST.getlist("tasks")}
     context |= {"form": form, "chosen": chosen_tasks}
@@ -235,7 +239,9 @@ def need_row(need: Need, batch: Batch) -> dict[str, Any]:
         "prompt": need.task.response.prompt,
         "dimension": dimension,
         "role": need.role,
-        "whys": [describe_obstacle(obstacle, dimension, need.task.stratum.language) for obstacle in need.whys],
+        "whys": [
+            describe_obstacle(obstacle, dimension, need.task.stratum.language) for obstacle in need.whys
+        ],
     }
 
 

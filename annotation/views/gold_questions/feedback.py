@@ -21,7 +21,7 @@ class FeedbackLine:
 
     criterion: str
     known: str
-    given: str
+    label: str
     is_right: bool
 
 
@@ -32,25 +32,25 @@ class FeedbackWords:
     explanation: str
 
 
-def feedback_words(told: Feedback, document: GuidelineDocument) -> FeedbackWords:
-    many = len(told.known) > 1
+def describe_feedback(feedback: Feedback, document: GuidelineDocument) -> FeedbackWords:
+    many = len(feedback.known) > 1
     return FeedbackWords(
-        is_right=told.is_right,
+        is_right=feedback.is_right,
         lines=tuple(
             FeedbackLine(
                 criterion=criterion_label(document, name) if many else "",
                 known=label_text(document, name, known),
-                given=label_text(document, name, told.given[name]),
-                is_right=told.given[name] == known,
+                label=label_text(document, name, feedback.given[name]),
+                is_right=feedback.given[name] == known,
             )
-            for name, known in told.known.items()
+            for name, known in feedback.known.items()
         ),
-        explanation=told.explanation,
+        explanation=feedback.explanation,
     )
 
 
 @dataclass(frozen=True)
-class FailedRound:
+class FailedAttempt:
     """The figures in words; ``value`` is empty where it is undefined, ``too_few`` where there were enough answers."""
 
     value: str
@@ -59,28 +59,28 @@ class FailedRound:
     too_few: str
 
 
-def failed_round(batch: Batch, person: Person) -> FailedRound | None:
+def find_failed_attempt(batch: Batch, person: Person) -> FailedAttempt | None:
     """The person's own round, where they did not pass it and nothing was decided since."""
-    found = latest_round(batch.pk, person.pk)
-    if found is None or found.state != Qualification.State.FAILED:
+    attempt = latest_round(batch.pk, person.pk)
+    if attempt is None or attempt.state != Qualification.State.FAILED:
         return None
     kappa = batch.qualifying == Batch.Qualifying.KAPPA
-    return FailedRound(
-        value=reached(found.value, kappa=kappa),
-        threshold=asked_for(found.threshold, kappa=kappa),
+    return FailedAttempt(
+        value=format_reached(attempt.value, kappa=kappa),
+        threshold=format_threshold(attempt.threshold, kappa=kappa),
         kappa=kappa,
-        too_few=too_few(found),
+        too_few=explain_too_few(attempt),
     )
 
 
-def too_few(found: Qualification) -> str:
+def explain_too_few(attempt: Qualification) -> str:
     """Why a round was not passed whose value is as good as was asked for; empty of any other."""
-    if found.value is None or found.threshold is None or found.value < found.threshold:
+    if attempt.value is None or attempt.threshold is None or attempt.value < attempt.threshold:
         return ""
     return _(TOO_FEW).format(least=LEAST_ITEMS)
 
 
-def reached(value: float | None, *, kappa: bool) -> str:
+def format_reached(value: float | None, *, kappa: bool) -> str:
     """Rounded down: what is below the threshold must not read as if it had reached it."""
     if value is None:
         return ""
@@ -88,7 +88,7 @@ def reached(value: float | None, *, kappa: bool) -> str:
     return format_decimal(down / 100, 2) if kappa else f"{format_compact(down / 10)}%"
 
 
-def asked_for(threshold: float | None, *, kappa: bool) -> str:
+def format_threshold(threshold: float | None, *, kappa: bool) -> str:
     """As the manager wrote it."""
     if threshold is None:
         return ""

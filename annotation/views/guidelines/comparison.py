@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from annotation.core.errors import N_, NotFound
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines.comparison import Change, Clause, Comparison, Field, Key, compare
 from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
 from annotation.selectors.access import has_role
@@ -28,15 +28,15 @@ from annotation.selectors.guidelines import (
     versions_of,
 )
 from annotation.views.access import person_of, role_required
-from annotation.views.guidelines.wording import FIELDS, KINDS, language_name, words_of
+from annotation.views.guidelines.wording import FIELDS, KINDS, guideline_text, language_name
 
 # Notes stand once, beside the clause itself and not beside its examples.
-NOTED = ("criterion", "level")
+KINDS_WITH_NOTES = ("criterion", "level")
 CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
 
 
 @dataclass(frozen=True)
-class Row:
+class ClauseRow:
     """A clause that changed, with the open notes on its old version; or (``folded``) a run of unchanged ones."""
 
     clause: Clause | None
@@ -47,11 +47,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Section:
+class ClauseSection:
     title: str
     anchor: str
     changes: int
-    rows: Sequence[Row]
+    rows: Sequence[ClauseRow]
 
     @property
     def folded(self) -> Sequence[tuple[str, Clause]]:
@@ -68,10 +68,10 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
     versions = versions_of(name, drafts=manages)
     if not versions:
         raise NotFound(N_("There is no guideline {name}."), name=name)
-    old, new = _chosen(request, name, versions, drafts=manages)
+    old, new = find_versions(request, name, versions, drafts=manages)
     before, after = old.document, new.document
     language = language_for(after, request.GET.get("language") or get_language() or "en")
-    compared = {code: compare(before, after, code, words_of) for code in after.languages}
+    compared = {code: compare(before, after, code, guideline_text) for code in after.languages}
     waiting = list(open_notes(person).filter(guideline=old)) if manages else []
     open_batches_of(person, waiting)
     notes = by_clause(old, waiting)
@@ -82,83 +82,95 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
         "new": new,
         "versions": versions,
         "language": language,
-        "languages": [(code, language_name(code), one.changes) for code, one in compared.items()],
+        "languages": [
+            (code, language_name(code), comparison_of_language.changes)
+            for code, comparison_of_language in compared.items()
+        ],
         "comparison": comparison,
-        "counts": _counts(comparison),
+        "counts": count_changes(comparison),
         "whole_notes": notes.get(("", None), ()),
-        "sections": _sections(comparison, notes),
+        "sections": list_sections(comparison, notes),
         "manages": manages,
-        "crumbs": trail(
+        "crumbs": breadcrumbs(
             (_("Guidelines"), "guidelines", []),
             (str(new), "guideline", [name, new.version]),
-            here=_("Compare versions"),
+            title=_("Compare versions"),
         ),
     }
     return render(request, "annotation/guidelines/compare.html", context)
 
 
-def since_published(person: Person, draft: Guideline) -> dict[str, Any]:
+def compare_with_published(person: Person, draft: Guideline) -> dict[str, Any]:
     """What a draft changes against the latest published version, and the notes on that one which still wait."""
-    published = [one for one in versions_of(draft.name, drafts=False) if one.pk != draft.pk]
+    published = [version for version in versions_of(draft.name, drafts=False) if version.pk != draft.pk]
     if not published:
         return {}
     latest = published[0]
     compared = [compare(latest.document, draft.document, code) for code in draft.document.languages]
-    widest = max(compared, key=lambda one: one.changes)
+    widest = max(compared, key=lambda comparison: comparison.changes)
     waiting = open_notes(person).filter(guideline=latest).count()
-    return {"latest": latest, "changes": widest.changes, "counts": _counts(widest), "open_notes": waiting}
+    return {
+        "latest": latest,
+        "changes": widest.changes,
+        "counts": count_changes(widest),
+        "open_notes": waiting,
+    }
 
 
-def _chosen(
+def find_versions(
     request: HttpRequest, name: str, versions: Sequence[Guideline], *, drafts: bool
 ) -> tuple[Guideline, Guideline]:
     """The two versions asked for. The old one is by default the latest published one before the new."""
-    wanted = request.GET.get("new")
-    new = version_named(name, wanted, drafts=drafts) if wanted else versions[0]
-    wanted = request.GET.get("old")
-    if wanted:
-        return version_named(name, wanted, drafts=drafts), new
+    version_name = request.GET.get("new")
+    new = version_named(name, version_name, drafts=drafts) if version_name else versions[0]
+    version_name = request.GET.get("old")
+    if version_name:
+        return version_named(name, version_name, drafts=drafts), new
     place = next(at for at, version in enumerate(versions) if version.pk == new.pk)
     return next((version for version in versions[place + 1 :] if version.is_published), versions[-1]), new
 
 
-def _counts(comparison: Comparison) -> list[tuple[str, int]]:
+def count_changes(comparison: Comparison) -> list[tuple[str, int]]:
     """(state of the badge, how many clauses), without what did not happen."""
     counts = [(change, comparison.count(change)) for change in CHANGES]
     return [(change, count) for change, count in counts if count]
 
 
-def _sections(comparison: Comparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[Section]:
+def list_sections(comparison: Comparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[ClauseSection]:
     titles: dict[Key, str] = {
         ("document",): _("The whole"),
-        ("introduction",): _("How to work"),
+        ("introduction",): _("Working method"),
         ("dimensions",): _("Dimensions"),
         ("metrics",): _("Headline metrics"),
     }
-    found = []
+    sections = []
     for key, clauses in comparison.sections():
         title = titles.get(key) or next(clause.label for clause in clauses if clause.kind == "criterion")
         changes = sum(clause.change != "same" for clause in clauses)
-        found.append(Section(title, "-".join(key), changes, list(_rows(clauses, notes))))
-    return found
+        sections.append(ClauseSection(title, "-".join(key), changes, list(list_rows(clauses, notes))))
+    return sections
 
 
-def _rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[Row]:
+def list_rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[ClauseRow]:
     """Unchanged clauses in a row are folded into one; one that has open notes stays, so that they are seen."""
 
-    def beside(clause: Clause) -> list[GuidelineNote]:
-        return notes.get((clause.criterion, clause.level), []) if clause.kind in NOTED else []
+    def list_clause_notes(clause: Clause) -> list[GuidelineNote]:
+        return notes.get((clause.criterion, clause.level), []) if clause.kind in KINDS_WITH_NOTES else []
 
-    for folded, run in groupby(clauses, key=lambda one: one.change == "same" and not beside(one)):
+    for folded, run in groupby(
+        clauses, key=lambda clause: clause.change == "same" and not list_clause_notes(clause)
+    ):
         if folded:
-            yield Row(None, "", (), (), [(_kind(one), one) for one in run])
+            yield ClauseRow(None, "", (), (), [(kind_name(clause), clause) for clause in run])
             continue
         for clause in run:
-            shown = [field for field in clause.fields if field.changed] or clause.fields
+            fields_shown = [field for field in clause.fields if field.changed] or clause.fields
             # The one field of a paragraph is the paragraph.
-            fields = [("" if one.name == "text" else str(FIELDS[one.name]), one) for one in shown]
-            yield Row(clause, _kind(clause), fields, beside(clause))
+            fields = [
+                ("" if field.name == "text" else str(FIELDS[field.name]), field) for field in fields_shown
+            ]
+            yield ClauseRow(clause, kind_name(clause), fields, list_clause_notes(clause))
 
 
-def _kind(clause: Clause) -> str:
+def kind_name(clause: Clause) -> str:
     return str(KINDS[clause.kind])

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, InputError
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.prose import blocks
 from annotation.forms.guidelines import GuidelineForm, clause_value
@@ -35,10 +35,10 @@ from annotation.selectors.guidelines import (
 )
 from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import person_of, role_required
-from annotation.views.guidelines.comparison import since_published
-from annotation.views.guidelines.wording import language_name, severity_words, words_of
+from annotation.views.guidelines.comparison import compare_with_published
+from annotation.views.guidelines.wording import format_severity, guideline_text, language_name
 
-AROUND = 4  # lines shown on either side of a faulty one
+LINES_AROUND = 4  # lines shown on either side of a faulty one
 
 
 @dataclass(frozen=True)
@@ -73,29 +73,35 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """A version to read, in the reader's language or in the one asked for with ``?language=``."""
     person = person_of(request)
     manages = has_role(person, MANAGER)
-    found = version_named(name, version, drafts=manages)
-    document = found.document
+    found_version = version_named(name, version, drafts=manages)
+    document = found_version.document
     language = language_for(document, request.GET.get("language") or get_language() or "en")
     content = in_language(document, language)
-    waiting = list(open_notes(person).filter(guideline=found)) if manages else []
+    waiting = list(open_notes(person).filter(guideline=found_version)) if manages else []
     open_batches_of(person, waiting)
-    notes = by_clause(found, waiting)
-    others = [one for one in versions_of(name, drafts=manages) if one.pk != found.pk]
+    notes = by_clause(found_version, waiting)
+    other_versions = [
+        other_version
+        for other_version in versions_of(name, drafts=manages)
+        if other_version.pk != found_version.pk
+    ]
     context = {
-        "guideline": found,
+        "guideline": found_version,
         "content": content,
         "introduction": blocks(content["introduction"]),
-        "dimensions": _dimensions(content),
-        "criteria": _criteria(document, content, notes),
+        "dimensions": list_dimensions(content),
+        "criteria": list_criteria(document, content, notes),
         "whole_notes": notes.get(("", None), ()),
         "waiting": len(waiting),
-        "others": others,
+        "others": other_versions,
         "language": language,
         "languages": [(code, language_name(code)) for code in document.languages],
         "manages": manages,
-        "batches": found.batches.all() if manages else (),
-        "since": since_published(person, found) if manages and not found.is_published else {},
-        "crumbs": trail((_("Guidelines"), "guidelines", []), here=str(found)),
+        "batches": found_version.batches.all() if manages else (),
+        "since": compare_with_published(person, found_version)
+        if manages and not found_version.is_published
+        else {},
+        "crumbs": breadcrumbs((_("Guidelines"), "guidelines", []), title=str(found_version)),
     }
     return render(request, "annotation/guidelines/guideline.html", context)
 
@@ -123,9 +129,9 @@ def guideline_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def guideline_publish(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    found = version_named(name, version, drafts=True)
-    publish_guideline(guideline=found, actor=person_of(request))
-    messages.success(request, _("{guideline} is published: batches can use it.").format(guideline=found))
+    draft = version_named(name, version, drafts=True)
+    publish_guideline(guideline=draft, actor=person_of(request))
+    messages.success(request, _("{guideline} is published: batches can use it.").format(guideline=draft))
     return redirect("guideline", name, version)
 
 
@@ -137,42 +143,49 @@ def _show_form(
         "text": form["text"].value() if text is None else text,
         "error": error,
         "error_text": error_text(error) if error else "",
-        "excerpt": _excerpt(text or "", error.line) if error and error.line else (),
-        "crumbs": trail((_("Guidelines"), "guidelines", []), here=_("New version")),
+        "excerpt": list_excerpt(text or "", error.line) if error and error.line else (),
+        "crumbs": breadcrumbs((_("Guidelines"), "guidelines", []), title=_("New version")),
     }
     return render(request, "annotation/guidelines/new.html", context, status=422 if form.is_bound else 200)
 
 
-def _excerpt(text: str, line: int) -> list[SourceLine]:
+def list_excerpt(text: str, line: int) -> list[SourceLine]:
     lines = text.splitlines()
-    first, last = max(1, line - AROUND), min(len(lines), line + AROUND)
+    first, last = max(1, line - LINES_AROUND), min(len(lines), line + LINES_AROUND)
     return [SourceLine(number, lines[number - 1], number == line) for number in range(first, last + 1)]
 
 
-def _dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one | {"severity_words": severity_words(one["severity"])} for one in content["dimensions"]]
-
-
-def _criteria(
-    document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]
-) -> list[dict[str, Any]]:
-    """Each criterion with its dimensions' names in the reader's language, its highest level first, and open notes."""
-    labels = {one["name"]: one["label"] for one in content["dimensions"]}
+def list_dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        written
-        | {
-            "about": [] if one.applies_to == "all" else [labels[name] for name in one.applies_to.dimensions],
-            "scale": [_level(one.name, level, notes) for level in written["scale"][::-1]],
-            "notes": notes.get((one.name, None), ()),
-            "clause": clause_value(one.name, None),
-        }
-        for one, written in zip(document.criteria, content["criteria"], strict=True)
+        dimension | {"severity_words": format_severity(dimension["severity"])}
+        for dimension in content["dimensions"]
     ]
 
 
-def _level(criterion: str, level: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]) -> dict[str, Any]:
+def list_criteria(
+    document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]
+) -> list[dict[str, Any]]:
+    """Each criterion with its dimensions' names in the reader's language, its highest level first, and open notes."""
+    labels = {dimension["name"]: dimension["label"] for dimension in content["dimensions"]}
+    return [
+        written
+        | {
+            "about": []
+            if criterion.applies_to == "all"
+            else [labels[name] for name in criterion.applies_to.dimensions],
+            "scale": [level_context(criterion.name, level, notes) for level in written["scale"][::-1]],
+            "notes": notes.get((criterion.name, None), ()),
+            "clause": clause_value(criterion.name, None),
+        }
+        for criterion, written in zip(document.criteria, content["criteria"], strict=True)
+    ]
+
+
+def level_context(
+    criterion: str, level: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]
+) -> dict[str, Any]:
     return level | {
-        "requires": [words_of(code) for code in level["requires"]],
+        "requires": [guideline_text(code) for code in level["requires"]],
         "notes": notes.get((criterion, level["value"]), ()),
         "clause": clause_value(criterion, level["value"]),
         "anchor": f"{criterion}-{level['value']:g}",

@@ -16,22 +16,22 @@ from annotation.selectors.guidelines import version_read_before
 from annotation.views.access import person_of
 
 
-def introduction_of(document: GuidelineDocument) -> Mapping[str, Any]:
+def localize_introduction(document: GuidelineDocument) -> Mapping[str, Any]:
     """In the reader's language, or in one that it has. A version never changes: put into words once for each."""
     language = get_language() or "en"
     key = (document.sha256, language)
     if key not in _INTRODUCTIONS:
-        _INTRODUCTIONS[key] = _in_words(document, language)
+        _INTRODUCTIONS[key] = build_introduction(document, language)
     return _INTRODUCTIONS[key]
 
 
-def show_introduction(request: HttpRequest, batch: Batch, go_on: str) -> HttpResponse:
+def show_introduction(request: HttpRequest, batch: Batch, next_url: str) -> HttpResponse:
     """Before anything is claimed; ``go_on`` is the address that records that it was read."""
     context = {
         "batch": batch,
-        "introduction": introduction_of(batch.guideline.document),
+        "introduction": localize_introduction(batch.guideline.document),
         "before": version_read_before(batch.guideline, person_of(request)),
-        "go_on": go_on,
+        "go_on": next_url,
     }
     return render(request, "annotation/annotations/introduction.html", context)
 
@@ -39,7 +39,7 @@ def show_introduction(request: HttpRequest, batch: Batch, go_on: str) -> HttpRes
 _INTRODUCTIONS: dict[tuple[str, str], Mapping[str, Any]] = {}
 
 
-def _in_words(document: GuidelineDocument, language: str) -> Mapping[str, Any]:
+def build_introduction(document: GuidelineDocument, language: str) -> Mapping[str, Any]:
     return {
         "title": localized(document.title, language),
         "version": document.version,

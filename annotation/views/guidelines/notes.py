@@ -12,8 +12,8 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from annotation.core.http import trail
-from annotation.forms.guidelines import NoteFilterForm, NoteForm, clause_words
+from annotation.core.http import breadcrumbs
+from annotation.forms.guidelines import NoteFilterForm, NoteForm, format_clause
 from annotation.models import MANAGER, Guideline, GuidelineNote
 from annotation.selectors.guidelines import (
     criterion_label,
@@ -36,22 +36,22 @@ def guideline_notes(request: HttpRequest, name: str, version: str) -> HttpRespon
 
     ``back=reading`` in a POST leads to the version's page, where the note then stands beside its clause.
     """
-    found = version_named(name, version, drafts=True)
+    guideline = version_named(name, version, drafts=True)
     language = get_language() or "en"
-    form = NoteForm(request.POST or None, document=found.document, language=language)
+    form = NoteForm(request.POST or None, document=guideline.document, language=language)
     if form.is_valid():
         criterion, level = form.place()
         note = leave_own_note(
-            guideline=found,
+            guideline=guideline,
             author=person_of(request),
             text=form.cleaned_data["text"],
             criterion=criterion,
             level=level,
         )
         messages.success(request, _("The note is kept."))
-        where = "guideline" if request.POST.get("back") == "reading" else "guideline-notes"
-        return redirect(f"{reverse(where, args=[name, version])}#note-{note.pk}")
-    return _show(request, found, form)
+        page_name = "guideline" if request.POST.get("back") == "reading" else "guideline-notes"
+        return redirect(f"{reverse(page_name, args=[name, version])}#note-{note.pk}")
+    return show_notes(request, guideline, form)
 
 
 @require_POST
@@ -64,17 +64,17 @@ def note_resolve(request: HttpRequest, note_id: int) -> HttpResponse:
     resolved = request.POST.get("resolved") != "0"
     note = resolve_note(note=note_for(person, note_id), actor=person, resolved=resolved)
     if getattr(request, "htmx", False):
-        clause = _clause_words(note.guideline, note) if "with_clause" in request.POST else ""
+        clause = describe_clause(note.guideline, note) if "with_clause" in request.POST else ""
         return render(request, "annotation/guidelines/_note.html", {"note": note, "clause": clause})
     messages.success(request, _("The note is resolved.") if resolved else _("The note is open again."))
     return redirect("guideline-notes", note.guideline.name, note.guideline.version)
 
 
-def _show(request: HttpRequest, found: Guideline, form: NoteForm) -> HttpResponse:
+def show_notes(request: HttpRequest, guideline: Guideline, form: NoteForm) -> HttpResponse:
     filters = NoteFilterForm(request.GET)
-    chosen = filters.cleaned_data if filters.is_valid() else {}
-    state, source = chosen.get("state") or "open", chosen.get("source", "")
-    notes = notes_for(person_of(request)).filter(guideline=found)
+    choices = filters.cleaned_data if filters.is_valid() else {}
+    state, source = choices.get("state") or "open", choices.get("source", "")
+    notes = notes_for(person_of(request)).filter(guideline=guideline)
     if state != "all":
         notes = notes.filter(resolved_at__isnull=state == "open")
     if source:
@@ -82,28 +82,28 @@ def _show(request: HttpRequest, found: Guideline, form: NoteForm) -> HttpRespons
     page = Paginator(notes, PAGE).get_page(request.GET.get("page"))
     open_batches_of(person_of(request), page.object_list)
     context = {
-        "guideline": found,
+        "guideline": guideline,
         "form": form,
         "filters": filters,
         "filtered": state != "open" or source,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [(_clause_words(found, one), one) for one in page.object_list],
+        "lines": [(describe_clause(guideline, note), note) for note in page.object_list],
         "query": urlencode({"state": state, "source": source}),
-        "crumbs": trail(
+        "crumbs": breadcrumbs(
             (_("Guidelines"), "guidelines", []),
-            (str(found), "guideline", [found.name, found.version]),
-            here=_("Notes"),
+            (str(guideline), "guideline", [guideline.name, guideline.version]),
+            title=_("Notes"),
         ),
     }
     return render(request, "annotation/guidelines/notes.html", context, status=422 if form.is_bound else 200)
 
 
-def _clause_words(found: Guideline, note: GuidelineNote) -> str:
+def describe_clause(guideline: Guideline, note: GuidelineNote) -> str:
     """The clause that a note is on; the whole where it names none."""
     if not note.criterion:
         return _("the whole guideline")
-    label = criterion_label(found.document, note.criterion)
+    label = criterion_label(guideline.document, note.criterion)
     if note.level is None:
         return label
-    return clause_words(label, label_text(found.document, note.criterion, note.level))
+    return format_clause(label, label_text(guideline.document, note.criterion, note.level))

@@ -31,7 +31,7 @@ FIELDS = {
     "formula": gettext_lazy("Formula"),
     "dimensions": gettext_lazy("Dimensions"),
     "criteria": gettext_lazy("Criteria"),
-    "scorer_template": gettext_lazy("What scorers read"),
+    "scorer_template": gettext_lazy("Input of scorers"),
 }
 KINDS = {
     "document": gettext_lazy("The whole"),
@@ -58,14 +58,14 @@ CODES = {
 }
 
 
-def words_of(code: str) -> str:
+def guideline_text(code: str) -> str:
     """The words of a code; an unknown one is its own name. ``severity N`` is read as a step of its scale."""
     if code.startswith("severity "):
-        return severity_words(int(code.rpartition(" ")[2]))
+        return format_severity(int(code.rpartition(" ")[2]))
     return str(CODES.get(code, code))
 
 
-def severity_words(severity: int) -> str:
+def format_severity(severity: int) -> str:
     return _("{n} of {most}").format(n=severity, most=MOST_SEVERE)
 
 

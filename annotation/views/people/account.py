@@ -28,84 +28,84 @@ from annotation.services.people.setup_links import confirm_links_seen
 from annotation.services.people.sign_ins import check_present_password
 from annotation.services.people.tokens import make_token, revoke_token
 from annotation.services.wellbeing import set_reading
-from annotation.views.access import form_of, person_of
+from annotation.views.access import person_of, post_form
 
 
 @require_GET
 def account(request: HttpRequest) -> HttpResponse:
-    return _show(request)
+    return show_account(request)
 
 
-@form_of("account")
+@post_form("account")
 def account_name(request: HttpRequest) -> HttpResponse:
-    me, form = person_of(request), NameForm(request.POST)
+    person, form = person_of(request), NameForm(request.POST)
     if not form.is_valid():
-        return _show(request, name_form=form)
-    services.set_display_name(person=me, actor=me, **form.cleaned_data)
+        return show_account(request, name_form=form)
+    services.set_display_name(person=person, actor=person, **form.cleaned_data)
     messages.success(request, _("Your name is changed."))
     return redirect("account")
 
 
-@form_of("account")
+@post_form("account")
 def account_care(request: HttpRequest) -> HttpResponse:
     """How items are shown to me."""
-    me = person_of(request)
-    form = ReadingForm(request.POST, person=me)
+    person = person_of(request)
+    form = ReadingForm(request.POST, person=person)
     if not form.is_valid():
-        return _show(request, reading_form=form)
-    set_reading(person=me, **form.cleaned_data)
+        return show_account(request, reading_form=form)
+    set_reading(person=person, **form.cleaned_data)
     messages.success(request, _("Items are shown to you like that from now on."))
     return redirect("account")
 
 
-@form_of("account")
+@post_form("account")
 def account_topics(request: HttpRequest) -> HttpResponse:
     """The topics that I do not read. Nobody asks why."""
-    me = person_of(request)
-    form = TopicsForm(request.POST, person=me)
+    person = person_of(request)
+    form = TopicsForm(request.POST, person=person)
     if not form.is_valid():
-        return _show(request, topics_form=form)
-    released = services.set_opted_out(person=me, dimensions=form.cleaned_data["topics"])
+        return show_account(request, topics_form=form)
+    released = services.set_opted_out(person=person, dimensions=form.cleaned_data["topics"])
     words = [_("Your topics are set; others take over what is not for you.")]
     if released:
-        back = ngettext("{n} item at hand went back.", "{n} items at hand went back.", released)
+        back = ngettext("{n} item in progress went back.", "{n} items in progress went back.", released)
         words.append(back.format(n=released))
     messages.success(request, " ".join(words))
     return redirect("account")
 
 
-@form_of("account")
+@post_form("account")
 def account_password(request: HttpRequest) -> HttpResponse:
-    me = person_of(request)
-    check = partial(check_present_password, request, me)
-    form = OwnPasswordForm(request.POST, person=me, check=check)
+    person = person_of(request)
+    check = partial(check_present_password, request, person)
+    form = OwnPasswordForm(request.POST, person=person, check=check)
     if not form.is_valid():
-        return _show(request, password_form=form)
-    services.set_password(person=me, password=form.cleaned_data["password"])
-    update_session_auth_hash(request, me)  # this session goes on; the others have ended
+        return show_account(request, password_form=form)
+    services.set_password(person=person, password=form.cleaned_data["password"])
+    update_session_auth_hash(request, person)  # this session goes on; the others have ended
     messages.success(request, _("Your password is changed. Your other sessions and your tokens have ended."))
     return redirect("account")
 
 
 @never_cache
-@form_of("account")
+@post_form("account")
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make a token, which this answer alone shows."""
-    me, form = person_of(request), TokenForm(request.POST)
+    person, form = person_of(request), TokenForm(request.POST)
     if not form.is_valid():
-        return _show(request, token_form=form)
+        return show_account(request, token_form=form)
     try:
-        token, text = make_token(person=me, actor=me, **form.cleaned_data)
+        token, text = make_token(person=person, actor=person, **form.cleaned_data)
     except AssayError as error:
         form.add_error("name", error_text(error))
-        return _show(request, token_form=form)
-    return _show(request, made=token, token=text)
+        return show_account(request, token_form=form)
+    return show_account(request, made=token, token=text)
 
 
 @require_POST
 def account_token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
-    me = person_of(request)
-    token = revoke_token(token_id=token_id, person=me, actor=me)
+    person = person_of(request)
+    token = revoke_token(token_id=token_id, person=person, actor=person)
     messages.success(request, _("The token {name} has ended.").format(name=token.name))
     return redirect("account")
 
@@ -117,21 +117,21 @@ def account_links_seen(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-def _show(request: HttpRequest, **given: Any) -> HttpResponse:
-    me = person_of(request)
+def show_account(request: HttpRequest, **changes: Any) -> HttpResponse:
+    person = person_of(request)
     context = {
-        "tokens": list_tokens(me),
+        "tokens": list_tokens(person),
         "token_form": TokenForm(),
-        "setup_links": lately(me),
-        "name_form": NameForm(initial={"display_name": me.display_name}),
-        "sign_ins": list_sign_ins(me),
-        "reading_form": ReadingForm(person=me),
-        "topics_form": TopicsForm(person=me),
-        "reads": has_role(me, ANNOTATOR, ADJUDICATOR),
-        "points": points_today(me),
-        "budget": budget_of(me),
-        "password_form": OwnPasswordForm(person=me),
-        "can_change_password": me.has_usable_password(),
+        "setup_links": lately(person),
+        "name_form": NameForm(initial={"display_name": person.display_name}),
+        "sign_ins": list_sign_ins(person),
+        "reading_form": ReadingForm(person=person),
+        "topics_form": TopicsForm(person=person),
+        "reads": has_role(person, ANNOTATOR, ADJUDICATOR),
+        "points": points_today(person),
+        "budget": budget_of(person),
+        "password_form": OwnPasswordForm(person=person),
+        "can_change_password": person.has_usable_password(),
     }
-    failed = any(isinstance(value, forms.Form) for value in given.values())
-    return render(request, "annotation/people/account.html", context | given, status=422 if failed else 200)
+    failed = any(isinstance(value, forms.Form) for value in changes.values())
+    return render(request, "annotation/people/account.html", context | changes, status=422 if failed else 200)

@@ -12,22 +12,22 @@ from annotation.selectors.batches.members import my_batches
 from annotation.selectors.people import people_in_role
 from annotation.views.access import person_of
 
-PLACES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", MANAGER: "batches", RESEARCHER: "releases"}
+LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", MANAGER: "batches", RESEARCHER: "releases"}
 
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    place = _place(person_of(request))
+    place = find_landing_page(person_of(request))
     if place is not None:
         return redirect(place)
     return render(request, "annotation/people/home.html", {"managers": people_in_role(MANAGER)})
 
 
-def _place(person: Person) -> str | None:
+def find_landing_page(person: Person) -> str | None:
     """The first role with something to do, else the first role; None for who has none."""
-    roles = set(PLACES) if person.is_superuser else roles_of(person)
+    roles = set(LANDING_PAGES) if person.is_superuser else roles_of(person)
     waiting = {progress.role for progress in my_batches(person) if progress.left}
     # Labelling waits for a person only where something is left; managing and researching always can.
     busy = waiting | {MANAGER, RESEARCHER}
-    order = [role for role in PLACES if role in roles]
-    return next((PLACES[role] for role in [*filter(busy.__contains__, order), *order]), None)
+    order = [role for role in LANDING_PAGES if role in roles]
+    return next((LANDING_PAGES[role] for role in [*filter(busy.__contains__, order), *order]), None)

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import MANAGER, Invitation, Person
 from annotation.selectors.datasets import languages_of_prompts
@@ -78,8 +78,8 @@ def invitations(request: HttpRequest) -> HttpResponse:
     context |= {
         "form": form,
         "page": page,
-        "lines": [_line(one) for one in page.object_list],
-        "crumbs": trail((_("People"), "people", []), here=_("Invitations")),
+        "lines": [invitation_row(invitation) for invitation in page.object_list],
+        "crumbs": breadcrumbs((_("People"), "people", []), title=_("Invitations")),
     }
     return render(
         request, "annotation/people/invitations.html", context, status=422 if form.is_bound else 200
@@ -101,20 +101,24 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
     """Whoever was invited makes their account, and is signed in with it."""
     invitation = invitation_of(secret)
     if invitation is None:
-        return _join(request, status=404)
+        return show_join(request, status=404)
     state = state_of(invitation)
     if state != State.WAITING:
-        return _join(request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410)
+        return show_join(
+            request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410
+        )
     if request.user.is_authenticated:
         status = 409 if request.method == "POST" else 200
-        return _join(request, invitation=invitation, signed_in=True, status=status)
-    given, known = invitation.languages, languages_of_prompts()
-    form = AccountForm(request.POST if request.method == "POST" else None, given=given, known=known)
+        return show_join(request, invitation=invitation, signed_in=True, status=status)
+    languages, known_languages = invitation.languages, languages_of_prompts()
+    form = AccountForm(
+        request.POST if request.method == "POST" else None, selected=languages, known=known_languages
+    )
     if form.is_valid():
         try:
-            person = _accepted(secret, form)
+            person = create_account(secret, form)
         except LinkEnded as error:
-            return _join(request, ended=error_text(error), invitation=invitation, status=error.status)
+            return show_join(request, ended=error_text(error), invitation=invitation, status=error.status)
         except AssayError as error:
             form.add_error("name", error_text(error))
         else:
@@ -122,7 +126,9 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
             messages.success(request, _("Welcome, {name}: your account is made.").format(name=person))
             return redirect("home")
     roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
-    return _join(request, form=form, invitation=invitation, roles=roles, status=422 if form.is_bound else 200)
+    return show_join(
+        request, form=form, invitation=invitation, roles=roles, status=422 if form.is_bound else 200
+    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -132,33 +138,33 @@ def set_up(request: HttpRequest, secret: str) -> HttpResponse:
     """Whoever a set-up link is for sets their password, and is signed in with it."""
     link = find_setup_link(secret)
     if link is None:
-        return _set_up(request, status=404)
+        return show_set_up(request, status=404)
     state = state_of_setup_link(link)
     if state != State.WAITING:
-        return _set_up(request, link=link, ended=error_text(LinkEnded(SETUP_ENDED[state])), status=410)
+        return show_set_up(request, link=link, ended=error_text(LinkEnded(SETUP_ENDED[state])), status=410)
     if request.user.is_authenticated and request.user != link.person:
-        return _set_up(
+        return show_set_up(
             request, link=link, somebody_else=True, status=409 if request.method == "POST" else 200
         )
     form = SetupForm(request.POST if request.method == "POST" else None, person=link.person)
     if not form.is_valid():
-        return _set_up(request, link=link, form=form, status=422 if form.is_bound else 200)
+        return show_set_up(request, link=link, form=form, status=422 if form.is_bound else 200)
     try:
         person = use_setup_link(secret=secret, password=form.cleaned_data["password"])
     except LinkEnded as error:
-        return _set_up(request, link=link, ended=error_text(error), status=error.status)
+        return show_set_up(request, link=link, ended=error_text(error), status=error.status)
     login(request, person, backend=BACKEND)
     messages.success(request, _("Your password is set."))
     return redirect("home")
 
 
-def _set_up(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
+def show_set_up(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
     answer = render(request, "annotation/people/set_up.html", context, status=status)
     answer["Referrer-Policy"] = REFERRER_POLICY
     return answer
 
 
-def _accepted(secret: str, form: AccountForm) -> Person:
+def create_account(secret: str, form: AccountForm) -> Person:
     data = form.cleaned_data
     return accept_invitation(
         secret=secret,
@@ -169,13 +175,13 @@ def _accepted(secret: str, form: AccountForm) -> Person:
     )
 
 
-def _join(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
+def show_join(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
     answer = render(request, "annotation/people/join.html", context, status=status)
     answer["Referrer-Policy"] = REFERRER_POLICY
     return answer
 
 
-def _line(invitation: Invitation) -> dict[str, Any]:
+def invitation_row(invitation: Invitation) -> dict[str, Any]:
     state = state_of(invitation)
     words = {
         State.WAITING: _("waiting"),

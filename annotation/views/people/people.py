@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_duration, format_interval_percent, format_percent
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.forms.people import (
     ROLE_CHOICES,
     FindPeopleForm,
@@ -49,7 +49,7 @@ from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, d
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
-from annotation.views.access import form_of, person_of, role_required
+from annotation.views.access import person_of, post_form, role_required
 
 PAGE = 100
 
@@ -59,13 +59,13 @@ PAGE = 100
 def people(request: HttpRequest) -> HttpResponse:
     """Everybody with what they have to do; a search by name, a filter by group."""
     reader, filters = person_of(request), FindPeopleForm(request.GET)
-    words, role = filters.wanted()
+    words, role = filters.parse_search()
     page = Paginator(everybody(words, role), PAGE).get_page(request.GET.get("page"))
-    shown = list(page.object_list)
-    loads = workloads(shown, reader=reader)
+    page_people = list(page.object_list)
+    loads = workloads(page_people, reader=reader)
     context = {
         "page": page,
-        "lines": [(person, _role_names(person), loads[person.pk]) for person in shown],
+        "lines": [(person, list_role_names(person), loads[person.pk]) for person in page_people],
         "filters": filters,
         "filtered": bool(words or role),
         "query": urlencode({name: value for name, value in (("words", words), ("role", role)) if value}),
@@ -74,7 +74,7 @@ def people(request: HttpRequest) -> HttpResponse:
     return render(request, "annotation/people/list.html", context)
 
 
-def _role_names(person: Person) -> list[str]:
+def list_role_names(person: Person) -> list[str]:
     """The person's groups; an admin is none of them."""
     return ["admin"] * person.is_superuser + [group.name for group in person.groups.all()]
 
@@ -97,76 +97,76 @@ def person_new(request: HttpRequest) -> HttpResponse:
             form.add_error("name", error_text(error))
         else:
             messages.success(request, _("{name} is there now.").format(name=made))
-            return _show_link(request, made)
-    context = {"form": form, "crumbs": trail((_("People"), "people", []), here=_("New person"))}
+            return show_setup_link(request, made)
+    context = {"form": form, "crumbs": breadcrumbs((_("People"), "people", []), title=_("New person"))}
     return render(request, "annotation/people/new.html", context, status=422 if form.is_bound else 200)
 
 
 @require_GET
 @role_required(MANAGER)
 def person(request: HttpRequest, username: str) -> HttpResponse:
-    return _show(request, person_named(username))
+    return show_person(request, person_named(username))
 
 
 @role_required(MANAGER)
-@form_of("person")
+@post_form("person")
 def person_roles(request: HttpRequest, username: str) -> HttpResponse:
-    found, form = person_named(username), RolesForm(request.POST)
+    member, form = person_named(username), RolesForm(request.POST)
     if not form.is_valid():
-        return _show(request, found, roles_form=form)
-    services.set_roles(person=found, roles=form.cleaned_data["roles"], actor=person_of(request))
-    messages.success(request, _("The groups of {name} are changed.").format(name=found))
+        return show_person(request, member, roles_form=form)
+    services.set_roles(person=member, roles=form.cleaned_data["roles"], actor=person_of(request))
+    messages.success(request, _("The groups of {name} are changed.").format(name=member))
     return redirect("person", username)
 
 
 @role_required(MANAGER)
-@form_of("person")
+@post_form("person")
 def person_name(request: HttpRequest, username: str) -> HttpResponse:
-    found, form = person_named(username), NameForm(request.POST)
+    member, form = person_named(username), NameForm(request.POST)
     if not form.is_valid():
-        return _show(request, found, name_form=form)
-    services.set_display_name(actor=person_of(request), person=found, **form.cleaned_data)
+        return show_person(request, member, name_form=form)
+    services.set_display_name(actor=person_of(request), person=member, **form.cleaned_data)
     return redirect("person", username)
 
 
 @role_required(MANAGER)
-@form_of("person")
+@post_form("person")
 def person_languages(request: HttpRequest, username: str) -> HttpResponse:
-    found = person_named(username)
-    form = LanguagesForm(request.POST, given=found.languages, known=languages_of_prompts())
+    member = person_named(username)
+    form = LanguagesForm(request.POST, selected=member.languages, known=languages_of_prompts())
     if not form.is_valid():
-        return _show(request, found, languages_form=form)
-    services.set_languages(person=found, languages=form.tags(), actor=person_of(request))
-    found.refresh_from_db(fields=["languages"])
+        return show_person(request, member, languages_form=form)
+    services.set_languages(person=member, languages=form.tags(), actor=person_of(request))
+    member.refresh_from_db(fields=["languages"])
     words = (
         _("{name} is given items in {languages} from now on.")
-        if found.languages
+        if member.languages
         else _("{name} is given items in every language from now on.")
     )
-    messages.success(request, words.format(name=found, languages=", ".join(found.languages)))
+    messages.success(request, words.format(name=member, languages=", ".join(member.languages)))
     return redirect("person", username)
 
 
 @role_required(MANAGER)
-@form_of("person")
+@post_form("person")
 def person_models(request: HttpRequest, username: str) -> HttpResponse:
-    found, shown = person_named(username), list(unsealed_models(person_of(request)))
-    form = OwnModelsForm(request.POST, person=found, shown=shown)
+    member, open_models = person_named(username), list(unsealed_models(person_of(request)))
+    form = OwnModelsForm(request.POST, person=member, open_models=open_models)
     if not form.is_valid():
-        return _show(request, found, models_form=form)
+        return show_person(request, member, models_form=form)
     services.set_own_models(
-        person=found, models=form.cleaned_data["models"], among=shown, actor=person_of(request)
+        person=member, models=form.cleaned_data["models"], among=open_models, actor=person_of(request)
     )
-    messages.success(request, _("The own models of {name} are changed.").format(name=found))
+    messages.success(request, _("The own models of {name} are changed.").format(name=member))
     return redirect("person", username)
 
 
 @never_cache
 @role_required(MANAGER)
-@form_of("person")
+@post_form("person")
 def person_link(request: HttpRequest, username: str) -> HttpResponse:
     """Make a link by which the person sets their own password; this answer alone shows it."""
-    return _show_link(request, person_named(username))
+    return show_setup_link(request, person_named(username))
 
 
 @require_POST
@@ -187,14 +187,14 @@ def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> H
 
 
 @role_required(MANAGER)
-@form_of("person")
+@post_form("person")
 def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
-    found = person_named(username)
-    form = ExposureForm(request.POST, person=found)
+    member = person_named(username)
+    form = ExposureForm(request.POST, person=member)
     if not form.is_valid():
-        return _show(request, found, exposure_form=form)
-    services.set_daily_exposure(person=found, actor=person_of(request), **form.cleaned_data)
-    messages.success(request, _("The reading budget of {name} is set.").format(name=found))
+        return show_person(request, member, exposure_form=form)
+    services.set_daily_exposure(person=member, actor=person_of(request), **form.cleaned_data)
+    messages.success(request, _("The reading budget of {name} is set.").format(name=member))
     return redirect("person", username)
 
 
@@ -202,16 +202,16 @@ def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
     """Asks before somebody is deactivated, and says what becomes of their work."""
-    found, reader = person_named(username), person_of(request)
-    parts = leaving(found, reader=reader)
+    member, reader = person_named(username), person_of(request)
+    parts = leaving(member, reader=reader)
     context = {
-        "person": found,
+        "person": member,
         "parts": parts,
         "live": sum(part.live or 0 for part in parts),
         "planned": sum(part.planned or 0 for part in parts),
-        "may": found.is_active and found != reader and not _is_above(found, reader),
-        "crumbs": trail(
-            (_("People"), "people", []), (str(found), "person", [username]), here=_("Deactivate")
+        "may": member.is_active and member != reader and not is_above(member, reader),
+        "crumbs": breadcrumbs(
+            (_("People"), "people", []), (str(member), "person", [username]), title=_("Deactivate")
         ),
     }
     return render(request, "annotation/people/leaving.html", context)
@@ -221,123 +221,125 @@ def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 def person_active(request: HttpRequest, username: str) -> HttpResponse:
     """Deactivate the person (``active=0``) or activate them again (``active=1``)."""
-    found, actor = person_named(username), person_of(request)
+    member, actor = person_named(username), person_of(request)
     if request.POST.get("active") == "1":
-        services.activate_person(person=found, actor=actor)
-        messages.success(request, _("{name} can sign in again.").format(name=found))
+        services.activate_person(person=member, actor=actor)
+        messages.success(request, _("{name} can sign in again.").format(name=member))
         return redirect("person", username)
-    before = leaving(found, reader=actor)
-    released = services.deactivate_person(person=found, actor=actor)
+    before = leaving(member, reader=actor)
+    released = services.deactivate_person(person=member, actor=actor)
     words = ngettext(
-        "{name} is deactivated; {n} item at hand went back.",
-        "{name} is deactivated; {n} items at hand went back.",
+        "{name} is deactivated; {n} item in progress went back.",
+        "{name} is deactivated; {n} items in progress went back.",
         released,
-    ).format(name=found, n=released)
-    planned = _planned_words(before, leaving(found, reader=actor))
+    ).format(name=member, n=released)
+    planned = describe_planned(before, leaving(member, reader=actor))
     messages.success(request, " ".join([words, *planned]))
     return redirect("person", username)
 
 
-def _planned_words(before: Sequence[Leaving], after: Sequence[Leaving]) -> list[str]:
+def describe_planned(before: Sequence[Leaving], after: Sequence[Leaving]) -> list[str]:
     """What became of the plan. Items that were at hand were planned for the person, too, where anything was."""
-    theirs = sum(one.planned + (one.live or 0) for one in before if one.planned is not None)
-    stay = sum(one.planned or 0 for one in after)
+    planned_before = sum(part.planned + (part.live or 0) for part in before if part.planned is not None)
+    unassigned = sum(part.planned or 0 for part in after)
     words = []
-    if theirs > stay:
-        given = theirs - stay
+    if planned_before > unassigned:
+        passed_on = planned_before - unassigned
         words.append(
             ngettext(
-                "{n} item is planned for others now.", "{n} items are planned for others now.", given
-            ).format(n=given)
+                "{n} item is planned for others now.", "{n} items are planned for others now.", passed_on
+            ).format(n=passed_on)
         )
-    if stay:
+    if unassigned:
         words.append(
             ngettext(
-                "For {n} item there is nobody else.", "For {n} items there is nobody else.", stay
-            ).format(n=stay)
+                "For {n} item there is nobody else.", "For {n} items there is nobody else.", unassigned
+            ).format(n=unassigned)
         )
     return words
 
 
-def _is_above(found: Person, reader: Person) -> bool:
-    return found.is_superuser and not reader.is_superuser
+def is_above(person: Person, reader: Person) -> bool:
+    return person.is_superuser and not reader.is_superuser
 
 
-def _show_link(request: HttpRequest, found: Person) -> HttpResponse:
-    link, secret = make_setup_link(person=found, actor=person_of(request))
+def show_setup_link(request: HttpRequest, person: Person) -> HttpResponse:
+    link, secret = make_setup_link(person=person, actor=person_of(request))
     address = request.build_absolute_uri(reverse("set-up", args=[secret]))
-    return _show(request, found, link=link, address=address)
+    return show_person(request, person, link=link, address=address)
 
 
-def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
+def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpResponse:
     """The person's page, with a form as it was sent where that had errors, or with a new link."""
     reader = person_of(request)
-    shown = list(unsealed_models(reader))
+    open_models = list(unsealed_models(reader))
     context = {
-        "person": found,
-        "crumbs": trail((_("People"), "people", []), here=str(found)),
-        "languages_form": LanguagesForm(given=found.languages, known=languages_of_prompts()),
-        "models_form": OwnModelsForm(person=found, shown=shown),
-        "some_sealed": len(shown) < EvaluatedModel.objects.count(),
-        "consequences": consequences(found, reader=reader),
-        **_work(found, reader),
-        "tokens": list_tokens(found),
-        "setup_links": lately(found),
-        "roles_form": RolesForm(initial={"roles": _roles(found)}),
-        "name_form": NameForm(initial={"display_name": found.display_name}),
-        "sign_ins": list_sign_ins(found),
-        "exposure_form": ExposureForm(person=found),
-        "topics": [label for name, label in topic_labels(found).items() if name in found.opted_out],
-        "above": _is_above(found, reader),
-        "self": found == reader,
+        "person": person,
+        "crumbs": breadcrumbs((_("People"), "people", []), title=str(person)),
+        "languages_form": LanguagesForm(selected=person.languages, known=languages_of_prompts()),
+        "models_form": OwnModelsForm(person=person, open_models=open_models),
+        "some_sealed": len(open_models) < EvaluatedModel.objects.count(),
+        "consequences": consequences(person, reader=reader),
+        **work_context(person, reader),
+        "tokens": list_tokens(person),
+        "setup_links": lately(person),
+        "roles_form": RolesForm(initial={"roles": list_roles(person)}),
+        "name_form": NameForm(initial={"display_name": person.display_name}),
+        "sign_ins": list_sign_ins(person),
+        "exposure_form": ExposureForm(person=person),
+        "topics": [label for name, label in topic_labels(person).items() if name in person.opted_out],
+        "above": is_above(person, reader),
+        "self": person == reader,
     }
-    failed = any(isinstance(value, forms.Form) for value in given.values())
-    return render(request, "annotation/people/person.html", context | given, status=422 if failed else 200)
+    failed = any(isinstance(value, forms.Form) for value in changes.values())
+    return render(request, "annotation/people/person.html", context | changes, status=422 if failed else 200)
 
 
-def _roles(found: Person) -> list[str]:
-    have = set(found.groups.values_list("name", flat=True))
-    return [role for role, _label in ROLE_CHOICES if role in have]
+def list_roles(person: Person) -> list[str]:
+    role_names = set(person.groups.values_list("name", flat=True))
+    return [role for role, _label in ROLE_CHOICES if role in role_names]
 
 
-def _work(found: Person, reader: Person) -> dict[str, Any]:
+def work_context(person: Person, reader: Person) -> dict[str, Any]:
     """What the person does in each batch, and how well where the reader may read that."""
-    parts = parts_of(found, reader=reader)
-    batches = {one.batch_id: one.batch for one, _counts in parts}
+    parts = parts_of(person, reader=reader)
+    batches = {batch_part.batch_id: batch_part.batch for batch_part, _counts in parts}
     readable = set(readable_batches(reader).filter(pk__in=batches).values_list("pk", flat=True))
     record_openings(reader, readable)
-    quality, decisions = quality_of(found, readable), decisions_of(found, readable)
+    quality, decisions = quality_of(person, readable), decisions_of(person, readable)
     return {
         "parts": parts,
         "some_unread": len(readable) < len(batches),
-        "quality": [_quality(batch, quality[pk]) for pk, batch in batches.items() if pk in quality],
-        "decisions": [_decided(batch, decisions[pk]) for pk, batch in batches.items() if pk in decisions],
+        "quality": [quality_row(batch, quality[pk]) for pk, batch in batches.items() if pk in quality],
+        "decisions": [
+            decisions_row(batch, decisions[pk]) for pk, batch in batches.items() if pk in decisions
+        ],
         "most_read": MOST_READ,
     }
 
 
-def _quality(batch: Batch, one: Quality) -> dict[str, Any]:
+def quality_row(batch: Batch, quality: Quality) -> dict[str, Any]:
     return {
         "batch": batch,
-        "items": one.items,
-        "final": _share(one.final),
-        "partners": _share(one.partners),
-        "time": format_duration(one.median_seconds),
+        "items": quality.items,
+        "final": share_words(quality.final),
+        "partners": share_words(quality.partners),
+        "time": format_duration(quality.median_seconds),
     }
 
 
-def _decided(batch: Batch, one: Decisions) -> dict[str, Any]:
+def decisions_row(batch: Batch, decisions: Decisions) -> dict[str, Any]:
     return {
         "batch": batch,
-        "n": one.n,
-        "judged": one.kept.n,
-        "changed": one.changed,
-        "share": format_percent(one.changed / one.kept.n) if one.kept.n else "",
-        "time": format_duration(one.median_seconds),
+        "n": decisions.n,
+        "judged": decisions.kept.n,
+        "changed": decisions.changed,
+        "share": format_percent(decisions.changed / decisions.kept.n) if decisions.kept.n else "",
+        "time": format_duration(decisions.median_seconds),
     }
 
 
-def _share(share: Share) -> dict[str, Any] | None:
+def share_words(share: Share) -> dict[str, Any] | None:
     """None where nothing can be compared."""
     if share.value is None or share.interval is None:
         return None

@@ -25,10 +25,10 @@ from annotation.selectors.quality import Day
 WIDTH, HEIGHT, LOW = 620, 220, 160
 BARS = 24
 # The rest of the times stands in the last bar: one long break must not press all others into the first.
-LONGEST = 0.98
+MAX_QUANTILE = 0.98
 
 
-def over_days(days: Sequence[Day], *, title: str, since: int | None = None) -> Spec:
+def draw_days(days: Sequence[Day], *, title: str, since: int | None = None) -> Spec:
     """A dot for each day; a line with its band for the days around each; a dashed line where something changed."""
     lowest = min([0.5, *(day.around.low or 0.0 for day in days)])
     scale = {"domain": [int(lowest * 10) / 10, 1], "clamp": True}
@@ -42,27 +42,29 @@ def over_days(days: Sequence[Day], *, title: str, since: int | None = None) -> S
         draw_points(x, {**y, "field": "alone"}, mark={"color": INK, "size": 36, "opacity": 0.55}),
         *draw_rules(changes, x={"type": "temporal", "title": None}),
     ]
-    return make_picture(layer, [_day(day) for day in days], width=WIDTH, height=HEIGHT)
+    return make_picture(layer, [day_values(day) for day in days], width=WIDTH, height=HEIGHT)
 
 
-def _day(one: Day) -> dict[str, Any]:
+def day_values(day: Day) -> dict[str, Any]:
     return {
-        "day": date.fromordinal(one.day).isoformat(),
-        "alone": one.alone.value,
-        "around": one.around.value,
-        "low": one.around.low,
-        "high": one.around.high,
+        "day": date.fromordinal(day.day).isoformat(),
+        "alone": day.alone.value,
+        "around": day.around.value,
+        "low": day.around.low,
+        "high": day.around.high,
     }
 
 
-def histogram(seconds: npt.NDArray[np.float64], *, title: str, across: str, others: float | None) -> Spec:
+def draw_histogram(
+    seconds: npt.NDArray[np.float64], *, title: str, across: str, partner_median: float | None
+) -> Spec:
     """How many items took how long; a dashed line at the partners' median on the same items."""
-    counts, edges = bins(seconds)
+    counts, edges = count_bins(seconds)
     bars = [
         {"from": float(low), "to": float(high), "n": int(n), "none": 0}
         for n, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
     ]
-    ends = [0, float(max(edges[-1], others or 0))]
+    ends = [0, float(max(edges[-1], partner_median or 0))]
     x = make_quantity("from", across, ends, tickCount=8, grid=False)
     y = make_quantity("n", title, tickMinStep=1, format="d", tickCount=5)
     layer = [
@@ -70,13 +72,15 @@ def histogram(seconds: npt.NDArray[np.float64], *, title: str, across: str, othe
             "mark": {"type": "rect", "color": GOLD, "stroke": None},
             "encoding": {"x": x, "x2": {"field": "to"}, "y": y, "y2": {"field": "none"}},
         },
-        *draw_rules([] if others is None else [others], x={"type": "quantitative", "title": across}),
+        *draw_rules(
+            [] if partner_median is None else [partner_median], x={"type": "quantitative", "title": across}
+        ),
     ]
     return make_picture(layer, bars, width=WIDTH, height=LOW)
 
 
-def bins(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def count_bins(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Counts and their ``BARS`` + 1 edges from 0; whatever is longer stands in the last bar."""
-    top = max(float(np.quantile(seconds, LONGEST)), 1.0)
+    top = max(float(np.quantile(seconds, MAX_QUANTILE)), 1.0)
     counts, edges = np.histogram(np.minimum(seconds, top), bins=BARS, range=(0, top))
     return counts, edges

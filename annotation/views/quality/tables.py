@@ -30,35 +30,35 @@ from annotation.views.quality.wording import (
     RANDOM,
     SEVERITY,
     SPEED,
-    Figure,
-    Flag,
-    figure_of,
-    flags_of,
+    QualityFigure,
+    QualityFlag,
+    build_figure,
     items_url,
     level_figure,
+    list_flags,
+    list_undefined_reasons,
     part_url,
     rate_figure,
-    reasons_of,
 )
 
 ADJUDICATORS = "adjudicators"
-SHOWN = ("", *FAULTS, ADJUDICATORS)
-PAIRS = 50
+TABS = ("", *FAULTS, ADJUDICATORS)
+MAX_PAIRS = 50
 
 
 @dataclass(frozen=True)
-class Line:
+class AnnotatorLine:
     """One annotator's row."""
 
     person: Person
     url: str
     row: Row | None
-    flags: Sequence[Flag]
-    gold: Figure | None
-    partners: Figure | None
-    checks: Figure | None
+    flags: Sequence[QualityFlag]
+    gold: QualityFigure | None
+    partners: QualityFigure | None
+    checks: QualityFigure | None
     round: Qualification | None
-    figures: Mapping[str, Figure | None] = field(default_factory=dict)
+    figures: Mapping[str, QualityFigure | None] = field(default_factory=dict)
 
     @property
     def tasks(self) -> int:
@@ -70,62 +70,66 @@ class Line:
         return -math.inf if finding is None or finding.score is None else finding.score
 
 
-def tabs(shown: str) -> list[dict[str, Any]]:
+def list_tabs(tab: str) -> list[dict[str, Any]]:
     labels = [("", _("Everybody")), *FAULT_LABELS.items(), (ADJUDICATORS, _("Adjudicators"))]
     return [
-        {"label": label, "url": f"?show={name}" if name else "?", "current": name == shown}
+        {"label": label, "url": f"?show={name}" if name else "?", "current": name == tab}
         for name, label in labels
     ]
 
 
 def overview_context(
-    overview: Overview, batches: Sequence[Batch], one: Batch | None, shown: str, sort: str
+    overview: Overview, batches: Sequence[Batch], batch: Batch | None, tab: str, sort: str
 ) -> dict[str, Any]:
-    people = _people(overview, batches)
-    flags = flags_of(overview, people)
+    people = list_people(overview, batches)
+    flags = list_flags(overview, people)
     context: dict[str, Any] = {
         "overview": overview,
         "anything": bool(overview.rows),
-        "flags": [(flag, _flag_url(flag, one, people)) for flag in flags if not shown or flag.fault == shown],
-        "reasons": reasons_of(overview),
-        "one": one,
+        "flags": [
+            (flag, find_flag_url(flag, batch, people)) for flag in flags if not tab or flag.fault == tab
+        ],
+        "reasons": list_undefined_reasons(overview),
+        "one": batch,
     }
-    if shown == COPYING:
-        return context | _pairs(overview, one, people)
-    if shown == ADJUDICATORS:
+    if tab == COPYING:
+        return context | pairs_context(overview, batch, people)
+    if tab == ADJUDICATORS:
         return context
-    lines = _lines(overview, batches, one, people, flags)
-    if shown:
-        ranked = sorted(lines, key=lambda line: (-line.score(shown), line.person.username))
-        heading = FAULT_LABELS[shown]
+    lines = list_lines(overview, batches, batch, people, flags)
+    if tab:
+        ranked = sorted(lines, key=lambda line: (-line.score(tab), line.person.username))
+        heading = FAULT_LABELS[tab]
         return context | {
             "heading": heading,
-            "ranked": [(line, line.figures[shown], _of(line, shown)) for line in ranked],
+            "ranked": [(line, line.figures[tab], flags_of_fault(line, tab)) for line in ranked],
         }
-    there = {"checks": any(line.checks for line in lines), "round": any(line.round for line in lines)}
-    ordered, heads = _sorted(lines, sort, without=[name for name, some in there.items() if not some])
+    columns = {"checks": any(line.checks for line in lines), "round": any(line.round for line in lines)}
+    ordered, heads = sort_lines(
+        lines, sort, without=[name for name, is_filled in columns.items() if not is_filled]
+    )
     return context | {
         "lines": ordered,
         "heads": heads,
-        "with_checks": there["checks"],
-        "with_rounds": there["round"],
+        "with_checks": columns["checks"],
+        "with_rounds": columns["round"],
     }
 
 
-def _of(line: Line, fault: str) -> list[Flag]:
+def flags_of_fault(line: AnnotatorLine, fault: str) -> list[QualityFlag]:
     return [flag for flag in line.flags if flag.fault == fault]
 
 
-def _people(overview: Overview, batches: Sequence[Batch]) -> dict[int, Person]:
+def list_people(overview: Overview, batches: Sequence[Batch]) -> dict[int, Person]:
     """Who labelled, and who is to."""
     members = Membership.objects.filter(
         batch__in=[batch.pk for batch in batches], role=Membership.Role.ANNOTATOR, active=True
     )
-    wanted = {*overview.rows, *members.values_list("person", flat=True)}
-    return dict(sorted(Person.objects.in_bulk(wanted).items(), key=lambda item: item[1].username))
+    person_ids = {*overview.rows, *members.values_list("person", flat=True)}
+    return dict(sorted(Person.objects.in_bulk(person_ids).items(), key=lambda item: item[1].username))
 
 
-def _flag_url(flag: Flag, batch: Batch | None, people: Mapping[int, Person]) -> str:
+def find_flag_url(flag: QualityFlag, batch: Batch | None, people: Mapping[int, Person]) -> str:
     person = people[flag.person]
     if batch is None or flag.fault in {RANDOM, SEVERITY, DRIFT}:
         return part_url(batch, person)
@@ -134,19 +138,19 @@ def _flag_url(flag: Flag, batch: Batch | None, people: Mapping[int, Person]) -> 
     return items_url(batch, person, fastest=1)
 
 
-def _lines(
+def list_lines(
     overview: Overview,
     batches: Sequence[Batch],
-    one: Batch | None,
+    parts_batch: Batch | None,
     people: Mapping[int, Person],
-    flags: Sequence[Flag],
-) -> list[Line]:
-    rounds, checks = rounds_of([batch.pk for batch in batches]), _checks(batches)
+    flags: Sequence[QualityFlag],
+) -> list[AnnotatorLine]:
+    rounds, checks = rounds_of([batch.pk for batch in batches]), list_check_figures(batches)
     return [
-        _line(
+        build_line(
             overview,
             person,
-            batch=one,
+            batch=parts_batch,
             flags=[flag for flag in flags if pk in (flag.person, flag.other)],
             rounds=rounds,
             checks=checks,
@@ -155,17 +159,17 @@ def _lines(
     ]
 
 
-def _line(
+def build_line(
     overview: Overview,
     person: Person,
     *,
     batch: Batch | None,
-    flags: Sequence[Flag],
+    flags: Sequence[QualityFlag],
     rounds: Mapping[int, Sequence[Qualification]],
-    checks: Mapping[int, Figure],
-) -> Line:
+    checks: Mapping[int, QualityFigure],
+) -> AnnotatorLine:
     row = overview.rows.get(person.pk)
-    return Line(
+    return AnnotatorLine(
         person=person,
         url=part_url(batch, person),
         row=row,
@@ -174,30 +178,30 @@ def _line(
         partners=rate_figure(row.partners) if row else None,
         checks=checks.get(person.pk),
         round=rounds.get(person.pk, [None])[0],
-        figures={fault: figure_of(fault, overview, row.profile if row else None) for fault in FINDINGS},
+        figures={fault: build_figure(fault, overview, row.profile if row else None) for fault in FINDINGS},
     )
 
 
-def _checks(batches: Sequence[Batch]) -> dict[int, Figure]:
+def list_check_figures(batches: Sequence[Batch]) -> dict[int, QualityFigure]:
     """By person how many of their gold checks were right, in all the batches together."""
     right: Counter[int] = Counter()
     n: Counter[int] = Counter()
     for batch in batches:
-        for one in check_results_of(batch):
-            right[one.person.pk] += one.right
-            n[one.person.pk] += one.n
-    found = {
+        for result in check_results_of(batch):
+            right[result.person.pk] += result.right
+            n[result.person.pk] += result.n
+    figures = {
         person: rate_figure(Rate(right[person], n[person], *wilson(right[person], n[person]))) for person in n
     }
-    return {person: figure for person, figure in found.items() if figure is not None}
+    return {person: figure for person, figure in figures.items() if figure is not None}
 
 
-def _sorted(
-    lines: Sequence[Line], sort: str, *, without: Sequence[str]
-) -> tuple[list[Line], list[dict[str, Any]]]:
+def sort_lines(
+    lines: Sequence[AnnotatorLine], sort: str, *, without: Sequence[str]
+) -> tuple[list[AnnotatorLine], list[dict[str, Any]]]:
     """The lines in the order of a column, its worst first (with ``-`` its best), and the heads with their links."""
     by, back = sort.lstrip("-"), sort.startswith("-")
-    order = COLUMNS[by][1] if by in COLUMNS else _worst
+    order = COLUMNS[by][1] if by in COLUMNS else worst_key
     ordered = sorted(lines, key=lambda line: (order(line), line.person.username), reverse=back)
     heads = [
         {
@@ -212,14 +216,18 @@ def _sorted(
     return ordered, heads
 
 
-def _worst(line: Line) -> tuple[int, float, float]:
+def worst_key(line: AnnotatorLine) -> tuple[int, float, float]:
     """First those of whom anything stands out, by how unlikely it would be by chance; then by their agreement."""
-    found = [of(line.row.profile) for of in FINDINGS.values()] if line.row and line.row.profile else []
-    chances = [one.p for one in found if one.flagged and one.p is not None]
-    return (0 if line.flags else 1), min(chances, default=1.0), _low(line.row.partners if line.row else NONE)
+    findings = [find(line.row.profile) for find in FINDINGS.values()] if line.row and line.row.profile else []
+    chances = [finding.p for finding in findings if finding.flagged and finding.p is not None]
+    return (
+        (0 if line.flags else 1),
+        min(chances, default=1.0),
+        low_key(line.row.partners if line.row else NONE),
+    )
 
 
-def _low(rate: Any) -> float:
+def low_key(rate: Any) -> float:
     return math.inf if rate.value is None else float(rate.value)
 
 
@@ -235,11 +243,14 @@ _ROUNDS: Mapping[str, int] = {
         )
     )
 }
-COLUMNS: Mapping[str, tuple[str | Promise, Callable[[Line], Any]]] = {
+COLUMNS: Mapping[str, tuple[str | Promise, Callable[[AnnotatorLine], Any]]] = {
     "person": (gettext_lazy("Person"), lambda line: line.person.username),
     "items": (gettext_lazy("Items"), lambda line: line.tasks),
-    "gold": (gettext_lazy("As the final label"), lambda line: _low(line.row.gold if line.row else NONE)),
-    "partners": (gettext_lazy("As the partners"), lambda line: _low(line.row.partners if line.row else NONE)),
+    "gold": (gettext_lazy("As the final label"), lambda line: low_key(line.row.gold if line.row else NONE)),
+    "partners": (
+        gettext_lazy("Agreement with partners"),
+        lambda line: low_key(line.row.partners if line.row else NONE),
+    ),
     RANDOM: (FIGURE_LABELS[RANDOM], lambda line: -line.score(RANDOM)),
     SEVERITY: (FIGURE_LABELS[SEVERITY], lambda line: -line.score(SEVERITY)),
     DRIFT: (FIGURE_LABELS[DRIFT], lambda line: -line.score(DRIFT)),
@@ -255,22 +266,22 @@ COLUMNS: Mapping[str, tuple[str | Promise, Callable[[Line], Any]]] = {
 }
 
 
-def _pairs(overview: Overview, batch: Batch | None, people: Mapping[int, Person]) -> dict[str, Any]:
-    shown = overview.copying[:PAIRS]
+def pairs_context(overview: Overview, batch: Batch | None, people: Mapping[int, Person]) -> dict[str, Any]:
+    listed = overview.copying[:MAX_PAIRS]
     return {
-        "pairs": [_pair(one, batch, people) for one in shown],
-        "pairs_left_out": len(overview.copying) - len(shown),
+        "pairs": [pair_row(pair, batch, people) for pair in listed],
+        "pairs_left_out": len(overview.copying) - len(listed),
     }
 
 
-def _pair(pair: Copying, batch: Batch | None, people: Mapping[int, Person]) -> dict[str, Any]:
-    one, other = people[pair.one], people[pair.other]
+def pair_row(pair: Copying, batch: Batch | None, people: Mapping[int, Person]) -> dict[str, Any]:
+    person, other = people[pair.one], people[pair.other]
     return {
-        "one": one,
+        "one": person,
         "other": other,
-        "one_url": part_url(batch, one),
+        "one_url": part_url(batch, person),
         "other_url": part_url(batch, other),
-        "url": items_url(batch, one, **{"with": other.username}) if batch else "",
+        "url": items_url(batch, person, **{"with": other.username}) if batch else "",
         "n": pair.n,
         "alike": round(pair.observed * pair.n),
         "observed": format_percent(pair.observed),
@@ -280,39 +291,39 @@ def _pair(pair: Copying, batch: Batch | None, people: Mapping[int, Person]) -> d
 
 
 def adjudicator_context(
-    found: Sequence[Adjudicator], batches: Sequence[Batch], one: Batch | None
+    adjudicators: Sequence[Adjudicator], batches: Sequence[Batch], parts_batch: Batch | None
 ) -> dict[str, Any]:
-    lenient = {document_end for batch in batches for document_end in _ends(batch)}
+    lenient = {document_end for batch in batches for document_end in list_lenient_ends(batch)}
     end = lenient.pop() if len(lenient) == 1 else 0
     return {
-        "adjudicators": [adjudicator_line(adjudicator, one, end) for adjudicator in found],
-        "reasons_by_person": _reasons(found),
+        "adjudicators": [adjudicator_line(adjudicator, parts_batch, end) for adjudicator in adjudicators],
+        "reasons_by_person": reasons_table(adjudicators),
     }
 
 
-def _ends(batch: Batch) -> list[int]:
+def list_lenient_ends(batch: Batch) -> list[int]:
     scales = [scale_of(batch, criterion.name) for criterion in batch.guideline.document.criteria]
     return [scale.lenient for scale in scales if scale.ordered]
 
 
-def adjudicator_line(one: Adjudicator, batch: Batch | None, lenient: int) -> dict[str, Any]:
+def adjudicator_line(adjudicator: Adjudicator, batch: Batch | None, lenient: int) -> dict[str, Any]:
     shift = None
-    if one.shift is not None:
-        shift = level_figure(one.shift, one.shift_low, one.shift_high, None, lenient)
+    if adjudicator.shift is not None:
+        shift = level_figure(adjudicator.shift, adjudicator.shift_low, adjudicator.shift_high, None, lenient)
     return {
-        "one": one,
-        "url": part_url(batch, one.person),
-        "again": rate_figure(one.again),
-        "changed": rate_figure(one.changed),
-        "apart": rate_figure(one.apart),
-        "as_a": rate_figure(one.lean.rate),
-        "leans": _leaning(one),
+        "one": adjudicator,
+        "url": part_url(batch, adjudicator.person),
+        "again": rate_figure(adjudicator.again),
+        "changed": rate_figure(adjudicator.changed),
+        "apart": rate_figure(adjudicator.apart),
+        "as_a": rate_figure(adjudicator.lean.rate),
+        "leans": find_leaning(adjudicator),
         "shift": shift,
-        "time": format_duration(one.median_seconds),
+        "time": format_duration(adjudicator.median_seconds),
     }
 
 
-def _leaning(adjudicator: Adjudicator) -> dict[str, Any] | None:
+def find_leaning(adjudicator: Adjudicator) -> dict[str, Any] | None:
     """The place that was favoured, where a test flags it."""
     lean = adjudicator.lean
     if not lean.flagged or lean.rate.value is None:
@@ -324,11 +335,11 @@ def _leaning(adjudicator: Adjudicator) -> dict[str, Any] | None:
     }
 
 
-def _reasons(found: Sequence[Adjudicator]) -> dict[str, Any]:
+def reasons_table(adjudicators: Sequence[Adjudicator]) -> dict[str, Any]:
     """The reasons that were named, the commonest first, with how often by each; empty where there is none."""
     totals: dict[str, int] = {}
-    for one in found:
-        for key, n in one.reasons.items():
+    for adjudicator in adjudicators:
+        for key, n in adjudicator.reasons.items():
             totals[key] = totals.get(key, 0) + n
     if not set(totals) - {""}:
         return {}
@@ -339,9 +350,13 @@ def _reasons(found: Sequence[Adjudicator]) -> dict[str, Any]:
     }
     keys = sorted(totals, key=lambda key: (key == "", -totals[key]))
     return {
-        "people": [one.person for one in found],
+        "people": [adjudicator.person for adjudicator in adjudicators],
         "lines": [
-            (words.get(key, _("no reason named")), [one.reasons.get(key, 0) for one in found], totals[key])
+            (
+                words.get(key, _("no reason named")),
+                [adjudicator.reasons.get(key, 0) for adjudicator in adjudicators],
+                totals[key],
+            )
             for key in keys
         ],
     }

@@ -36,9 +36,9 @@ def part_url(batch: Batch | None, person: Person) -> str:
     return reverse("batch-quality-person", args=[batch.name, person.username])
 
 
-def items_url(batch: Batch, person: Person, **wanted: Any) -> str:
+def items_url(batch: Batch, person: Person, **filters: Any) -> str:
     page = reverse("batch-quality-items", args=[batch.name, person.username])
-    return f"{page}?{urlencode(wanted)}" if wanted else page
+    return f"{page}?{urlencode(filters)}" if filters else page
 
 
 RANDOM, SEVERITY, DRIFT, COPYING, SPEED = FAULTS = ("random", "severity", "drift", "copying", "speed")
@@ -68,13 +68,13 @@ FLAG_LABELS: Mapping[str, str | Promise] = {
     RANDOM: gettext_lazy("as if at random"),
     SEVERITY: gettext_lazy("off the others' level"),
     DRIFT: gettext_lazy("changed"),
-    COPYING: gettext_lazy("alike beyond chance"),
+    COPYING: gettext_lazy("unusually high agreement"),
     SPEED: gettext_lazy("very fast"),
 }
 
 
 @dataclass(frozen=True)
-class Flag:
+class QualityFlag:
     """One thing that stands out. ``person`` and ``other`` (of copying) are primary keys.
 
     The sentence about it stands in a template: ``kind`` says which one it is, ``figures`` are those that it names.
@@ -94,7 +94,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Figure:
+class QualityFigure:
     """A figure as it is shown; ``words`` say what it means where its sign does not. Ordered by its ``place``."""
 
     value: str
@@ -104,11 +104,13 @@ class Figure:
     place: float = 0.0
 
 
-def flags_of(overview: Overview, people: Mapping[int, Person]) -> list[Flag]:
+def list_flags(overview: Overview, people: Mapping[int, Person]) -> list[QualityFlag]:
     """Everything that the corrected tests flag, person by person, and pairs first."""
-    copied = [_flag_copying(pair, people) for pair in overview.copying if pair.flagged]
+    copied = [flag_copying(pair, people) for pair in overview.copying if pair.flagged]
     single = [
-        Flag(fault, row.person, str(people[row.person]), *_describe(fault, overview, row.person, row.profile))
+        QualityFlag(
+            fault, row.person, str(people[row.person]), *_describe(fault, overview, row.person, row.profile)
+        )
         for row in overview.rows.values()
         if row.profile
         for fault, finding_of in FINDINGS.items()
@@ -118,14 +120,14 @@ def flags_of(overview: Overview, people: Mapping[int, Person]) -> list[Flag]:
     return [*copied, *by_fault]
 
 
-def _flag_copying(pair: Copying, people: Mapping[int, Person]) -> Flag:
+def flag_copying(pair: Copying, people: Mapping[int, Person]) -> QualityFlag:
     figures = {
         "alike": round(pair.observed * pair.n),
         "n": pair.n,
         "expected": round(pair.expected * pair.n),
     }
     names = str(people[pair.one]), str(people[pair.other])
-    return Flag(COPYING, pair.one, names[0], "copied", figures, pair.other, names[1])
+    return QualityFlag(COPYING, pair.one, names[0], "copied", figures, pair.other, names[1])
 
 
 def _describe(fault: str, overview: Overview, person: int, profile: Profile) -> tuple[str, dict[str, Any]]:
@@ -164,7 +166,7 @@ def _describe_speed(profile: Profile) -> tuple[str, dict[str, Any]]:
     return "fast", {"seconds": seconds, "share": format_percent(profile.pace, 0)}
 
 
-def figure_of(fault: str, overview: Overview, profile: Profile | None) -> Figure | None:
+def build_figure(fault: str, overview: Overview, profile: Profile | None) -> QualityFigure | None:
     """None where it is undefined."""
     if profile is None:
         return None
@@ -172,22 +174,24 @@ def figure_of(fault: str, overview: Overview, profile: Profile | None) -> Figure
     if finding.value is None:
         return None
     if fault == RANDOM:
-        return Figure(format_typographic(finding.value), _interval(finding, format_typographic), finding.n)
+        return QualityFigure(
+            format_typographic(finding.value), format_finding_interval(finding, format_typographic), finding.n
+        )
     if fault == SPEED:
         words = (
             _("{share} of the usual").format(share=format_percent(profile.pace, 0)) if profile.pace else ""
         )
-        return Figure(format_duration(finding.value), "", finding.n, words)
+        return QualityFigure(format_duration(finding.value), "", finding.n, words)
     words = (
-        direction(finding.value, finding.low, finding.high, overview.lenient)
+        describe_direction(finding.value, finding.low, finding.high, overview.lenient)
         if fault == SEVERITY
-        else _drift_words(overview, finding)
+        else describe_drift_figure(overview, finding)
     )
-    interval = _interval(finding, format_typographic_signed)
-    return Figure(format_typographic_signed(finding.value), interval, finding.n, words)
+    interval = format_finding_interval(finding, format_typographic_signed)
+    return QualityFigure(format_typographic_signed(finding.value), interval, finding.n, words)
 
 
-def direction(value: float, low: float | None, high: float | None, lenient: int) -> str:
+def describe_direction(value: float, low: float | None, high: float | None, lenient: int) -> str:
     """What a distance in levels means, from its sign and from which end of the scale is the lenient one; of a
     distance whose interval reaches over 0, that it may be none.
     """
@@ -198,35 +202,42 @@ def direction(value: float, low: float | None, high: float | None, lenient: int)
     return _("higher levels") if value > 0 else _("lower levels")
 
 
-def _drift_words(overview: Overview, finding: Finding) -> str:
-    what = _("levels") if finding.kind == "severity" else _("following the others")
-    when = overview.when(finding) if finding.flagged else None
-    return what if when is None else _("{what}, from {day} on").format(what=what, day=format_day(when))
+def describe_drift_figure(overview: Overview, finding: Finding) -> str:
+    subject = _("levels") if finding.kind == "severity" else _("following the others")
+    day = overview.when(finding) if finding.flagged else None
+    return subject if day is None else _("{what}, from {day} on").format(what=subject, day=format_day(day))
 
 
-def rate_figure(rate: Rate) -> Figure | None:
+def rate_figure(rate: Rate) -> QualityFigure | None:
     if rate.value is None or rate.low is None or rate.high is None:
         return None
     interval = format_interval_percent(rate.low, rate.high)
-    return Figure(format_percent(rate.value), interval, rate.n, place=rate.value)
+    return QualityFigure(format_percent(rate.value), interval, rate.n, place=rate.value)
 
 
-def level_figure(value: float, low: float | None, high: float | None, n: int | None, lenient: int) -> Figure:
+def level_figure(
+    value: float, low: float | None, high: float | None, n: int | None, lenient: int
+) -> QualityFigure:
     """A distance in levels, with what it means."""
     ends = [format_typographic_signed(end) for end in (low, high)]
     interval = "" if low is None else " – ".join(ends)
-    return Figure(format_typographic_signed(value), interval, n, direction(value, low, high, lenient))
+    return QualityFigure(
+        format_typographic_signed(value), interval, n, describe_direction(value, low, high, lenient)
+    )
 
 
-def _interval(finding: Finding, format_end: Callable[[float | None], str]) -> str:
+def format_finding_interval(finding: Finding, format_end: Callable[[float | None], str]) -> str:
     if finding.low is None or finding.high is None:
         return ""
     return f"{format_end(finding.low)} – {format_end(finding.high)}"
 
 
-def reasons_of(overview: Overview) -> Sequence[str]:
+def list_undefined_reasons(overview: Overview) -> Sequence[str]:
     """Why figures are undefined, each reason once."""
-    found = [
-        of(row.profile).reason for row in overview.rows.values() if row.profile for of in FINDINGS.values()
+    reasons = [
+        find(row.profile).reason
+        for row in overview.rows.values()
+        if row.profile
+        for find in FINDINGS.values()
     ]
-    return [_(reason) for reason in dict.fromkeys(found) if reason]
+    return [_(reason) for reason in dict.fromkeys(reasons) if reason]

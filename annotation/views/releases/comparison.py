@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.formatting import format_compact
-from annotation.core.http import attached
+from annotation.core.http import as_attachment
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
 from annotation.models.sql import LabelChange, LabelSide
@@ -46,12 +46,12 @@ PAGE = 50
 def release_compare(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     release = release_for(person, name)
-    others = _others(person, release)
-    chosen = request.GET.get("with") or _likely(release, others)
-    context: dict[str, Any] = {"release": release, "others": others, "chosen": chosen}
-    if chosen:
-        context |= _compared(request, *_in_time(release, release_for(person, chosen)))
-        context["query"] = urlencode({"with": chosen, **context["given"]})
+    other_releases = list_other_releases(person, release)
+    compared_name = request.GET.get("with") or find_likely_release(release, other_releases)
+    context: dict[str, Any] = {"release": release, "others": other_releases, "chosen": compared_name}
+    if compared_name:
+        context |= comparison_context(request, *order_by_time(release, release_for(person, compared_name)))
+        context["query"] = urlencode({"with": compared_name, **context["given"]})
     return render(request, "annotation/releases/compare.html", context)
 
 
@@ -61,55 +61,70 @@ def release_changes_file(request: HttpRequest, name: str) -> HttpResponseBase:
     """Every change as CSV, streamed; the filters of the page hold here as well."""
     person = person_of(request)
     release = release_for(person, name)
-    chosen = request.GET.get("with") or _likely(release, _others(person, release)) or name
-    before, after = _in_time(release, release_for(person, chosen))
-    lines = (line.encode() for line in csv_lines(all_changes(before, after, _given(request))))
+    compared_name = (
+        request.GET.get("with") or find_likely_release(release, list_other_releases(person, release)) or name
+    )
+    before, after = order_by_time(release, release_for(person, compared_name))
+    lines = (line.encode() for line in csv_lines(all_changes(before, after, parse_filters(request))))
     answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    return attached(answer, f"{before.name}-{after.name}.csv")
+    return as_attachment(answer, f"{before.name}-{after.name}.csv")
 
 
-def _others(person: Person, release: GoldRelease) -> list[GoldRelease]:
-    return [one.release for one in releases_for(person) if not one.sealed and one.release != release]
+def list_other_releases(person: Person, release: GoldRelease) -> list[GoldRelease]:
+    return [
+        listed.release for listed in releases_for(person) if not listed.sealed and listed.release != release
+    ]
 
 
-def _likely(release: GoldRelease, others: list[GoldRelease]) -> str:
+def find_likely_release(release: GoldRelease, other_releases: list[GoldRelease]) -> str:
     """What it superseded, else what superseded it, else the newest other one of the same guideline."""
     kin = [release.supersedes, heir_of(release)]
-    names = {one["name"] for one in release.manifest["guidelines"]}
-    kin += [one for one in others if not names.isdisjoint(g["name"] for g in one.manifest["guidelines"])]
-    return next((one.name for one in [*kin, *others] if one is not None and one in others), "")
+    names = {guideline["name"] for guideline in release.manifest["guidelines"]}
+    kin += [
+        other
+        for other in other_releases
+        if not names.isdisjoint(g["name"] for g in other.manifest["guidelines"])
+    ]
+    return next(
+        (
+            candidate.name
+            for candidate in [*kin, *other_releases]
+            if candidate is not None and candidate in other_releases
+        ),
+        "",
+    )
 
 
-def _in_time(one: GoldRelease, other: GoldRelease) -> tuple[GoldRelease, GoldRelease]:
+def order_by_time(first: GoldRelease, second: GoldRelease) -> tuple[GoldRelease, GoldRelease]:
     """The older first, whichever was asked for."""
-    before, after = sorted((one, other), key=lambda release: (release.created_at, release.pk))
+    before, after = sorted((first, second), key=lambda release: (release.created_at, release.pk))
     return before, after
 
 
-def _given(request: HttpRequest) -> dict[str, str]:
+def parse_filters(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET[name] for name in FILTERS if request.GET.get(name)}
 
 
-def _compared(request: HttpRequest, before: GoldRelease, after: GoldRelease) -> dict[str, Any]:
-    found = difference(before, after)
-    given = _given(request)
-    page = _page(request, found, given)
-    documents = _documents(before, after)
+def comparison_context(request: HttpRequest, before: GoldRelease, after: GoldRelease) -> dict[str, Any]:
+    found_difference = difference(before, after)
+    filters = parse_filters(request)
+    page = paginate_changes(request, found_difference, filters)
+    documents = list_documents(before, after)
     start = (page.number - 1) * PAGE
-    listed = changes(before, after, given, start=start, count=PAGE)
+    listed = changes(before, after, filters, start=start, count=PAGE)
     return {
         "before": before,
         "after": after,
-        "difference": found,
-        "kinds": [(kind, WORDS[kind](), found.count(kind)) for kind in KINDS],
-        "tables": _tables(documents, found),
-        "moves": [_move(documents, *move) for move in found.moves()],
-        "agreement": [_beside(documents, row) for row in agreement_beside(before, after)],
-        "lines": [_line(documents, one) for one in listed],
+        "difference": found_difference,
+        "kinds": [(kind, WORDS[kind](), found_difference.count(kind)) for kind in KINDS],
+        "tables": list_tables(documents, found_difference),
+        "moves": [move_row(documents, *move) for move in found_difference.moves()],
+        "agreement": [agreement_row(documents, row) for row in agreement_beside(before, after)],
+        "lines": [change_row(documents, change) for change in listed],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "filters": _filters(documents, found, given),
-        "given": given,
+        "filters": list_filters(documents, found_difference, filters),
+        "given": filters,
     }
 
 
@@ -123,45 +138,52 @@ WORDS = {
 }
 
 
-def _page(request: HttpRequest, found: Difference, given: dict[str, str]) -> Page[Any]:
+def paginate_changes(request: HttpRequest, counted: Difference, filters: dict[str, str]) -> Page[Any]:
     """Pages of as many changes as were counted; what is on one is asked of the database alone."""
-    return Paginator(range(found.count(**given)), PAGE).get_page(request.GET.get("page"))
+    return Paginator(range(counted.count(**filters)), PAGE).get_page(request.GET.get("page"))
 
 
-def _documents(*releases: GoldRelease) -> dict[str, GuidelineDocument]:
+def list_documents(*releases: GoldRelease) -> dict[str, GuidelineDocument]:
     """The documents of the releases' guidelines by name@version."""
     named = {(g["name"], g["version"]) for release in releases for g in release.manifest["guidelines"]}
     known = Guideline.objects.filter(name__in={name for name, _version in named})
-    return {str(one): one.document for one in known.order_by("pk") if (one.name, one.version) in named}
+    return {
+        str(guideline): guideline.document
+        for guideline in known.order_by("pk")
+        if (guideline.name, guideline.version) in named
+    }
 
 
-def _document(documents: dict[str, GuidelineDocument], criterion: str) -> GuidelineDocument | None:
-    asked = (
+def find_document(documents: dict[str, GuidelineDocument], criterion: str) -> GuidelineDocument | None:
+    documents_that_ask = (
         document for document in documents.values() if any(c.name == criterion for c in document.criteria)
     )
-    return next(asked, None)
+    return next(documents_that_ask, None)
 
 
-def _criterion(documents: dict[str, GuidelineDocument], name: str) -> str:
-    document = _document(documents, name)
+def criterion_name(documents: dict[str, GuidelineDocument], name: str) -> str:
+    document = find_document(documents, name)
     return criterion_label(document, name) if document else name
 
 
-def _dimension(documents: dict[str, GuidelineDocument], name: str) -> str:
+def dimension_name(documents: dict[str, GuidelineDocument], name: str) -> str:
     """In the reader's language; empty where the prompts have none."""
     known = next((document for document in documents.values() if document.knows_dimension(name)), None)
     return dimension_label(known, name) if known else name
 
 
-def _level(documents: dict[str, GuidelineDocument], criterion: str, value: float) -> str:
-    document = _document(documents, criterion)
+def level_name(documents: dict[str, GuidelineDocument], criterion: str, value: float) -> str:
+    document = find_document(documents, criterion)
     return label_text(document, criterion, value) if document else format_compact(value)
 
 
-def _tables(documents: dict[str, GuidelineDocument], found: Difference) -> list[dict[str, Any]]:
+def list_tables(documents: dict[str, GuidelineDocument], counted: Difference) -> list[dict[str, Any]]:
     """The kinds of change that occur, by dimension and by criterion."""
-    named = (("dimension", _("By dimension"), _dimension), ("criterion", _("By criterion"), _criterion))
-    kinds = [kind for kind in KINDS if found.count(kind)]
+    named = (
+        ("dimension", _("By dimension"), dimension_name),
+        ("criterion", _("By criterion"), criterion_name),
+    )
+    kinds = [kind for kind in KINDS if counted.count(kind)]
     return [
         {
             "id": name,
@@ -169,78 +191,78 @@ def _tables(documents: dict[str, GuidelineDocument], found: Difference) -> list[
             "head": [WORDS[kind]() for kind in kinds],
             "rows": [
                 (called(documents, part), [counts[kind] for kind in kinds])
-                for part, counts in found.by(name).items()
+                for part, counts in counted.by(name).items()
             ],
         }
         for name, title, called in named
     ]
 
 
-def _move(
+def move_row(
     documents: dict[str, GuidelineDocument], criterion: str, before: float, after: float, n: int
 ) -> dict[str, Any]:
     return {
-        "criterion": _criterion(documents, criterion),
-        "before": _level(documents, criterion, before),
-        "after": _level(documents, criterion, after),
+        "criterion": criterion_name(documents, criterion),
+        "before": level_name(documents, criterion, before),
+        "after": level_name(documents, criterion, after),
         "count": n,
     }
 
 
-def _beside(documents: dict[str, GuidelineDocument], row: dict[str, Any]) -> dict[str, Any]:
+def agreement_row(documents: dict[str, GuidelineDocument], row: dict[str, Any]) -> dict[str, Any]:
     criterion = row["criterion"]
     measurement = "nominal"
-    if criterion is not None and (document := _document(documents, criterion)) is not None:
+    if criterion is not None and (document := find_document(documents, criterion)) is not None:
         measurement = document.criterion(criterion).measurement
     names = ("percent_agreement", f"alpha_{measurement}")
     return {
-        "criterion": _("all together") if criterion is None else _criterion(documents, criterion),
-        "group": ", ".join(_dimension(documents, name or "") or "-" for name in row["group"].values())
+        "criterion": _("all together") if criterion is None else criterion_name(documents, criterion),
+        "group": ", ".join(dimension_name(documents, name or "") or "-" for name in row["group"].values())
         or _("all"),
         "n": [(row[side] or {}).get("n") for side in ("before", "after")],
         "statistics": [(row[side] or {}).get(name) for name in names for side in ("before", "after")],
     }
 
 
-def _line(documents: dict[str, GuidelineDocument], one: LabelChange) -> dict[str, Any]:
+def change_row(documents: dict[str, GuidelineDocument], change: LabelChange) -> dict[str, Any]:
     return {
-        "change": one,
-        "word": WORDS[one.kind](),
-        "criterion": _criterion(documents, one.criterion),
-        "before": _side(documents, one.criterion, one.before),
-        "after": _side(documents, one.criterion, one.after),
+        "change": change,
+        "word": WORDS[change.kind](),
+        "criterion": criterion_name(documents, change.criterion),
+        "before": side_words(documents, change.criterion, change.before),
+        "after": side_words(documents, change.criterion, change.after),
     }
 
 
-def _side(
+def side_words(
     documents: dict[str, GuidelineDocument], criterion: str, side: LabelSide | None
 ) -> dict[str, Any] | None:
     if side is None:
         return None
     return {
-        "value": _level(documents, criterion, side.value),
+        "value": level_name(documents, criterion, side.value),
         "source": side.source,
         "version": side.guideline_version,
         "task": side.task,
     }
 
 
-def _filters(
-    documents: dict[str, GuidelineDocument], found: Difference, given: dict[str, str]
+def list_filters(
+    documents: dict[str, GuidelineDocument], counted: Difference, filters: dict[str, str]
 ) -> list[dict[str, Any]]:
-    kinds: list[tuple[str, str]] = [(kind, WORDS[kind]()) for kind in KINDS if found.count(kind)]
+    kinds: list[tuple[str, str]] = [(kind, WORDS[kind]()) for kind in KINDS if counted.count(kind)]
     options = {
         "kind": (_("Change"), kinds),
         "criterion": (
             _("Criterion"),
-            [(name, _criterion(documents, name)) for name in found.by("criterion")],
+            [(name, criterion_name(documents, name)) for name in counted.by("criterion")],
         ),
         "dimension": (
             _("Dimension"),
-            [(name, _dimension(documents, name)) for name in found.by("dimension") if name],
+            [(name, dimension_name(documents, name)) for name in counted.by("dimension") if name],
         ),
     }
     return [
-        {"name": name, "label": label, "options": known, "chosen": given.get(name, "")}
+        {"name": name, "label": label, "options": known, "chosen": filters.get(name, "")}
         for name, (label, known) in options.items()
     ]

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.http import attached, trail, whole
+from annotation.core.http import as_attachment, breadcrumbs, whole
 from annotation.models import RESEARCHER, Batch
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
@@ -34,7 +34,7 @@ CHUNK = 500
 @never_cache
 @role_required(RESEARCHER)
 def release_conflicts(request: HttpRequest) -> HttpResponse:
-    batches = _batches(request)
+    batches = list_requested_batches(request)
     if not batches:
         return redirect("release-new")
     page = Paginator(contradicted_keys(batches), PAGE).get_page(request.GET.get("page"))
@@ -44,10 +44,10 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode([("batches", batch.pk) for batch in batches]),
-        "crumbs": trail(
+        "crumbs": breadcrumbs(
             (_("Gold releases"), "releases", []),
             (_("Cut a release"), "release-new", []),
-            here=_("Settled in two ways"),
+            title=_("Settled in two ways"),
         ),
     }
     return render(request, "annotation/releases/conflicts.html", context)
@@ -57,18 +57,18 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER)
 def release_conflicts_file(request: HttpRequest) -> HttpResponseBase:
     """All of them as CSV, a line for each label."""
-    lines = (line.encode() for line in csv_lines(_all(_batches(request))))
+    lines = (line.encode() for line in csv_lines(iterate_contradictions(list_requested_batches(request))))
     answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    return attached(answer, "settled-in-two-ways.csv")
+    return as_attachment(answer, "settled-in-two-ways.csv")
 
 
-def _all(batches: Sequence[Batch]) -> Iterator[Contradiction]:
+def iterate_contradictions(batches: Sequence[Batch]) -> Iterator[Contradiction]:
     keys = contradicted_keys(batches).iterator(chunk_size=CHUNK)
-    for part in _parts(keys):
+    for part in split_keys(keys):
         yield from contradictions(batches, part)
 
 
-def _parts(keys: Iterator[Any]) -> Iterator[list[Any]]:
+def split_keys(keys: Iterator[Any]) -> Iterator[list[Any]]:
     part: list[Any] = []
     for key in keys:
         part.append(key)
@@ -79,26 +79,26 @@ def _parts(keys: Iterator[Any]) -> Iterator[list[Any]]:
         yield part
 
 
-def _batches(request: HttpRequest) -> list[Batch]:
+def list_requested_batches(request: HttpRequest) -> list[Batch]:
     """The batches that the address names by number; refused where one of them is sealed for the person."""
-    given = request.GET.getlist("batches")
-    numbers = [number for text in given if (number := whole(text)) is not None]
-    found = list(Batch.objects.filter(pk__in=numbers).select_related("guideline").order_by("name"))
-    refuse_sealed_gold(person_of(request), found)
-    return found
+    numbers_given = request.GET.getlist("batches")
+    numbers = [number for text in numbers_given if (number := whole(text)) is not None]
+    batches = list(Batch.objects.filter(pk__in=numbers).select_related("guideline").order_by("name"))
+    refuse_sealed_gold(person_of(request), batches)
+    return batches
 
 
 def conflict_lines(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """A line of the table for each: what was labelled, and the labels with their batches and tasks."""
-    return [_line(contradiction) for contradiction in contradictions(batches, keys)]
+    return [conflict_line(contradiction) for contradiction in contradictions(batches, keys)]
 
 
-def _line(one: Contradiction) -> dict[str, Any]:
-    document = one.labels[0].task.batch.guideline.document
+def conflict_line(contradiction: Contradiction) -> dict[str, Any]:
+    document = contradiction.labels[0].task.batch.guideline.document
     return {
-        "key": one.key,
-        "prompt": one.labels[0].task.response.prompt,
-        "criterion": criterion_label(document, one.key.criterion),
+        "key": contradiction.key,
+        "prompt": contradiction.labels[0].task.response.prompt,
+        "criterion": criterion_label(document, contradiction.key.criterion),
         "labels": [
             {
                 "task": label.task_id,
@@ -106,6 +106,6 @@ def _line(one: Contradiction) -> dict[str, Any]:
                 "source": label.source,
                 "value": label_text(label.task.batch.guideline.document, label.criterion, label.value),
             }
-            for label in one.labels
+            for label in contradiction.labels
         ],
     }

@@ -12,7 +12,7 @@ from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.domain.annotations import words_of
+from annotation.domain.annotations import flag_text
 from annotation.domain.guidelines import localized
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.access import has_role
@@ -39,18 +39,18 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "task": history.task,
         "response": response,
         "turns": turns_of(response),
-        "annotations": [_annotation(history, annotation, counting) for annotation in history.annotations],
-        **_decision(history),
+        "annotations": [annotation_row(history, annotation, counting) for annotation in history.annotations],
+        **decision_context(history),
         "corrections": [
-            (correction, _labels(history, correction.labels)) for correction in history.corrections
+            (correction, list_labels(history, correction.labels)) for correction in history.corrections
         ],
         "gold": [
             {
-                "criterion": criterion_label(document, one.criterion),
-                "label": label_text(document, one.criterion, one.value),
-                "one": one,
+                "criterion": criterion_label(document, gold_label.criterion),
+                "label": label_text(document, gold_label.criterion, gold_label.value),
+                "one": gold_label,
             }
-            for one in history.gold
+            for gold_label in history.gold
         ],
         "released": history.released,
         "events": history.events,
@@ -63,20 +63,22 @@ def turns_of(response: Response) -> list[dict[str, str]]:
     return response.turns or [{"role": "assistant", "text": response.text}]
 
 
-def _annotation(history: TaskHistory, annotation: Annotation, counting: Mapping[UUID, int]) -> dict[str, Any]:
+def annotation_row(
+    history: TaskHistory, annotation: Annotation, counting: Mapping[UUID, int]
+) -> dict[str, Any]:
     """``counting``: the revision that counts, by assignment."""
     return {
         "one": annotation,
         "too_late": annotation.revision > counting[annotation.assignment_id],
         "person": annotation.assignment.person,
-        "labels": _labels(history, annotation.labels),
-        "flags": [gettext(words_of(flag)) for flag in annotation.flags],
-        "quotes": [_quote(history.task.response, span) for span in annotation.evidence],
+        "labels": list_labels(history, annotation.labels),
+        "flags": [gettext(flag_text(flag)) for flag in annotation.flags],
+        "quotes": [quote_span(history.task.response, span) for span in annotation.evidence],
         "origin": origin_of(annotation),
     }
 
 
-def _decision(history: TaskHistory) -> dict[str, Any]:
+def decision_context(history: TaskHistory) -> dict[str, Any]:
     """With why the annotators differed, and what the adjudicator thought before they saw the labels."""
     decision = history.adjudication
     if decision is None:
@@ -84,22 +86,22 @@ def _decision(history: TaskHistory) -> dict[str, Any]:
     verdict = getattr(decision.assignment, "verdict", None)  # none where it was decided elsewhere
     return {
         "adjudication": decision,
-        "decision": _labels(history, decision.labels),
+        "decision": list_labels(history, decision.labels),
         "decision_origin": origin_of(decision),
         "reason": localized(decision.reason.words, get_language() or "en") if decision.reason else "",
         "verdict": verdict,
-        "verdict_labels": _labels(history, verdict.labels) if verdict else [],
+        "verdict_labels": list_labels(history, verdict.labels) if verdict else [],
     }
 
 
-def _quote(response: Response, span: Mapping[str, int]) -> str:
+def quote_span(response: Response, span: Mapping[str, int]) -> str:
     """The marked words; empty where the span lies outside of its turn."""
     turns = turns_of(response)
     text = turns[span["turn"]]["text"] if span["turn"] < len(turns) else ""
     return text[span["start"] : span["end"]]
 
 
-def _labels(history: TaskHistory, labels: dict[str, Any]) -> list[tuple[str, str]]:
+def list_labels(history: TaskHistory, labels: dict[str, Any]) -> list[tuple[str, str]]:
     document = history.task.batch.guideline.document
     return [
         (criterion_label(document, name), label_text(document, name, value)) for name, value in labels.items()

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.formatting import format_compact, format_part
-from annotation.core.http import attached, trail
+from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument, localized
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
@@ -57,7 +57,7 @@ from annotation.services.releases import CONTRADICTED, NAMED, UNDER_WAY, Contrad
 from annotation.views.access import person_of, role_required
 from annotation.views.releases.conflicts import conflict_lines
 
-_LANGUAGES = {"en": "English", "zh": "中文"}
+LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 PAGE = 50
 FILTERS = ("criterion", "source", "dimension", "model")
 
@@ -74,7 +74,7 @@ class ReleaseForm(forms.Form):
         help_text=gettext_lazy("It never changes and is never given twice, for example flames-2026-05."),
     )
     about = forms.CharField(
-        label=gettext_lazy("What it is about"),
+        label=gettext_lazy("Subject"),
         required=False,
         max_length=MAX_ABOUT_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 4}),
@@ -97,7 +97,9 @@ class ReleaseForm(forms.Form):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        known = [one.release.pk for one in releases_for(person) if not one.sealed and not one.heir]
+        known = [
+            listed.release.pk for listed in releases_for(person) if not listed.sealed and not listed.heir
+        ]
         field = self.fields["supersedes"]
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = GoldRelease.objects.filter(pk__in=known)
@@ -138,11 +140,14 @@ def release_new(request: HttpRequest) -> HttpResponse:
         except Contradicted as error:
             # The opening was undone with the release, and these are labels.
             refuse_sealed_gold(person, form.cleaned_data["batches"])
-            refused = {"contradicted": error.params["count"], **_contradictions(form.cleaned_data["batches"])}
+            refused = {
+                "contradicted": error.params["count"],
+                **contradictions_context(form.cleaned_data["batches"]),
+            }
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            return _made(request, made)
+            return show_made(request, made)
     context = {
         "form": form,
         "choices": batch_choices(person),
@@ -154,19 +159,19 @@ def release_new(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _made(request: HttpRequest, made: GoldRelease | Job) -> HttpResponse:
+def show_made(request: HttpRequest, made: GoldRelease | Job) -> HttpResponse:
     if isinstance(made, Job):
         return redirect("release-making", made.pk)
     messages.success(request, _("The gold is frozen."))
     return redirect("release", made.name)
 
 
-def _contradictions(batches: Iterable[Batch]) -> dict[str, Any]:
+def contradictions_context(batches: Iterable[Batch]) -> dict[str, Any]:
     """The first of them, and where all of them are."""
-    chosen = list(batches)
+    chosen_batches = list(batches)
     return {
-        "contradictions": conflict_lines(chosen, contradicted_keys(chosen)[:NAMED]),
-        "query": urlencode([("batches", batch.pk) for batch in chosen]),
+        "contradictions": conflict_lines(chosen_batches, contradicted_keys(chosen_batches)[:NAMED]),
+        "query": urlencode([("batches", batch.pk) for batch in chosen_batches]),
     }
 
 
@@ -183,11 +188,11 @@ def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
     batches = Batch.objects.filter(pk__in=job.payload["batches"]).select_related("guideline")
     context: dict[str, Any] = {
         "job": job,
-        "crumbs": trail((_("Gold releases"), "releases", []), here=job.title),
+        "crumbs": breadcrumbs((_("Gold releases"), "releases", []), title=job.title),
         "back": urlencode([("batches", batch.pk) for batch in batches]),
     }
     if job.result.get("error", {}).get("template") == CONTRADICTED:
-        context |= {"contradicted": job.result["error"]["params"]["count"], **_contradictions(batches)}
+        context |= {"contradicted": job.result["error"]["params"]["count"], **contradictions_context(batches)}
     return render(request, "annotation/releases/making.html", context)
 
 
@@ -196,19 +201,19 @@ def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    found = release_for(person, name)
+    gold_release = release_for(person, name)
     language = get_language() or "en"
-    manifest = manifest_with_origins(found)
+    manifest = manifest_with_origins(gold_release)
     context = {
-        "release": found,
-        "chain": chain_of(found),
-        "share": format_part(found.adjudicated, found.labels),
-        "tables": _tables(found),
-        "splits": splits_table(found.manifest),
-        "agreement": agreement_table(found.manifest, GuidelineTexts(found.manifest, language)),
+        "release": gold_release,
+        "chain": chain_of(gold_release),
+        "share": format_part(gold_release.adjudicated, gold_release.labels),
+        "tables": list_tables(gold_release),
+        "splits": splits_table(gold_release.manifest),
+        "agreement": agreement_table(gold_release.manifest, GuidelineTexts(gold_release.manifest, language)),
         "imports": files_table(manifest),
         "imported": manifest["imported"],
-        "warnings": render_warnings(found.manifest),
+        "warnings": render_warnings(gold_release.manifest),
         "formats": list(FORMATS.values()),
         "researches": has_role(person, RESEARCHER),
     }
@@ -220,19 +225,17 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_labels(request: HttpRequest, name: str) -> HttpResponse:
     """Every label with what stands behind it."""
-    found = release_for(person_of(request), name)
+    gold_release = release_for(person_of(request), name)
     filters = {part: request.GET.get(part, "") for part in FILTERS}
-    page = Paginator(released_labels(found, filters), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(released_labels(gold_release, filters), PAGE).get_page(request.GET.get("page"))
     context = {
-        "release": found,
-        "lines": [
-            _line(list_label_source) for list_label_source in list_label_sources(list(page.object_list))
-        ],
+        "release": gold_release,
+        "lines": [label_row(label_source) for label_source in list_label_sources(list(page.object_list))],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode({part: value for part, value in filters.items() if value}),
-        "filters": _filters(found, filters),
-        "several": len(found.manifest["counts"]["by_level"]) > 1,
+        "filters": list_filters(gold_release, filters),
+        "several": len(gold_release.manifest["counts"]["by_level"]) > 1,
     }
     return render(request, "annotation/releases/labels.html", context)
 
@@ -242,14 +245,14 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     """The datasheet in the reader's language; the other one is a link away."""
-    found = release_for(person_of(request), name)
+    gold_release = release_for(person_of(request), name)
     language = request.GET.get("language") or get_language() or "en"
-    chosen = "zh" if language.startswith("zh") else "en"
+    sheet_language = "zh" if language.startswith("zh") else "en"
     context = {
-        "release": found,
-        "sections": render_datasheet(manifest_with_origins(found), chosen),
-        "language": chosen,
-        "languages": [(code, _LANGUAGES[code]) for code in LANGUAGES],
+        "release": gold_release,
+        "sections": render_datasheet(manifest_with_origins(gold_release), sheet_language),
+        "language": sheet_language,
+        "languages": [(code, LANGUAGE_NAMES[code]) for code in LANGUAGES],
     }
     return render(request, "annotation/releases/datasheet.html", context)
 
@@ -258,31 +261,36 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
-    found = release_for(person_of(request), name)
+    gold_release = release_for(person_of(request), name)
     if kind == "manifest.json":
-        text = json.dumps(manifest_with_origins(found), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-        return attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
+        text = (
+            json.dumps(manifest_with_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True)
+            + "\n"
+        )
+        return as_attachment(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
     if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
-        text = render_markdown(manifest_with_origins(found), kind.split(".")[1])
-        return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
+        text = render_markdown(manifest_with_origins(gold_release), kind.split(".")[1])
+        return as_attachment(
+            HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}"
+        )
     gold_format = format_named(kind.removeprefix("gold."))
-    tell_direct_download(release=found, file=gold_format.file_name, actor=person_of(request))
-    lines = (line.encode() for line in export_lines(found, gold_format))
+    tell_direct_download(release=gold_release, file=gold_format.file_name, actor=person_of(request))
+    lines = (line.encode() for line in export_lines(gold_release, gold_format))
     answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)
-    return attached(answer, f"{name}.{gold_format.name}")
+    return as_attachment(answer, f"{name}.{gold_format.name}")
 
 
-def _tables(release: GoldRelease) -> list[dict[str, Any]]:
+def list_tables(release: GoldRelease) -> list[dict[str, Any]]:
     """The counts of the manifest as tables of (word, number, share of all)."""
     counts = in_order(release.manifest)["counts"]
-    dimensions = _dimensions(release)
+    dimensions = dimension_names(release)
     named = [
         (
             "source",
             _("By source"),
             [(GoldLabel.Source(key).label, n) for key, n in counts["by_source"].items()],
         ),
-        ("level", _("By level"), _levels(release, counts["by_level"])),
+        ("level", _("By level"), count_levels(release, counts["by_level"])),
         (
             "dimension",
             _("By dimension"),
@@ -298,33 +306,33 @@ def _tables(release: GoldRelease) -> list[dict[str, Any]]:
     ]
 
 
-def _dimensions(release: GoldRelease) -> dict[str, str]:
+def dimension_names(release: GoldRelease) -> dict[str, str]:
     """What the release's guidelines call their dimensions in the reader's language."""
     known = dimensions_of(release.manifest["guidelines"])
-    return {name: localized(one["label"], get_language() or "en") for name, one in known.items()}
+    return {name: localized(dimension["label"], get_language() or "en") for name, dimension in known.items()}
 
 
-def _asking(release: GoldRelease) -> dict[str, GuidelineDocument]:
+def documents_by_criterion(release: GoldRelease) -> dict[str, GuidelineDocument]:
     """By criterion a guideline of the release that asks it."""
     documents = [batch.guideline.document for batch in release.batches.select_related("guideline")]
     return {criterion.name: document for document in reversed(documents) for criterion in document.criteria}
 
 
-def _levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int]]:
+def count_levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int]]:
     """Labels by criterion and level, each in the words of the release's guideline."""
-    asking, found = _asking(release), []
+    asking, levels = documents_by_criterion(release), []
     for criterion, counts in by_level.items():
         document = asking[criterion]
         label = criterion_label(document, criterion)
-        found += [
+        levels += [
             (f"{label} · {label_text(document, criterion, float(value))}", n) for value, n in counts.items()
         ]
-    return found
+    return levels
 
 
-def _filters(release: GoldRelease, chosen: dict[str, str]) -> list[dict[str, Any]]:
-    counts, dimensions = in_order(release.manifest)["counts"], _dimensions(release)
-    asking = _asking(release)
+def list_filters(release: GoldRelease, choices: dict[str, str]) -> list[dict[str, Any]]:
+    counts, dimensions = in_order(release.manifest)["counts"], dimension_names(release)
+    asking = documents_by_criterion(release)
     sources = [(value, label) for value, label in GoldLabel.Source.choices if value in counts["by_source"]]
     options: dict[str, tuple[str, list[tuple[str, Any]]]] = {
         "criterion": (
@@ -339,13 +347,13 @@ def _filters(release: GoldRelease, chosen: dict[str, str]) -> list[dict[str, Any
         "model": (_("Model"), [(name, name) for name in counts["by_model"]]),
     }
     return [
-        {"name": name, "label": label, "options": found, "chosen": chosen[name]}
-        for name, (label, found) in options.items()
+        {"name": name, "label": label, "options": values, "chosen": choices[name]}
+        for name, (label, values) in options.items()
     ]
 
 
-def _line(one: LabelSources) -> dict[str, Any]:
-    label = one.released
+def label_row(label_sources: LabelSources) -> dict[str, Any]:
+    label = label_sources.released
     document = label.task.batch.guideline.document
     return {
         "released": label,
@@ -353,8 +361,8 @@ def _line(one: LabelSources) -> dict[str, Any]:
         "gold": label_text(document, label.criterion, label.value),
         "given": [
             (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), origin_of(a))
-            for a in one.annotations
+            for a in label_sources.annotations
         ],
-        "decided_by": one.decision.assignment.person.username if one.decision else None,
-        "decision_origin": origin_of(one.decision) if one.decision else None,
+        "decided_by": label_sources.decision.assignment.person.username if label_sources.decision else None,
+        "decision_origin": origin_of(label_sources.decision) if label_sources.decision else None,
     }

@@ -22,11 +22,11 @@ from benchmark.domain.estimates.prediction_powered import (
     Interval,
     MetricScale,
     StrataMoments,
-    plain,
     build_stratum,
-    together,
+    estimate_plain,
+    join_strata,
 )
-from benchmark.domain.estimates.prediction_powered import estimate as prediction_powered_estimate
+from benchmark.domain.estimates.prediction_powered import estimate_mean as prediction_powered_estimate
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
 
@@ -219,17 +219,21 @@ class _CellMetric:
         """By strata where every labelled response has its stratum, else all gold labels alike."""
         gold = [row for row in self.cell.rows if row.gold]
         if self.estimate is not None and all(row.predicted for row in gold):
-            return _to_interval_value(prediction_powered_estimate(self.moments, self.values.scale, weight=0), len(gold))
+            return _to_interval_value(
+                prediction_powered_estimate(self.moments, self.values.scale, weight=0), len(gold)
+            )
         return self._plain([row.gold for row in gold])
 
     def _plain(self, labels: Sequence[Labels]) -> _IntervalValue:
         if not labels or not self.values.by_label:
             return _IntervalValue()
-        return _to_interval_value(plain([self.values.given(label) for label in labels], self.values.scale), len(labels))
+        return _to_interval_value(
+            estimate_plain([self.values.given(label) for label in labels], self.values.scale), len(labels)
+        )
 
     @cached_property
     def moments(self) -> StrataMoments:
-        return together([self._stratum(group) for group in self.cell.merged])
+        return join_strata([self._stratum(group) for group in self.cell.merged])
 
     def _stratum(self, group: Sequence[Bounds]) -> StrataMoments:
         rows = [row for member in group for row in self.cell.strata[member]]

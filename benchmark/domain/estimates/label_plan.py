@@ -24,7 +24,14 @@ import numpy as np
 
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.estimates.estimates import MIN_LABELLED, OVERALL, Bounds, ResponseKey, find_bounds, find_scale
+from benchmark.domain.estimates.estimates import (
+    MIN_LABELLED,
+    OVERALL,
+    Bounds,
+    ResponseKey,
+    find_bounds,
+    find_scale,
+)
 from benchmark.domain.estimates.prediction_powered import Floats
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.domain.leaderboards.resampling import CountedResponse

@@ -112,78 +112,80 @@ def _sum_last(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=-1, keepdims=True))
 
 
-def together(parts: Sequence[StrataMoments]) -> StrataMoments:
+def join_strata(parts: Sequence[StrataMoments]) -> StrataMoments:
     """Several strata of one cell."""
     named = {field.name: [getattr(part, field.name) for part in parts] for field in fields(StrataMoments)}
     return StrataMoments(**{name: np.concatenate(arrays, axis=-1) for name, arrays in named.items()})
 
 
-def estimate(strata: StrataMoments, scale: MetricScale, *, weight: float | None = None) -> Estimate:
+def estimate_mean(strata: StrataMoments, scale: MetricScale, *, weight: float | None = None) -> Estimate:
     """With the weight that makes the interval shortest, or with a given one: 0 is the gold labels alone.
 
     At weight 0 and in one stratum the interval of a rate is Wilson's, and that of a mean Student's.
     """
     tuned = weight is None
-    slope = _slope(strata) if weight is None else _slope_of(strata, weight)
-    moved = _across(strata.share * (strata.everywhere - strata.predicted))
-    value = _across(strata.share * strata.gold) + slope * moved
-    degrees = _across(strata.labelled - 1)
-    variances = _variances(strata, scale, slope, degrees, tuned=tuned)
-    finite = _across(strata.share**2 * strata.unlabelled_share * variances / strata.labelled)
+    slope = _tune_slope(strata) if weight is None else _fix_slope(strata, weight)
+    moved = _sum_strata(strata.share * (strata.everywhere - strata.predicted))
+    value = _sum_strata(strata.share * strata.gold) + slope * moved
+    degrees = _sum_strata(strata.labelled - 1)
+    variances = _compute_variances(strata, scale, slope, degrees, tuned=tuned)
+    finite = _sum_strata(strata.share**2 * strata.unlabelled_share * variances / strata.labelled)
     if tuned:
-        finite = finite + _slope_error(strata, variances) * moved**2
-    spread = _spread(strata, scale, strata.gold_squares)
-    single = _spread(strata, scale, _of_single_labels(strata)) if scale.rate else spread
-    quantile = _quantile(scale, degrees - tuned)
+        finite = finite + _compute_slope_error(strata, variances) * moved**2
+    spread = _compute_spread(strata, scale, strata.gold_squares)
+    single = _compute_spread(strata, scale, _sum_single_labels(strata)) if scale.rate else spread
+    quantile = _compute_quantile(scale, degrees - tuned)
     inside = np.clip(value, scale.low, scale.high)
-    population = _across(strata.population)
+    population = _sum_strata(strata.population)
     return Estimate(
         value=inside,
-        weight=_weight(strata, slope),
-        combined=_interval(scale, inside, finite + spread / population, single, quantile),
-        finite=_interval(scale, inside, finite, single, quantile),
+        weight=_compute_weight(strata, slope),
+        combined=_compute_interval(scale, inside, finite + spread / population, single, quantile),
+        finite=_compute_interval(scale, inside, finite, single, quantile),
         variances=variances,
     )
 
 
-def plain(values: npt.ArrayLike, scale: MetricScale) -> Estimate:
+def estimate_plain(values: npt.ArrayLike, scale: MetricScale) -> Estimate:
     """The mean of labels alone: ``combined`` is its interval."""
-    return estimate(build_stratum(values, values, np.zeros((*np.shape(values)[:-1], 0))), scale, weight=0)
+    return estimate_mean(
+        build_stratum(values, values, np.zeros((*np.shape(values)[:-1], 0))), scale, weight=0
+    )
 
 
-def _across(values: Floats) -> Floats:
+def _sum_strata(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=-1))
 
 
-def _slope(strata: StrataMoments) -> Floats:
+def _tune_slope(strata: StrataMoments) -> Floats:
     """What a prediction counts for, one slope for all strata: lambda N / (N - n), of which PPI++ tunes lambda.
 
     The one with the least variance: a covariance among the labelled over a variance among all, both summed over strata
     by what they add to the variance of the estimate. It is kept where lambda is from 0 to 1.
     """
     adds = strata.share**2 * strata.unlabelled_share / strata.labelled
-    covariance = _across(adds * strata.products / strata.labelled)
-    variance = _across(adds * strata.everywhere_squares / strata.population)
+    covariance = _sum_strata(adds * strata.products / strata.labelled)
+    variance = _sum_strata(adds * strata.everywhere_squares / strata.population)
     slope = np.divide(covariance, variance, out=np.zeros_like(covariance), where=variance > 1e-15)
-    return np.asarray(np.clip(slope, 0, _largest(strata)))
+    return np.asarray(np.clip(slope, 0, _find_max_slope(strata)))
 
 
-def _slope_of(strata: StrataMoments, weight: float) -> Floats:
-    return np.asarray(weight * _largest(strata))
+def _fix_slope(strata: StrataMoments, weight: float) -> Floats:
+    return np.asarray(weight * _find_max_slope(strata))
 
 
-def _largest(strata: StrataMoments) -> Floats:
+def _find_max_slope(strata: StrataMoments) -> Floats:
     """The slope at lambda 1, N / (N - n); 0 where everything is labelled and predictions count for nothing."""
-    population, labelled = _across(strata.population), _across(strata.labelled)
+    population, labelled = _sum_strata(strata.population), _sum_strata(strata.labelled)
     left = population - labelled
     return np.divide(population, left, out=np.zeros_like(left), where=left > 0)
 
 
-def _weight(strata: StrataMoments, slope: Floats) -> Floats:
-    return np.asarray(slope * (1 - _across(strata.labelled) / _across(strata.population)))
+def _compute_weight(strata: StrataMoments, slope: Floats) -> Floats:
+    return np.asarray(slope * (1 - _sum_strata(strata.labelled) / _sum_strata(strata.population)))
 
 
-def _variances(
+def _compute_variances(
     strata: StrataMoments, scale: MetricScale, slope: Floats, degrees: Floats, *, tuned: bool
 ) -> Floats:
     """Of what the prediction leaves open of one label, by stratum; larger by what fitting the slope made it smaller."""
@@ -193,21 +195,21 @@ def _variances(
     return np.asarray((fitted * np.maximum(squares, 0) + scale.unseen) / (strata.labelled - 1 + UNSEEN))
 
 
-def _slope_error(strata: StrataMoments, variances: Floats) -> Floats:
+def _compute_slope_error(strata: StrataMoments, variances: Floats) -> Floats:
     """The variance of a slope that is fitted to the labelled responses; nothing where there is no slope to fit."""
-    squares = _across(strata.predicted_squares)
-    mean = _across(strata.share * variances)
+    squares = _sum_strata(strata.predicted_squares)
+    mean = _sum_strata(strata.share * variances)
     return np.divide(mean, squares, out=np.zeros_like(mean), where=squares > 1e-15)
 
 
-def _spread(strata: StrataMoments, scale: MetricScale, squares: Floats) -> Floats:
+def _compute_spread(strata: StrataMoments, scale: MetricScale, squares: Floats) -> Floats:
     """The variance of a label in the whole population, from sums of squares in each stratum."""
-    mean = _across(strata.share * strata.gold)
+    mean = _sum_strata(strata.share * strata.gold)
     within = (squares + scale.unseen) / (strata.labelled - 1 + UNSEEN)
-    return _across(strata.share * (within + (strata.gold - mean[..., None]) ** 2))
+    return _sum_strata(strata.share * (within + (strata.gold - mean[..., None]) ** 2))
 
 
-def _of_single_labels(strata: StrataMoments) -> Floats:
+def _sum_single_labels(strata: StrataMoments) -> Floats:
     """The sums of squares that 0s and 1s of the same means have: those of the gold itself, if it is such.
 
     Of a response with several labels in a rate the share is between them, and tells more than one label.
@@ -215,14 +217,14 @@ def _of_single_labels(strata: StrataMoments) -> Floats:
     return np.asarray(strata.labelled * strata.gold * (1 - strata.gold))
 
 
-def _quantile(scale: MetricScale, degrees: Floats) -> Floats:
+def _compute_quantile(scale: MetricScale, degrees: Floats) -> Floats:
     """Wilson's interval is sound with the normal one however few the labels; a mean needs Student's."""
     if scale.rate:
         return np.full(degrees.shape, Z)
     return np.where(degrees >= 1, stdtrit(np.maximum(degrees, 1), 0.975), np.nan)
 
 
-def _interval(
+def _compute_interval(
     scale: MetricScale, value: Floats, variance: Floats, spread: Floats, quantile: Floats
 ) -> Interval:
     if not scale.rate:

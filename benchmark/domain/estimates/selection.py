@@ -45,7 +45,7 @@ class GoldSelection:
         return DRAWN if self.drawn else ALL
 
 
-def told(selections: Sequence[GoldSelection]) -> list[dict[str, Any]]:
+def selections_to_json(selections: Sequence[GoldSelection]) -> list[dict[str, Any]]:
     """As JSON. Where all of a model's responses in a column have gold, of whichever batches, nothing was chosen."""
     labelled: Counter[tuple[str, str]] = Counter()
     for selection in selections:
@@ -66,7 +66,7 @@ def told(selections: Sequence[GoldSelection]) -> list[dict[str, Any]]:
     ]
 
 
-def unknown_by_batch(selection: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def sum_unknown(selection: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those of unknown selection added up: of each batch and way the labels, and its tasks without gold."""
     totals: dict[tuple[str, str], dict[str, Any]] = {}
     for row in selection:

@@ -24,15 +24,15 @@ Alignment = Literal["accuracy", "distance"]
 
 EPSILON = 0.2
 """What a person's labels cost more than a candidate's, as a share of wins: the paper's value for experts."""
-RATE = 0.05
+FALSE_DISCOVERY_RATE = 0.05
 """The false discovery rate, and the level of the tests."""
-ENOUGH = 30
+MIN_PROMPTS_OF_PERSON = 30
 """So many independent items of a person the paper asks for; with items of fewer prompts a person is left out."""
-LEAST = 10
+MIN_TESTED_PROMPTS = 10
 """Fewer prompts than this are never tested, whatever is asked for."""
-PEOPLE = 3
+MIN_PEOPLE = 3
 """So many people the paper asks for; with two the winning rate is 0, a half or 1."""
-PASSES = 0.5
+MIN_WINNING_RATE = 0.5
 RESAMPLES = 2000
 
 
@@ -134,12 +134,12 @@ class AlternativeTest:
         }
 
 
-def judge(
+def run_annotator_test(
     items: Sequence[TestedLabel],
     *,
     epsilon: float = EPSILON,
-    enough: int = ENOUGH,
-    rate: float = RATE,
+    enough: int = MIN_PROMPTS_OF_PERSON,
+    rate: float = FALSE_DISCOVERY_RATE,
     seed: int = 0,
 ) -> AlternativeTest:
     """The whole test. Items that the candidate did not label are not to be among them.
@@ -147,20 +147,24 @@ def judge(
     With items of 30 prompts or more a person is tested by the paired t-test of the paper; with fewer, where ``enough``
     lets them in, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no person here.
     """
-    enough = max(enough, LEAST)
+    enough = max(enough, MIN_TESTED_PROMPTS)
     comparisons = []
-    for person, (candidate, human, prompts) in _wins(items).items():
+    for person, (candidate, human, prompts) in _count_wins(items).items():
         n, groups = len(candidate), len(np.unique(prompts))
-        p = p_value(human - candidate, epsilon, prompts=prompts, seed=seed) if groups >= enough else None
+        p = (
+            compute_p_value(human - candidate, epsilon, prompts=prompts, seed=seed)
+            if groups >= enough
+            else None
+        )
         comparisons.append(
             PersonComparison(person, n, groups, float(candidate.mean()), float(human.mean()), p)
         )
     tested = [comparison for comparison in comparisons if comparison.p is not None]
     if len(tested) < 2:
         return AlternativeTest(epsilon, tuple(comparisons), is_few=True)
-    adjusted = benjamini_yekutieli([comparison.p for comparison in tested if comparison.p is not None])
+    adjusted = adjust_p_values([comparison.p for comparison in tested if comparison.p is not None])
     by_person = {comparison.person: p for comparison, p in zip(tested, adjusted, strict=True)}
-    people = tuple(_decided(comparison, by_person.get(comparison.person), rate) for comparison in comparisons)
+    people = tuple(_decide(comparison, by_person.get(comparison.person), rate) for comparison in comparisons)
     won = [person for person in people if person.wins]
     winning_rate = len(won) / len(tested)
     return AlternativeTest(
@@ -168,12 +172,12 @@ def judge(
         people=people,
         winning_rate=winning_rate,
         advantage=float(np.mean([comparison.candidate_wins for comparison in tested])),
-        passes=winning_rate >= PASSES,
-        is_few=len(tested) < PEOPLE,
+        passes=winning_rate >= MIN_WINNING_RATE,
+        is_few=len(tested) < MIN_PEOPLE,
     )
 
 
-def _wins(items: Sequence[TestedLabel]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
+def _count_wins(items: Sequence[TestedLabel]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
     """By person, for each item: is the candidate at least as near to the others, are they, and the prompt's number."""
     wins: dict[Hashable, list[tuple[bool, bool, int]]] = defaultdict(list)
     numbers: dict[Hashable, int] = {}
@@ -195,13 +199,15 @@ def _wins(items: Sequence[TestedLabel]) -> dict[Hashable, tuple[Array, Array, Pr
     }
 
 
-def _decided(comparison: PersonComparison, adjusted: float | None, rate: float) -> PersonComparison:
+def _decide(comparison: PersonComparison, adjusted: float | None, rate: float) -> PersonComparison:
     if adjusted is None:
         return comparison
     return replace(comparison, adjusted=adjusted, wins=bool(adjusted <= rate))
 
 
-def p_value(differences: Array, epsilon: float, *, prompts: Prompts | None = None, seed: int = 0) -> float:
+def compute_p_value(
+    differences: Array, epsilon: float, *, prompts: Prompts | None = None, seed: int = 0
+) -> float:
     """Of the hypothesis that the mean difference (person's wins less the candidate's) is epsilon or more.
 
     A t-test with G - 1 degrees of freedom for G prompts, whose variance is that of a ratio of the prompts' sums:
@@ -217,7 +223,7 @@ def p_value(differences: Array, epsilon: float, *, prompts: Prompts | None = Non
     residuals = sums - mean * sizes
     if np.allclose(residuals, 0):
         return 0.0 if mean < epsilon else 1.0
-    if groups >= ENOUGH:
+    if groups >= MIN_PROMPTS_OF_PERSON:
         from scipy import stats
 
         variance = groups / (groups - 1) * float((residuals**2).sum()) / n**2
@@ -228,7 +234,7 @@ def p_value(differences: Array, epsilon: float, *, prompts: Prompts | None = Non
     return float((1 + (means >= epsilon).sum()) / (1 + RESAMPLES))
 
 
-def benjamini_yekutieli(values: Sequence[float]) -> list[float]:
+def adjust_p_values(values: Sequence[float]) -> list[float]:
     """Adjusted p-values, in the order given: one is rejected at a rate q where it is at most q.
 
     p_(k) * m * (1 + 1/2 + .. + 1/m) / k, made monotone from the largest down: valid however the tests depend on

@@ -20,7 +20,7 @@ from annotation.domain.formats.xstest import CRITERION, LEVELS
 
 FORMATS = ("xstest", "jsonl", "csv")
 XSTEST_COLUMNS = ("gpt4_label", "strmatch_label")
-LONGEST_SAID = 10_000
+MAX_ANSWER_CHARACTERS = 10_000
 _FILE = re.compile(r"^xstest_v2_completions_(.+?)_(?:gpteval|streval)\.csv$", re.IGNORECASE)
 
 
@@ -64,17 +64,17 @@ def read_judge_labels(source: Source, format_name: str) -> Iterator[JudgeRecord]
         raise InputError(N_("there are no rows in this file."), path=source.name)
 
 
-def model_of(file_name: str) -> str | None:
+def find_model(file_name: str) -> str | None:
     """``xstest_v2_completions_gpt4_gpteval.csv`` holds judgements of gpt4."""
     match = _FILE.match(file_name.replace("\\", "/").rpartition("/")[2])
     return match[1] if match else None
 
 
-def _xstest_rows(source: Source) -> Rows:
+def _read_xstest_rows(source: Source) -> Rows:
     return csv_rows(source, required=[("id",), ("completion",), XSTEST_COLUMNS])
 
 
-def _xstest(row: Row) -> JudgeRecord:
+def _parse_xstest(row: Row) -> JudgeRecord:
     """What is none of the three labels, such as the judge's own refusal, is kept as it stands."""
     columns = [name for name in XSTEST_COLUMNS if name in row.fields]
     if len(columns) > 1:
@@ -87,7 +87,7 @@ def _xstest(row: Row) -> JudgeRecord:
     return JudgeRecord(
         line=row.line,
         prompt=row.text("id", longest=LONGEST_ID).strip().removeprefix("v2-"),
-        answer=answer[:LONGEST_SAID],
+        answer=answer[:MAX_ANSWER_CHARACTERS],
         error=row.error,
         criterion=CRITERION,
         value=LEVELS.get(answer.strip()),
@@ -96,19 +96,19 @@ def _xstest(row: Row) -> JudgeRecord:
     )
 
 
-def _jsonl(row: Row) -> JudgeRecord:
-    return _generic(row, row.fields.get("probabilities"))
+def _parse_jsonl(row: Row) -> JudgeRecord:
+    return _parse_generic(row, row.fields.get("probabilities"))
 
 
-def _csv(row: Row) -> JudgeRecord:
+def _parse_csv(row: Row) -> JudgeRecord:
     """Probabilities are a JSON object in one cell."""
     if not row.has("probabilities"):
-        return _generic(row, None)
+        return _parse_generic(row, None)
     try:
         probabilities = json.loads(row.text("probabilities"))
     except (ValueError, RecursionError) as error:
         raise row.error(_NO_PROBABILITIES, field="probabilities") from error
-    return _generic(row, probabilities)
+    return _parse_generic(row, probabilities)
 
 
 _NO_PROBABILITIES = N_(
@@ -116,11 +116,15 @@ _NO_PROBABILITIES = N_(
 )
 
 
-def _generic(row: Row, probabilities: object) -> JudgeRecord:
+def _parse_generic(row: Row, probabilities: object) -> JudgeRecord:
     if probabilities is not None and not isinstance(probabilities, dict):
         raise row.error(_NO_PROBABILITIES, field="probabilities")
-    value = _number(row)
-    answer = row.text("label", longest=LONGEST_SAID) if row.has("label") else _shown(row.fields.get("value"))
+    value = _parse_number(row)
+    answer = (
+        row.text("label", longest=MAX_ANSWER_CHARACTERS)
+        if row.has("label")
+        else _format_value(row.fields.get("value"))
+    )
     if not answer and not probabilities:
         raise row.error(N_("there is no label; give value, label or probabilities."), field="value")
     response = row.fields.get("response")
@@ -138,7 +142,7 @@ def _generic(row: Row, probabilities: object) -> JudgeRecord:
     )
 
 
-def _number(row: Row) -> float | None:
+def _parse_number(row: Row) -> float | None:
     if not row.has("value"):
         return None
     number = as_number(row.fields["value"])
@@ -147,20 +151,20 @@ def _number(row: Row) -> float | None:
     return number
 
 
-def _shown(value: object) -> str:
-    return "" if value is None else str(value).strip()[:LONGEST_SAID]
+def _format_value(value: object) -> str:
+    return "" if value is None else str(value).strip()[:MAX_ANSWER_CHARACTERS]
 
 
-def refuse_probabilities(record: JudgeRecord) -> InputError:
+def build_probabilities_error(record: JudgeRecord) -> InputError:
     return record.error(_NO_PROBABILITIES, field="probabilities")
 
 
-def _csv_rows(source: Source) -> Rows:
+def _read_csv_rows(source: Source) -> Rows:
     return csv_rows(source, required=[("prompt_id", "prompt"), ("value", "label", "probabilities")])
 
 
 _READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[Row], JudgeRecord]]] = {
-    "xstest": (_xstest_rows, _xstest),
-    "jsonl": (json_rows, _jsonl),
-    "csv": (_csv_rows, _csv),
+    "xstest": (_read_xstest_rows, _parse_xstest),
+    "jsonl": (json_rows, _parse_jsonl),
+    "csv": (_read_csv_rows, _parse_csv),
 }

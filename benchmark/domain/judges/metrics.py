@@ -79,7 +79,7 @@ class _PairColumns:
         return flat.reshape(weights.shape[1], *counts.shape[1:])
 
 
-def figures(
+def compute_figures(
     pairs: Sequence[LabelPair],
     heads: Sequence[Head],
     *,
@@ -91,18 +91,20 @@ def figures(
 
     Pooled, by criterion and level, by dimension, by model, and by whether the model was seen in training.
     """
-    column = _column(pairs, heads, resamples, seed)
+    column = _build_columns(pairs, heads, resamples, seed)
     return {
-        **_summary(column, _tables(column, heads)),
+        **_summarize(column, _count_tables(column, heads)),
         "coverage": len(pairs) / n_gold if n_gold else None,
-        "by_criterion": _by(column, heads, [pair.criterion for pair in pairs], with_levels=True),
-        "by_dimension": _by(column, heads, [pair.dimension for pair in pairs], with_levels=True),
-        "by_model": _by(column, heads, [pair.model for pair in pairs]),
-        "by_seen": _by(column, heads, [_SEEN[pair.was_seen] for pair in pairs]),
+        "by_criterion": _group_figures(column, heads, [pair.criterion for pair in pairs], with_levels=True),
+        "by_dimension": _group_figures(column, heads, [pair.dimension for pair in pairs], with_levels=True),
+        "by_model": _group_figures(column, heads, [pair.model for pair in pairs]),
+        "by_seen": _group_figures(column, heads, [_SEEN[pair.was_seen] for pair in pairs]),
     }
 
 
-def _column(pairs: Sequence[LabelPair], heads: Sequence[Head], resamples: int, seed: int) -> _PairColumns:
+def _build_columns(
+    pairs: Sequence[LabelPair], heads: Sequence[Head], resamples: int, seed: int
+) -> _PairColumns:
     prompts = {prompt: place for place, prompt in enumerate(sorted({pair.prompt for pair in pairs}))}
     head_at = {head.criterion: at for at, head in enumerate(heads)}
     scales = [{value: place for place, value in enumerate(head.values)} for head in heads]
@@ -128,7 +130,7 @@ def _column(pairs: Sequence[LabelPair], heads: Sequence[Head], resamples: int, s
 _SEEN = {True: "seen", False: "unseen", None: ""}
 
 
-def _by(
+def _group_figures(
     column: _PairColumns, heads: Sequence[Head], names: Sequence[str], *, with_levels: bool = False
 ) -> dict[str, Figures]:
     """By name (one for each pair), of which the empty one is nobody's."""
@@ -139,47 +141,49 @@ def _by(
     figures_by_name: dict[str, Figures] = {}
     for name in sorted(rows):
         part = column.of(rows[name])
-        tables = _tables(part, heads)
-        figures_by_name[name] = _summary(part, tables)
+        tables = _count_tables(part, heads)
+        figures_by_name[name] = _summarize(part, tables)
         if with_levels:
-            figures_by_name[name]["criteria"] = _criteria(part, tables)
+            figures_by_name[name]["criteria"] = _compute_criteria(part, tables)
     return figures_by_name
 
 
-def _summary(column: _PairColumns, tables: Tables) -> Figures:
+def _summarize(column: _PairColumns, tables: Tables) -> Figures:
     """``accuracy`` of all labels; ``macro_f1`` the unweighted mean of the criteria's; kappas of one criterion alone."""
     groups = column.prompts
     right = sum((np.einsum("nii->n", drawn[:, :, :-1]) for _head, drawn in tables), np.zeros(1))
     total = sum((drawn.sum(axis=(1, 2)) for _head, drawn in tables), np.zeros(1))
-    f1 = [_mean_defined(_f1(drawn)) for _head, drawn in tables]
+    f1 = [_average_defined(_compute_f1(drawn)) for _head, drawn in tables]
     only_table = tables[0] if len(tables) == 1 else None
     return {
         "n": len(column.at),
         "prompts": groups,
         "off_scale": int(column.off_scale.sum()),
-        "accuracy": percentile_statistic(_ratio(right, total), groups) if tables else UNDEFINED,
-        "macro_f1": percentile_statistic(_mean_defined(np.column_stack(f1)), groups) if f1 else UNDEFINED,
-        "cohen_kappa": percentile_statistic(_kappa(only_table[1], None), groups) if only_table else UNDEFINED,
-        "quadratic_kappa": _quadratic(only_table, groups),
-        "calibration_error": calibration_error(column),
+        "accuracy": percentile_statistic(_divide(right, total), groups) if tables else UNDEFINED,
+        "macro_f1": percentile_statistic(_average_defined(np.column_stack(f1)), groups) if f1 else UNDEFINED,
+        "cohen_kappa": percentile_statistic(_compute_kappa(only_table[1], None), groups)
+        if only_table
+        else UNDEFINED,
+        "quadratic_kappa": _compute_weighted_kappa(only_table, groups),
+        "calibration_error": compute_calibration_error(column),
     }
 
 
-def _criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures]:
+def _compute_criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures]:
     return {
         head.criterion: {
             "confusion": {"levels": list(head.values), "counts": drawn[0].astype(int).tolist()},
-            "levels": _levels(drawn, head, column.prompts),
+            "levels": _compute_levels(drawn, head, column.prompts),
         }
         for head, drawn in tables
     }
 
 
-def _levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
+def _compute_levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
     """By level: how many gold has, how many were said, precision, recall and F1. The last column is off the scale."""
     hits = np.diagonal(drawn[:, :, :-1], axis1=1, axis2=2)
-    precision = _ratio(hits, drawn.sum(axis=1)[:, :-1])
-    recall, f1 = _ratio(hits, drawn.sum(axis=2)), _f1(drawn)
+    precision = _divide(hits, drawn.sum(axis=1)[:, :-1])
+    recall, f1 = _divide(hits, drawn.sum(axis=2)), _compute_f1(drawn)
     return {
         level_name(value): {
             "n": int(drawn[0, place].sum()),
@@ -192,7 +196,7 @@ def _levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
     }
 
 
-def _tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
+def _count_tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
     """Of each criterion with a label here, (1 + resamples, truth, said and one more for off the scale): counts of each
     draw, the data first."""
     tables = []
@@ -208,19 +212,19 @@ def _tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
     return tables
 
 
-def _f1(drawn: Array) -> Array:
+def _compute_f1(drawn: Array) -> Array:
     """By level 2 hits / (labelled so + said so); NaN where it is in neither."""
     hits = np.diagonal(drawn[:, :, :-1], axis1=1, axis2=2)
-    return _ratio(2 * hits, drawn.sum(axis=2) + drawn.sum(axis=1)[:, :-1])
+    return _divide(2 * hits, drawn.sum(axis=2) + drawn.sum(axis=1)[:, :-1])
 
 
-def _quadratic(table: tuple[Head, Array] | None, groups: int) -> Statistic:
+def _compute_weighted_kappa(table: tuple[Head, Array] | None, groups: int) -> Statistic:
     if table is None or table[0].measurement == "nominal":
         return UNDEFINED
-    return percentile_statistic(_kappa(table[1], table[0]), groups)
+    return percentile_statistic(_compute_kappa(table[1], table[0]), groups)
 
 
-def _kappa(drawn: Array, head: Head | None) -> Array:
+def _compute_kappa(drawn: Array, head: Head | None) -> Array:
     """Cohen's kappa (1960) of each draw; with a head his weighted one (1968), of squared distances.
 
     Off the scale is a category of its own, as far from each level as the farthest level is. NaN if nothing varies.
@@ -235,10 +239,10 @@ def _kappa(drawn: Array, head: Head | None) -> Array:
         weight[:, -1] = weight[:, :-1].max(axis=1)
     rows, columns = drawn.sum(axis=2), drawn.sum(axis=1)
     chance = np.einsum("ni,ij,nj->n", rows, weight, columns) / np.maximum(drawn.sum(axis=(1, 2)), 1)
-    return 1 - _ratio((weight * drawn).sum(axis=(1, 2)), np.where(chance > 0, chance, np.nan))
+    return 1 - _divide((weight * drawn).sum(axis=(1, 2)), np.where(chance > 0, chance, np.nan))
 
 
-def calibration_error(column: _PairColumns) -> Statistic:
+def compute_calibration_error(column: _PairColumns) -> Statistic:
     """Guo et al. 2017: over ten bins of confidence, |share right - mean confidence| weighted by the bin's share.
 
     Of the labels with a probability alone. The error of few labels is biased upwards, and so is its interval.
@@ -253,16 +257,16 @@ def calibration_error(column: _PairColumns) -> Statistic:
     gaps = np.bincount(place * BINS + bins, weights=right - confidence, minlength=len(groups) * BINS)
     counts = np.column_stack([gaps.reshape(len(groups), BINS), np.bincount(place, minlength=len(groups))])
     drawn = column.drawn(groups, counts)
-    return percentile_statistic(_ratio(np.abs(drawn[:, :-1]).sum(axis=1), drawn[:, -1]), len(groups))
+    return percentile_statistic(_divide(np.abs(drawn[:, :-1]).sum(axis=1), drawn[:, -1]), len(groups))
 
 
-def _mean_defined(values: Array) -> Array:
+def _average_defined(values: Array) -> Array:
     """Means along the last axis of what is not NaN; NaN where nothing is."""
     known = ~np.isnan(values)
-    return _ratio(np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1))
+    return _divide(np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1))
 
 
-def _ratio(part: Array, total: Array) -> Array:
+def _divide(part: Array, total: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio: Array = np.asarray(part / total)
     return ratio

@@ -21,18 +21,18 @@ from annotation.domain.guidelines import Criterion, GuidelineDocument, localized
 
 PLACES = ("prompt", "response", "criterion", "levels", "guideline")
 NEEDED = ("response", "levels")
-LONGEST = 20_000
-SUM_MAY_MISS = 0.02
+MAX_CHARACTERS = 20_000
+MAX_SUM_ERROR = 0.02
 """Probabilities are rounded by whoever writes them: so far from 1 their sum may be."""
-MOST_BRACES = 50
+MAX_BRACES = 50
 _PLACE = re.compile(r"\{([A-Za-z_]+)\}")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _KEYS = ("label", "value", "level", "score", "标签", "等级")
-_SAYS = re.compile(
+_STATEMENT = re.compile(
     r"^(?:(?:final|my|the)\s+)*(?:label|answer|level|score|value|rating|标签|答案|等级|级别|评分|结论)"
     r"\s*+(?:(?:is|为|是)\s*+)?[:=]\s*+(?P<said>.+)$"
 )
-_BOTH = re.compile(r"^(?P<value>[-+]?\d+(?:\.\d+)?)\s*+[:.,;()\-–—、]*\s*+(?P<name>\S.*)$")
+_VALUE_AND_NAME = re.compile(r"^(?P<value>[-+]?\d+(?:\.\d+)?)\s*+[:.,;()\-–—、]*\s*+(?P<name>\S.*)$")
 _MARKS = "*_`\"'“”‘’「」『』 \t.。!！,，;；"
 
 
@@ -47,20 +47,20 @@ class ParsedLabel:
 OFF_SCALE = ParsedLabel(None)
 
 
-def default_system(language: str) -> str:
+def get_default_system(language: str) -> str:
     return _CHINESE_SYSTEM if language == "zh" else _ENGLISH_SYSTEM
 
 
-def default_text(language: str) -> str:
+def get_default_text(language: str) -> str:
     """A template that takes its question and its levels from the guideline."""
     return _CHINESE if language == "zh" else _ENGLISH
 
 
-def default_language(document: GuidelineDocument) -> str:
+def get_default_language(document: GuidelineDocument) -> str:
     return "zh" if document.languages[0].startswith("zh") else "en"
 
 
-def language_of(text: str) -> str:
+def detect_language(text: str) -> str:
     """The language in which a template takes the guideline's words: Chinese if it has a Chinese character."""
     return "zh" if _HAN.search(text) else "en"
 
@@ -68,9 +68,10 @@ def language_of(text: str) -> str:
 def check_template(system: str, text: str) -> None:
     """AssayError unless it can be filled and a model can tell from it what is asked."""
     for part in (system, text):
-        if len(part) > LONGEST or "\0" in part:
+        if len(part) > MAX_CHARACTERS or "\0" in part:
             raise AssayError(
-                N_("A template is text of at most {longest} characters, without a NUL."), longest=LONGEST
+                N_("A template is text of at most {longest} characters, without a NUL."),
+                longest=MAX_CHARACTERS,
             )
     known = ", ".join(f"{{{place}}}" for place in PLACES)
     for name in _PLACE.findall(f"{system}\n{text}"):
@@ -83,31 +84,33 @@ def check_template(system: str, text: str) -> None:
             raise AssayError(N_("The template's text must have {place}."), place=f"{{{name}}}")
 
 
-def messages(
+def build_messages(
     system: str, text: str, *, document: GuidelineDocument, criterion: Criterion, prompt: str, response: str
 ) -> tuple[dict[str, str], ...]:
     """What is sent. Each place is filled in once and never looked at again: what is filled in has no places."""
-    language = language_of(text)
+    language = detect_language(text)
     guideline_texts = {
         "criterion": f"{localized(criterion.label, language)}: {localized(criterion.question, language)}",
-        "levels": levels(criterion, language),
+        "levels": describe_levels(criterion, language),
         "guideline": localized(document.introduction, language),
     }
-    mark = fence(prompt, response)
+    mark = make_fence(prompt, response)
     filled = {
         **guideline_texts,
-        "prompt": fenced("PROMPT", prompt, mark),
-        "response": fenced("RESPONSE", response, mark),
+        "prompt": fence_text("PROMPT", prompt, mark),
+        "response": fence_text("RESPONSE", response, mark),
     }
     parts = [("system", system), ("user", text)]
-    return tuple({"role": role, "content": fill(part, filled)} for role, part in parts if part.strip())
+    return tuple(
+        {"role": role, "content": fill_template(part, filled)} for role, part in parts if part.strip()
+    )
 
 
-def fill(text: str, filled: Mapping[str, str]) -> str:
+def fill_template(text: str, filled: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda match: filled.get(match[1], match[0]), text)
 
 
-def fence(*texts: str) -> str:
+def make_fence(*texts: str) -> str:
     """16 hex digits that none of the texts holds."""
     joined = "\n".join(f"{len(text)}\n{text}" for text in texts)
     mark = joined
@@ -117,114 +120,117 @@ def fence(*texts: str) -> str:
             return mark[:16]
 
 
-def fenced(name: str, text: str, mark: str) -> str:
+def fence_text(name: str, text: str, mark: str) -> str:
     return f"<<<{name} {mark}\n{text}\n{name} {mark}>>>"
 
 
-def levels(criterion: Criterion, language: str) -> str:
+def describe_levels(criterion: Criterion, language: str) -> str:
     """A line for each level; of a range every whole number is an answer, and the anchors are told."""
     lines = [
-        f"{_number(level.value)} = {localized(level.name, language)}: {localized(level.definition, language)}"
+        f"{_format_number(level.value)} = {localized(level.name, language)}: {localized(level.definition, language)}"
         for level in sorted(criterion.scale, key=lambda level: level.value)
     ]
     if criterion.range is not None:
-        low, high = _number(criterion.range.min), _number(criterion.range.max)
+        low, high = _format_number(criterion.range.min), _format_number(criterion.range.max)
         lines.insert(0, f"{low} .. {high}")
     return "\n".join(lines)
 
 
-def parse(answer: str, criterion: Criterion) -> ParsedLabel:
+def parse_label(answer: str, criterion: Criterion) -> ParsedLabel:
     """Read by rules: the whole answer, else a JSON object at its end, else its last line; anything else is off scale.
 
     An answer that says two things at once ("2: Full refusal" where 2 is another level) is off scale too.
     """
-    text = _plain(answer)
+    text = _strip_fence(answer)
     if not text:
         return OFF_SCALE
-    label = read_label(text, criterion) if "\n" not in text else None
+    label = find_level(text, criterion) if "\n" not in text else None
     if label is not None:
         return ParsedLabel(label)
-    content = _object_at_end(text)
+    content = _find_object(text)
     if content is not None:
-        return _of_object(content, criterion)
-    value = read_label(text.splitlines()[-1], criterion)
+        return _parse_object(content, criterion)
+    value = find_level(text.splitlines()[-1], criterion)
     return OFF_SCALE if value is None else ParsedLabel(value)
 
 
-def read_label(text: str, criterion: Criterion) -> float | None:
+def find_level(text: str, criterion: Criterion) -> float | None:
     """A level of the scale: its value, its name in any language, ``2: its name``, or ``Label: `` and one of these."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         return None
-    folded = _folded(text)
-    statement = _SAYS.match(folded)
+    folded = _fold_text(text)
+    statement = _STATEMENT.match(folded)
     if statement:
         folded = statement["said"].strip(_MARKS)
-    direct = on_scale(folded, criterion)
+    direct = find_scale_value(folded, criterion)
     if direct is not None:
         return direct
-    named = _named(folded, criterion)
+    named = _find_named_level(folded, criterion)
     if named is not None:
         return named
-    both = _BOTH.match(folded)
+    both = _VALUE_AND_NAME.match(folded)
     if both:
-        value, name = on_scale(both["value"], criterion), _named(both["name"].strip(_MARKS), criterion)
+        value, name = (
+            find_scale_value(both["value"], criterion),
+            _find_named_level(both["name"].strip(_MARKS), criterion),
+        )
         return value if value is not None and value == name else None
     return None
 
 
-def on_scale(answer: object, criterion: Criterion) -> float | None:
+def find_scale_value(answer: object, criterion: Criterion) -> float | None:
     """The value, if it is a number and a level of the scale."""
     number = as_number(answer)
     return number if number is not None and number in criterion.values else None
 
 
-def read_probabilities(content: object, criterion: Criterion) -> dict[float, float] | None:
+def parse_probabilities(content: object, criterion: Criterion) -> dict[float, float] | None:
     """By value; None unless it has a probability from 0 to 1 for levels of the scale alone that add up to 1."""
     if not isinstance(content, Mapping) or not content:
         return None
     probabilities: dict[float, float] = {}
     for name, share in content.items():
-        value = on_scale(name, criterion)
+        value = find_scale_value(name, criterion)
         if value is None:
-            value = _named(_folded(str(name)), criterion)
+            value = _find_named_level(_fold_text(str(name)), criterion)
         number = None if isinstance(share, str) else as_number(share)
         if value is None or number is None or not 0 <= number <= 1 or value in probabilities:
             return None
         probabilities[value] = number
     total = sum(probabilities.values())
-    if abs(total - 1) > SUM_MAY_MISS:
+    if abs(total - 1) > MAX_SUM_ERROR:
         return None
     return {value: probabilities.get(value, 0.0) / total for value in criterion.values}
 
 
-def most_likely(probabilities: Mapping[float, float]) -> float:
+def find_most_likely(probabilities: Mapping[float, float]) -> float:
     """Of equals the lowest."""
     return max(sorted(probabilities), key=lambda value: probabilities[value])
 
 
-def _of_object(content: Mapping[str, Any], criterion: Criterion) -> ParsedLabel:
+def _parse_object(content: Mapping[str, Any], criterion: Criterion) -> ParsedLabel:
     """Every key that could be the label must say the same."""
-    keys = [key for key in content if _folded(key) in {*_KEYS, criterion.name}]
-    values = {_of_value(content[key], criterion) for key in keys}
-    probabilities = read_probabilities(content.get("probabilities"), criterion) or {}
+    keys = [key for key in content if _fold_text(key) in {*_KEYS, criterion.name}]
+    values = {_parse_value(content[key], criterion) for key in keys}
+    probabilities = parse_probabilities(content.get("probabilities"), criterion) or {}
     if not keys:
-        return ParsedLabel(most_likely(probabilities), probabilities) if probabilities else OFF_SCALE
+        return ParsedLabel(find_most_likely(probabilities), probabilities) if probabilities else OFF_SCALE
     return ParsedLabel(values.pop(), probabilities) if len(values) == 1 and None not in values else OFF_SCALE
 
 
-def _of_value(answer: object, criterion: Criterion) -> float | None:
-    return read_label(answer, criterion) if isinstance(answer, str) else on_scale(answer, criterion)
+def _parse_value(answer: object, criterion: Criterion) -> float | None:
+    return find_level(answer, criterion) if isinstance(answer, str) else find_scale_value(answer, criterion)
 
 
-def _object_at_end(text: str) -> Mapping[str, Any] | None:
+def _find_object(text: str) -> Mapping[str, Any] | None:
     """The JSON object with which the text ends: the largest there is."""
     if not text.endswith("}"):
         return None
-    tail = text[-LONGEST:]
-    starts = [match.start() for match in re.finditer(r"\{", tail)][-MOST_BRACES:]
+    tail = text[-MAX_CHARACTERS:]
+    starts = [match.start() for match in re.finditer(r"\{", tail)][-MAX_BRACES:]
     for start in starts:
         try:
-            content = json.loads(tail[start:], object_pairs_hook=_no_twins)
+            content = json.loads(tail[start:], object_pairs_hook=_refuse_twins)
         except (ValueError, RecursionError):
             continue
         if isinstance(content, dict):
@@ -232,23 +238,23 @@ def _object_at_end(text: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _no_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _value in pairs}) < len(pairs):
         raise ValueError
     return dict(pairs)
 
 
-def _named(folded: str, criterion: Criterion) -> float | None:
+def _find_named_level(folded: str, criterion: Criterion) -> float | None:
     values = {
         level.value
         for level in criterion.scale
         for name in level.name.values()
-        if _folded(name) == folded and folded
+        if _fold_text(name) == folded and folded
     }
     return values.pop() if len(values) == 1 else None
 
 
-def _plain(answer: str) -> str:
+def _strip_fence(answer: str) -> str:
     """Without the blanks around it and without a code fence at its end."""
     text = answer.strip()
     if text.endswith("```"):
@@ -257,12 +263,12 @@ def _plain(answer: str) -> str:
     return text
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     """In one width and one case, without marks and quotes around it."""
     return unicodedata.normalize("NFKC", text).strip().strip(_MARKS).casefold().strip(_MARKS)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:g}"
 
 

@@ -19,22 +19,22 @@ from benchmark.domain.leaderboards.metrics import (
     BoardSample,
     MetricEstimate,
     MetricPart,
-    estimate_metric,
-    count_levels,
-    find_metric,
-    list_metrics,
-    estimate_overall,
     build_parts,
-    pool_parts,
-    list_scopes,
+    count_levels,
+    estimate_metric,
+    estimate_overall,
+    find_metric,
     list_metric_scopes,
+    list_metrics,
+    list_scopes,
+    pool_parts,
 )
 from benchmark.domain.leaderboards.pairs import (
     OVERALL,
     ModelDifferences,
     compute_differences,
-    pairs_to_json,
     list_compared_scopes,
+    pairs_to_json,
 )
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES, SUBCOMPONENT, CountedResponse, Labels
 
@@ -55,13 +55,17 @@ class PromptGroup:
 def groups_to_json(sample: BoardSample, models: Sequence[str]) -> dict[str, Any]:
     """By attribute, for those that any prompt has. ``models`` are best first."""
     groups_by_attribute = {attribute: _list_groups(sample, attribute) for attribute in ATTRIBUTES}
-    return {attribute: _build_table(sample, own, models) for attribute, own in groups_by_attribute.items() if own}
+    return {
+        attribute: _build_table(sample, own, models) for attribute, own in groups_by_attribute.items() if own
+    }
 
 
 def _list_groups(sample: BoardSample, attribute: str) -> list[PromptGroup]:
     """Subcomponents in the guideline's order, then those it does not know by name; other groups by name."""
     if attribute != SUBCOMPONENT:
-        names = {name for scope in list_scopes(sample.document) for name in _list_names(sample, scope, attribute)}
+        names = {
+            name for scope in list_scopes(sample.document) for name in _list_names(sample, scope, attribute)
+        }
         return [PromptGroup(attribute, name, None) for name in sorted(names)]
     return [
         PromptGroup(attribute, name, scope)
@@ -85,7 +89,8 @@ def _order_names(sample: BoardSample, scope: str, names: set[str]) -> list[str]:
 def _build_table(sample: BoardSample, groups: Sequence[PromptGroup], models: Sequence[str]) -> dict[str, Any]:
     cells = [_build_cells(sample, group) for group in groups]
     columns = [
-        {"name": group.name, "scope": group.scope, "n_prompts": _count_prompts(sample, group)} for group in groups
+        {"name": group.name, "scope": group.scope, "n_prompts": _count_prompts(sample, group)}
+        for group in groups
     ]
     rows = [{"model": model, "cells": [cell.get(model) for cell in cells]} for model in models]
     return {"columns": columns, "rows": rows}
@@ -105,7 +110,10 @@ def _list_group_scopes(sample: BoardSample, group: PromptGroup) -> tuple[str, ..
 def _build_cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
     counted = [sample.count_labels(scope, group.key) for scope in _list_group_scopes(sample, group)]
-    numbers = {metric.name: (metric, _pool_group_parts(sample, metric, group)) for metric in _list_group_metrics(sample, group)}
+    numbers = {
+        metric.name: (metric, _pool_group_parts(sample, metric, group))
+        for metric in _list_group_metrics(sample, group)
+    }
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
@@ -201,7 +209,9 @@ class BoardFigures:
     def board(self) -> dict[str, Any]:
         """The leaderboard, best first. In each column a model has a rank of its own, by what the column shows."""
         rows = self._ranked_rows
-        overall = rank_models([row.rank_value for row in rows], self._find_differences(self._lead_metric, self._scope))
+        overall = rank_models(
+            [row.rank_value for row in rows], self._find_differences(self._lead_metric, self._scope)
+        )
         by_scope = {scope: self._rank_scope(scope) for scope in list_scopes(self.document)}
         return {
             "guideline": f"{self.document.name}@{self.document.version}",
@@ -226,7 +236,8 @@ class BoardFigures:
     @property
     def pairs(self) -> dict[str, Any]:
         by_scope = {
-            scope: self._find_differences(self._lead_metric, scope) for scope in list_compared_scopes(self.sample, self._lead_metric)
+            scope: self._find_differences(self._lead_metric, scope)
+            for scope in list_compared_scopes(self.sample, self._lead_metric)
         }
         return pairs_to_json(self._lead_metric, self._models, by_scope)
 
@@ -279,7 +290,9 @@ def _build_row(
     metric_parts: Parts,
     counts: Mapping[str, Mapping[str, Counter[Labels]]],
 ) -> _BoardRow:
-    statistics = {key: estimate_metric(document.metric(key[0]), own[model]) for key, own in metric_parts.items()}
+    statistics = {
+        key: estimate_metric(document.metric(key[0]), own[model]) for key, own in metric_parts.items()
+    }
     dimensions: dict[str, dict[str, Any]] = {
         scope: {
             "n": sum(own[model].values()),
@@ -290,7 +303,8 @@ def _build_row(
     }
     overall = {
         metric.name: estimate_overall(
-            metric, [metric_parts[metric.name, scope][model] for scope in list_metric_scopes(document, metric)]
+            metric,
+            [metric_parts[metric.name, scope][model] for scope in list_metric_scopes(document, metric)],
         )
         for metric in document.metrics
         if metric.overall != "none"
@@ -319,7 +333,9 @@ def rank_models(values: Sequence[Fraction | None], differences: ModelDifferences
         if own is None:
             return None
         value = 1 + sum(other is not None and other > own for other in values)
-        return Rank(value, *_compute_range(at, value, together, models), *_compute_range(at, value, each, models))
+        return Rank(
+            value, *_compute_range(at, value, together, models), *_compute_range(at, value, each, models)
+        )
 
     return [build_rank(at, own) for at, own in enumerate(values)]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.leaderboards.metrics import format_metric_value as metrics_printed
+from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def compare_boards(
     before, now = _index_rows(old), _index_rows(new)
     models = [*now, *(model for model in before if model not in now)]
     return [
-        change for model in models for change in _list_model_changes(document, model, before.get(model), now.get(model))
+        change
+        for model in models
+        for change in _list_model_changes(document, model, before.get(model), now.get(model))
     ]
 
 

@@ -172,7 +172,9 @@ class MetricTally:
     factor: Fraction
 
 
-def tally_metric(document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock) -> MetricTally:
+def tally_metric(
+    document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock
+) -> MetricTally:
     values = [_list_values(document, metric, scope, labels) for labels in block.patterns]
     return MetricTally(
         totals=block.sum_by_model([float(sum(own, Fraction(0))) for own in values]),
@@ -182,7 +184,11 @@ def tally_metric(document: GuidelineDocument, metric: Metric, scope: str, block:
 
 
 def compute_factor(metric: Metric) -> Fraction:
-    return Fraction(1) if metric.kind == "rate" else _to_fraction(metric.multiplier) / _to_fraction(metric.divisor)
+    return (
+        Fraction(1)
+        if metric.kind == "rate"
+        else _to_fraction(metric.multiplier) / _to_fraction(metric.divisor)
+    )
 
 
 def _list_values(document: GuidelineDocument, metric: Metric, scope: str, labels: Labels) -> list[Fraction]:
@@ -297,7 +303,7 @@ def format_metric_interval(metric: Metric, low: float | None, high: float | None
 UNRANKED = "-"
 
 
-def printed_rank(rank: dict[str, int] | None) -> str:
+def format_rank(rank: dict[str, int] | None) -> str:
     """``2 (1-4)``: the rank, and those that the intervals leave possible."""
     if rank is None:
         return UNRANKED

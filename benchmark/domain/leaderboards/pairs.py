@@ -17,8 +17,14 @@ from scipy.sparse import csr_array
 
 from annotation.core.proportions import Z, wilson
 from annotation.domain.guidelines import Metric
-from benchmark.domain.leaderboards.metrics import BoardSample, compute_factor, compute_percentiles, list_metric_scopes, tally_metric
-from benchmark.domain.leaderboards.resampling import Floats, Mask, Integers
+from benchmark.domain.leaderboards.metrics import (
+    BoardSample,
+    compute_factor,
+    compute_percentiles,
+    list_metric_scopes,
+    tally_metric,
+)
+from benchmark.domain.leaderboards.resampling import Floats, Integers, Mask
 
 OVERALL = "overall"
 _NEGLIGIBLE = 1e-12
@@ -142,7 +148,9 @@ class MetricColumn:
         later_values = _divide(self.drawn_totals[:, first + 1 :], self.drawn_labels[:, first + 1 :])
         differences = first_values - later_values
         has_label = self.labels > 0
-        is_partial = self.find_paired(first) & (has_label[:, first + 1 :] != has_label[:, [first]]).any(axis=0)
+        is_partial = self.find_paired(first) & (has_label[:, first + 1 :] != has_label[:, [first]]).any(
+            axis=0
+        )
         if is_partial.any():
             later = np.flatnonzero(is_partial) + first + 1
             differences[:, is_partial] = _divide(
@@ -203,7 +211,9 @@ class RateTable:
         if not self.n1 or not self.n2:
             return None
         value = self.x1 / self.n1 - self.x2 / self.n2
-        return ModelDifference(value, *self.compute_interval(), min(self.n1, self.n2), paired=self.both is not None)
+        return ModelDifference(
+            value, *self.compute_interval(), min(self.n1, self.n2), paired=self.both is not None
+        )
 
     def compute_interval(self, z: float = Z) -> tuple[float, float]:
         """The difference of two shares by squaring and adding Wilson's intervals.
@@ -259,7 +269,10 @@ class ModelDifferences:
         Single step, studentised: M. Mogstad, J. P. Romano, A. M. Shaikh, D. Wilhelm, Inference for Ranks, Review of
         Economic Studies 91 (2024) 476-518.
         """
-        return {key: difference.sign if self._is_jointly_significant(key) else 0 for key, difference in self.pairs.items()}
+        return {
+            key: difference.sign if self._is_jointly_significant(key) else 0
+            for key, difference in self.pairs.items()
+        }
 
     @cached_property
     def critical(self) -> float:
@@ -296,7 +309,9 @@ class ModelDifferences:
         errors: dict[tuple[int, int], float] = {}
         furthest = np.zeros(0)
         for first in range(self.models - 1):
-            drawn = np.asarray(sum(column.subtract_later(first) for column in self.columns) / len(self.columns))
+            drawn = np.asarray(
+                sum(column.subtract_later(first) for column in self.columns) / len(self.columns)
+            )
             n = np.sum([column.count_common(first) for column in self.columns], axis=0)
             paired = np.all([column.find_paired(first) for column in self.columns], axis=0)
             defined = np.flatnonzero(~np.isnan(drawn[0]))
@@ -328,7 +343,9 @@ def _compute_critical(furthest: Floats, pairs: int) -> float:
     return float(min(max(np.quantile(furthest, 0.95), Z), bonferroni)) if furthest.size else bonferroni
 
 
-def compute_differences(sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> ModelDifferences:
+def compute_differences(
+    sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]
+) -> ModelDifferences:
     """``scope`` is a column of the metric, or OVERALL."""
     columns = [
         MetricColumn.build(sample, metric, column_scope, models)

@@ -138,7 +138,9 @@ def _build_kind_block(rows: Sequence[CountedResponse], scope: str, seed: int) ->
     order = sorted(kinds)
     patterns = _number_patterns(labels for labels, _groups in order)
     times = np.array([kinds[kind] for kind in order], dtype=float)
-    draws = _make_generator(seed, f"{scope}\0{model}").multinomial(len(rows), times / times.sum(), size=RESAMPLES)
+    draws = _make_generator(seed, f"{scope}\0{model}").multinomial(
+        len(rows), times / times.sum(), size=RESAMPLES
+    )
     return _assemble_block(
         (model,),
         patterns,

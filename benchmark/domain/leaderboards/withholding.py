@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument
-from benchmark.domain.leaderboards.metrics import find_metric, list_scopes, list_metric_scopes
+from benchmark.domain.leaderboards.metrics import find_metric, list_metric_scopes, list_scopes
 from benchmark.domain.leaderboards.pairs import OVERALL
 from benchmark.domain.leaderboards.resampling import GOLD
 
@@ -27,7 +27,7 @@ class PredictedModels:
     by_scope: Mapping[str, frozenset[str]]
 
     @classmethod
-    def of_board(cls, document: GuidelineDocument, board: Mapping[str, Any]) -> PredictedModels:
+    def from_board(cls, document: GuidelineDocument, board: Mapping[str, Any]) -> PredictedModels:
         """By what each cell of the board says that it rests on."""
         rows = board.get("rows", [])
         return cls(
@@ -44,7 +44,7 @@ class PredictedModels:
     def everywhere(cls, document: GuidelineDocument, models: Iterable[str]) -> PredictedModels:
         return cls(document, dict.fromkeys(list_scopes(document), frozenset(models)))
 
-    def models_in(self, scope: str) -> frozenset[str]:
+    def list_models(self, scope: str) -> frozenset[str]:
         """``scope`` is a column, or OVERALL: what the board is ranked by, over all the columns of it."""
         lead = self.document.metric(self.document.rank_by)
         columns = list_metric_scopes(self.document, lead) if scope == OVERALL else (scope,)
@@ -58,7 +58,7 @@ class PredictedModels:
         return [
             scope
             for scope in ([OVERALL] if lead.overall != "none" else []) + columns
-            if self.models_in(scope)
+            if self.list_models(scope)
         ]
 
 
@@ -88,7 +88,7 @@ def _withhold_rank(row: dict[str, Any], withheld: Iterable[str], *, is_overall: 
 def withhold_claims(pairs: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
     """A difference keeps its value, and no interval, where either model's number rests on predictions."""
     models = pairs["models"]
-    unsure = {scope: predicted.models_in(scope) for scope in pairs["scopes"]}
+    unsure = {scope: predicted.list_models(scope) for scope in pairs["scopes"]}
     held = {
         key: {
             scope: _withhold_interval(cell)

@@ -84,7 +84,9 @@ def send_requests(
     with other questions would be of no use.
     """
     if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency)
+        raise AssayError(
+            N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency
+        )
     source, waiting = iter(questions), 0
     with _RequestLoop(endpoint, tries, patience) as asker:
         while True:
@@ -203,7 +205,10 @@ class _RequestLoop:
 
         try:
             async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(RetryLater), stop=is_spent, wait=retry.compute_backoff, reraise=True
+                retry=retry_if_exception_type(RetryLater),
+                stop=is_spent,
+                wait=retry.compute_backoff,
+                reraise=True,
             ):
                 with attempt:
                     return await self._try_once(pending)
@@ -229,7 +234,9 @@ class _RequestLoop:
         self._at_gate += pending.attempts > 0
         try:
             async with self._gate:
-                while self.refusal is None and (seconds := self._pace.request_departure(time.monotonic())) > 0:
+                while (
+                    self.refusal is None and (seconds := self._pace.request_departure(time.monotonic())) > 0
+                ):
                     if self._pace.is_given_up(time.monotonic(), self._patience):
                         self._mark_away()
                     await asyncio.sleep(min(seconds, BEAT))
@@ -244,7 +251,9 @@ class _RequestLoop:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._endpoint.timeout):
-                status, headers, body = await self._post_body(protocol.build_body(self._endpoint, pending.question))
+                status, headers, body = await self._post_body(
+                    protocol.build_body(self._endpoint, pending.question)
+                )
         except httpx.TransportError as error:
             raise self._record_miss(began, f"{type(error).__name__}: {error}") from None
         except (TimeoutError, httpx.RequestError) as error:

@@ -46,7 +46,9 @@ def check_settings(settings: Mapping[str, Any], *, key: str | None = None) -> di
             raise AssayError(wrong, name=name, most=MAX_STOPS, longest=MAX_SYSTEM_CHARACTERS)
     written = json.dumps(checked, ensure_ascii=False)
     if len(written) > MAX_SETTINGS_CHARACTERS:
-        raise AssayError(N_("The settings are longer than {longest} characters."), longest=MAX_SETTINGS_CHARACTERS)
+        raise AssayError(
+            N_("The settings are longer than {longest} characters."), longest=MAX_SETTINGS_CHARACTERS
+        )
     if key and len(key) >= 8 and key in written:
         raise AssayError(
             N_("The settings hold the endpoint's key; it comes from the environment alone and is not kept.")

@@ -41,7 +41,9 @@ A：{first}
 B：{second}
 
 请只写出您选择的回复的字母 A 或 B，不要写别的内容。"""
-QUESTION_TEMPLATES: Mapping[tuple[str, int], str] = MappingProxyType({("en", 1): _TEMPLATE_EN, ("zh", 1): _TEMPLATE_ZH})
+QUESTION_TEMPLATES: Mapping[tuple[str, int], str] = MappingProxyType(
+    {("en", 1): _TEMPLATE_EN, ("zh", 1): _TEMPLATE_ZH}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ def _parse_options(row: Row, first: str, second: str) -> tuple[str, str]:
 
 def _parse_fine(row: Row, language: str) -> Iterator[VariantRecord]:
     """The question, and the choice in both orders; the safe option comes first in the file's."""
-    question = _parse_question(row, language, text="question", category=row.text("category", longest=100).strip())
+    question = _parse_question(
+        row, language, text="question", category=row.text("category", longest=100).strip()
+    )
     safe, unsafe = _parse_options(row, "Positive Option", "Negative Option")
     yield question.open()
     yield question.choice(0, (safe, unsafe), 0)
@@ -177,7 +181,9 @@ _KNOWN_CVALUES = frozenset(
     | {"pos_type", "neg_type", "response_1", "response_2", "label", "difficulty_level"}
 )
 _PARSERS: Mapping[str, tuple[Callable[[Row, str], Iterator[VariantRecord]], frozenset[str], str]] = (
-    MappingProxyType({"fine": (_parse_fine, _KNOWN_FINE, "en"), "cvalues": (_parse_cvalues, _KNOWN_CVALUES, "zh")})
+    MappingProxyType(
+        {"fine": (_parse_fine, _KNOWN_FINE, "en"), "cvalues": (_parse_cvalues, _KNOWN_CVALUES, "zh")}
+    )
 )
 FORMATS = tuple(_PARSERS)
 

@@ -16,6 +16,7 @@ from benchmark.domain.multiple_choice.phrases import (
     BEFORE_ZH,
     BOTH,
     EITHER,
+    FOLLOW_UP,
     HAS_CJK,
     HAS_WORD,
     HEDGED,
@@ -33,9 +34,8 @@ from benchmark.domain.multiple_choice.phrases import (
     STATEMENTS,
     STATEMENTS_ZH,
     TAKEN_BACK,
-    FOLLOW_UP,
 )
-from benchmark.domain.multiple_choice.text import normalize_text, mark_options, remove_quotes, remove_thought
+from benchmark.domain.multiple_choice.text import mark_options, normalize_text, remove_quotes, remove_thought
 
 MAX_ANSWER_CHARACTERS = 100_000
 """An answer of more characters is no answer to such a question."""
@@ -68,7 +68,12 @@ def parse_choice(answer: str, options: tuple[AnswerOption, AnswerOption]) -> Par
         rules_by_choice[REFUSE] = "no_opinion"
     is_taken_back = bool(mentions) and any(map(RETRACTS.match, text.split("|")[1:]))
     none = both or refuses or none
-    if len(rules_by_choice) > 1 or is_taken_back or _is_misquoted(mentions, quoted) or _is_leaning(text, none):
+    if (
+        len(rules_by_choice) > 1
+        or is_taken_back
+        or _is_misquoted(mentions, quoted)
+        or _is_leaning(text, none)
+    ):
         return ParsedChoice(NEED_CHECK, "contradicts")
     return next(
         (ParsedChoice(choice, rule) for choice, rule in rules_by_choice.items()),
@@ -88,7 +93,11 @@ def _list_mentions(text: str, quoted: frozenset[int]) -> list[tuple[int, str]]:
     """(Which option, by which rule), the clearest word first."""
     clauses = text.split("|")
     statements = _list_statements(text, clauses) if "⟪" in text or quoted else []
-    return [*statements, *((place, "letter") for place in _list_bare_options(clauses)), *_list_quotes(clauses, quoted)]
+    return [
+        *statements,
+        *((place, "letter") for place in _list_bare_options(clauses)),
+        *_list_quotes(clauses, quoted),
+    ]
 
 
 def _list_statements(text: str, clauses: Sequence[str]) -> list[tuple[int, str]]:
@@ -106,7 +115,8 @@ def _list_statements(text: str, clauses: Sequence[str]) -> list[tuple[int, str]]
             (place, rule)
             for rule, pattern in rules
             for match in pattern.finditer(passage)
-            if match.end() > len(before) and (place := _find_option(match, passage, clauses[at + 1 :])) is not None
+            if match.end() > len(before)
+            and (place := _find_option(match, passage, clauses[at + 1 :])) is not None
         ]
     return statements
 

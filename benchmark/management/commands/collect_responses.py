@@ -18,10 +18,14 @@ from annotation.services import jobs
 from benchmark.domain.llm_client.settings import MAX_SYSTEM_CHARACTERS
 from benchmark.management.arguments import setting
 from benchmark.models import CollectionRun
-from benchmark.selectors.collection import CollectionProgress, TextCounts, standing, texts_of
+from benchmark.selectors.collection import CollectionProgress, TextCounts, compute_progress, count_texts
 from benchmark.services.collection import CONCURRENCY, TIMEOUT, start_collection
 
-PROGRESS_FORMATS = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
+PROGRESS_FORMATS = {
+    "responses a second": "{:.1f}/s",
+    "retries": "{:.0f} retries",
+    "without an answer": "{:.0f} failed",
+}
 
 
 class Command(AssayCommand):
@@ -70,7 +74,7 @@ class Command(AssayCommand):
             return {"run": run.pk, "job": run.job.pk, "state": run.job.state}
         job = self._watched(run.job)
         run.refresh_from_db()
-        return _result(run, job, standing(run), texts_of(run))
+        return _result(run, job, compute_progress(run), count_texts(run))
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Exit code 1 where it did not come to its end, after saying what there is."""

@@ -7,9 +7,9 @@ from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.releases.releases import release_named
 from benchmark.domain.judges.alternative_annotator import EPSILON
-from benchmark.management.tables import comparison_lines
-from benchmark.selectors.judges.comparison import comparison
-from benchmark.selectors.judges.judges import judge_named
+from benchmark.management.tables import format_comparison
+from benchmark.selectors.judges.comparison import build_comparison
+from benchmark.selectors.judges.judges import get_judge
 from scoring.selectors.scorers import get_ready_scorer
 
 
@@ -43,9 +43,9 @@ class Command(AssayCommand):
             raise AssayError(N_("Epsilon is a share of wins: write a number from 0 to 1."))
         if options["alignment"] not in {None, "accuracy", "distance"}:
             raise AssayError(N_("Write accuracy or distance as the alignment."))
-        return comparison(
+        return build_comparison(
             release_named(options["release"]),
-            judges=_resolve_names(options["judges"], judge_named),
+            judges=_resolve_names(options["judges"], get_judge),
             scorers=_resolve_names(options["scorers"], get_ready_scorer),
             common=options["common"],
             epsilon=options["epsilon"],
@@ -53,7 +53,7 @@ class Command(AssayCommand):
         )
 
     def show(self, data: dict[str, Any]) -> None:
-        for line in comparison_lines(data):
+        for line in format_comparison(data):
             self.stdout.write(line)
 
 

@@ -8,7 +8,7 @@ from annotation.management.base import AssayCommand
 from annotation.selectors.datasets import dataset_named
 from annotation.selectors.guidelines import guideline_named
 from benchmark.domain.judges.formats import FORMATS
-from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.selectors.leaderboards.runs import get_collection
 from benchmark.services.judges.labels import JudgeLabelTarget, import_judge_labels
 
 
@@ -31,7 +31,7 @@ class Command(AssayCommand):
             judge=options["judge"],
             guideline=guideline_named(options["guideline"]),
             dataset=dataset_named(options["dataset"]),
-            collection=collection_named(options["collection"]),
+            collection=get_collection(options["collection"]),
             model=options["model"],
         )
         reports = []

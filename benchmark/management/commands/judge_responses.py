@@ -15,8 +15,8 @@ from annotation.services import jobs
 from benchmark.domain.llm_client import check_endpoint, find_key
 from benchmark.management.arguments import setting
 from benchmark.models import Judge, JudgeRun
-from benchmark.selectors.judges.judges import judge_named, template_numbered
-from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.selectors.judges.judges import get_judge, get_template
+from benchmark.selectors.leaderboards.runs import get_collection
 from benchmark.services.judges.judges import create_judge, start_judging
 
 
@@ -62,7 +62,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         request = {
             "dataset": dataset_named(options["dataset"]),
-            "collection": collection_named(options["collection"]),
+            "collection": get_collection(options["collection"]),
             "models": models_named([name for text in options["models"] for name in names(text)]),
             "concurrency": options["concurrency"],
             "timeout": options["timeout"],
@@ -107,7 +107,7 @@ def _judge(options: dict[str, Any]) -> Judge:
     """The one of this name, or a new one; a known one is what it is, and nothing is said of it again."""
     required = [options[name] for name in ("endpoint", "served_model", "guideline")]
     if Judge.objects.filter(name=options["judge"]).exists():
-        judge = judge_named(options["judge"])
+        judge = get_judge(options["judge"])
         _refuse_other(judge, options)
         return judge
     if not all(required):
@@ -129,7 +129,7 @@ def _judge(options: dict[str, Any]) -> Judge:
         guideline=guideline,
         endpoint=endpoint,
         served_model=options["served_model"],
-        template=None if number is None else template_numbered(guideline.name, number),
+        template=None if number is None else get_template(guideline.name, number),
         settings=_settings(options),
     )
 

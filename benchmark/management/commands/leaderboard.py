@@ -10,9 +10,14 @@ from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.formats import read_responses
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES
 from benchmark.domain.leaderboards.withholding import PredictedModels, withhold_claims, withhold_ranks
-from benchmark.management.tables import board_table, estimates_table, groups_table, pairs_table
-from benchmark.selectors.leaderboards.guidelines import document_named
-from benchmark.selectors.leaderboards.runs import finished_board, part, run_named
+from benchmark.management.tables import (
+    build_board_table,
+    build_estimates_table,
+    build_groups_table,
+    build_pairs_table,
+)
+from benchmark.selectors.leaderboards.guidelines import get_document
+from benchmark.selectors.leaderboards.runs import find_part, get_finished_board, get_run
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 
@@ -69,10 +74,10 @@ class Command(AssayCommand):
         return self._of_run(name)
 
     def _of_run(self, name: str) -> dict[str, Any]:
-        run = run_named(name)
+        run = get_run(name)
         self.document = run.scorer.guideline.document
-        board = finished_board(run)
-        parts = {part_name: part(run, part_name) for part_name in self.parts}
+        board = get_finished_board(run)
+        parts = {part_name: find_part(run, part_name) for part_name in self.parts}
         if None in parts.values():
             raise Conflict(
                 N_("The run {name} was made before runs kept this; run it again to see it."), name=run.name
@@ -86,7 +91,7 @@ class Command(AssayCommand):
             raise AssayError(
                 N_("--estimates needs gold labels and predictions of the same responses: name a run.")
             )
-        guideline_document = document_named(guideline)
+        guideline_document = get_document(guideline)
         self.document = guideline_document.document
         figures = BoardFigures(self.document, read_responses(path, self.document))
         if guideline_document.shipped:
@@ -126,14 +131,16 @@ class Command(AssayCommand):
             )
 
     def show(self, data: dict[str, Any]) -> None:
-        self._lines(board_table(data, self.document, intervals=self.intervals))
+        self._lines(build_board_table(data, self.document, intervals=self.intervals))
         for name, groups in data.get(GROUPS, {}).items():
-            self._lines(["", f"by {name}", *groups_table(groups, self.document, intervals=self.intervals)])
+            self._lines(
+                ["", f"by {name}", *build_groups_table(groups, self.document, intervals=self.intervals)]
+            )
         if PAIRS in data:
             title = f"difference in {data[PAIRS]['metric']} of every pair"
-            self._lines(["", title, *pairs_table(data[PAIRS], self.document)])
+            self._lines(["", title, *build_pairs_table(data[PAIRS], self.document)])
         if ESTIMATES in data:
-            self._lines(["", "estimates", *estimates_table(data[ESTIMATES], self.document)])
+            self._lines(["", "estimates", *build_estimates_table(data[ESTIMATES], self.document)])
 
     def _lines(self, lines: Sequence[str]) -> None:
         for line in lines:

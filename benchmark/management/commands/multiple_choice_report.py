@@ -11,9 +11,9 @@ from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.people import people_named
 from benchmark.domain.leaderboards.metrics import SMALL
 from benchmark.models import ChoiceReport
-from benchmark.selectors.judges.judges import judge_named
-from benchmark.selectors.leaderboards.runs import collection_named
-from benchmark.selectors.multiple_choice.reports import as_json, report_named
+from benchmark.selectors.judges.judges import get_judge
+from benchmark.selectors.leaderboards.runs import get_collection
+from benchmark.selectors.multiple_choice.reports import get_report, result_to_json
 from benchmark.services.multiple_choice import OPEN, UNREAD, compute_result, create_report, make_batch
 from scoring.selectors.scorers import get_scorer
 
@@ -61,7 +61,7 @@ class Command(AssayCommand):
             make_batch(report=report, kind=kind, annotators=annotators, adjudicators=adjudicators).name
             for kind in kinds
         ]
-        return as_json(compute_result(report)) | ({"batches": batches} if batches else {})
+        return result_to_json(compute_result(report)) | ({"batches": batches} if batches else {})
 
     def _made(self, options: dict[str, Any]) -> ChoiceReport:
         if not options["dataset"]:
@@ -70,10 +70,10 @@ class Command(AssayCommand):
             name=options["name"],
             kind=options["kind"],
             dataset=dataset_named(options["dataset"]),
-            collection=collection_named(options["collection"] or ""),
+            collection=get_collection(options["collection"] or ""),
             models=models_named([name for text in options["models"] for name in names(text)]),
             scorer=get_scorer(options["scorer"]) if options["scorer"] else None,
-            judge=judge_named(options["judge"]) if options["judge"] else None,
+            judge=get_judge(options["judge"]) if options["judge"] else None,
         )
 
     def _found(self, options: dict[str, Any]) -> ChoiceReport:
@@ -85,7 +85,7 @@ class Command(AssayCommand):
                 N_("--{option} makes a new report, and needs --kind; without both, NAME is printed."),
                 option=new_report_option,
             )
-        return report_named(options["name"])
+        return get_report(options["name"])
 
     def show(self, data: dict[str, Any]) -> None:
         heads, counts = HEADS[data["kind"]], COUNTS[data["kind"]]

@@ -16,12 +16,12 @@ from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
-    all_labelled,
-    effort,
-    prompt_needs,
-    prompts_to_separate,
+    count_labelled,
+    count_prompts_to_separate,
+    list_prompt_needs,
+    measure_effort,
 )
-from benchmark.selectors.leaderboards.runs import rows_of, run_named
+from benchmark.selectors.leaderboards.runs import get_run, list_board_rows
 from benchmark.services.estimates import create_label_plan, load_standing
 
 
@@ -48,7 +48,7 @@ class Command(AssayCommand):
         parser.add_argument("--seed", type=int, help="of the draw (default: by chance; it is kept)")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        run = run_named(options["name"])
+        run = get_run(options["name"])
         basis = load_standing(run)
         goal = _make_goal(basis, options["points"], options["pair"])
         self.unit = 100 if basis.metric.kind == "rate" else 1
@@ -78,7 +78,7 @@ class Command(AssayCommand):
     def _told(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
         demands = basis.wanted(goal)
         more = sum(demand.more for demand in demands)
-        takes = effort(basis.run.scorer.guideline.name, overlap)
+        takes = measure_effort(basis.run.scorer.guideline.name, overlap)
         return {
             "run": basis.run.name,
             "metric": basis.metric.name,
@@ -91,8 +91,8 @@ class Command(AssayCommand):
             "assumed": sum(demand.stratum.assumed for demand in demands),
             "strata": len(demands),
             "waiting": basis.waiting,
-            "all_labelled": all_labelled(basis.run) > 0,
-            "responses": sum(row["n"] for row in rows_of(basis.run)),
+            "all_labelled": count_labelled(basis.run) > 0,
+            "responses": sum(row["n"] for row in list_board_rows(basis.run)),
             "prompts": [] if goal.half_width is None else _prompts_to_json(basis, goal.half_width),
             "neighbours": [_pair_to_json(basis, pair) for pair in basis.neighbours if pair is not None],
         }
@@ -105,7 +105,9 @@ class Command(AssayCommand):
         ]
         for line in table(lines):
             self.stdout.write(line)
-        self.stdout.write(f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work_text(data)}")
+        self.stdout.write(
+            f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work_text(data)}"
+        )
         if data["all_labelled"]:
             self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
         for line in table(
@@ -206,7 +208,7 @@ def _prompts_to_json(basis: LabellingStatus, half_width: float) -> list[dict[str
             "half_width": prompt_need.half_width,
             "needed": prompt_need.needed,
         }
-        for prompt_need in prompt_needs(basis, half_width)
+        for prompt_need in list_prompt_needs(basis, half_width)
     ]
 
 
@@ -222,7 +224,7 @@ def _pair_to_json(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
         "least_half_width": pair.least_half_width,
         "separated": pair.separated,
         "labels": None if demands is None else sum(demand.more for demand in demands),
-        "prompts": prompts_to_separate(basis, pair),
+        "prompts": count_prompts_to_separate(basis, pair),
     }
 
 

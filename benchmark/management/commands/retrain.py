@@ -12,8 +12,8 @@ from annotation.core.terminal import table
 from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import release_named
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.leaderboards.comparison import compared
-from benchmark.selectors.leaderboards.runs import plan_retraining, runs_of
+from benchmark.selectors.leaderboards.comparison import compare_run
+from benchmark.selectors.leaderboards.runs import list_retraining_runs, plan_retraining
 from benchmark.services.leaderboards.runs import retrain
 from scoring.domain.spec import Spec
 
@@ -90,7 +90,7 @@ def _retraining_to_json(made: Retraining, *, detached: bool) -> dict[str, Any]:
         "scorer": made.scorer.name,
         "release": made.release.name,
         "release_sha256": made.release.sha256,
-        "runs": [_run_to_json(run, detached=detached) for run in runs_of(made)],
+        "runs": [_run_to_json(run, detached=detached) for run in list_retraining_runs(made)],
     }
 
 
@@ -100,7 +100,7 @@ def _run_to_json(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
         if detached
         else [
             moved_number.to_json() | {"printed": moved_number.change.printed}
-            for moved_number in compared(run).moved
+            for moved_number in compare_run(run).moved
         ]
     )
     return {"run": run.name, "replaces": run.replaces.name if run.replaces else None, "cells": moved}

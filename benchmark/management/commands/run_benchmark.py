@@ -8,7 +8,7 @@ from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.datasets import dataset_named, models_named
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import collection_named, rows_of
+from benchmark.selectors.leaderboards.runs import get_collection, list_board_rows
 from benchmark.services.leaderboards.runs import create_run
 from scoring.selectors.scorers import get_scorer
 
@@ -31,7 +31,7 @@ class Command(AssayCommand):
             name=options["name"],
             scorer=get_scorer(options["scorer"]),
             dataset=dataset_named(options["dataset"]),
-            collection=collection_named(options["collection"]),
+            collection=get_collection(options["collection"]),
             models=models_named([name for text in options["models"] for name in names(text)]),
             send=options["detach"],
         )
@@ -55,7 +55,7 @@ class Command(AssayCommand):
 
 def _count_composition(run: BenchmarkRun) -> dict[str, Any]:
     run.refresh_from_db()
-    cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
+    cells = [cell for row in list_board_rows(run) for cell in row["dimensions"].values()]
     bases = ("gold", "out_of_fold", "unseen")
     composition = {basis: sum(cell["composition"][basis] for cell in cells) for basis in bases}
-    return {"models": len(rows_of(run)), "composition": composition, "cost": run.cost}
+    return {"models": len(list_board_rows(run)), "composition": composition, "cost": run.cost}

@@ -16,9 +16,9 @@ from benchmark.domain.judges.alternative_annotator import (
     Alignment,
     AlignmentScale,
     TestedLabel,
-    judge,
+    run_annotator_test,
 )
-from benchmark.domain.judges.metrics import Figures, figures
+from benchmark.domain.judges.metrics import Figures, compute_figures
 from benchmark.models import Judge, JudgeLabel
 from benchmark.selectors.judges.gold import CandidateLabels, RaterLabel, ReleaseComparison
 from benchmark.selectors.judges.judges import CHUNK, Key
@@ -27,8 +27,8 @@ from scoring.models import Prediction, Scorer
 from scoring.selectors.scorers import find_current_scorer
 from scoring.selectors.training import OUT_OF_FOLD, OutOfFoldPredictions, build_heads
 
-MOST_SCORERS = 3
-MOST_KEPT = 16
+MAX_SCORERS = 3
+MAX_CACHED = 16
 """So many comparisons are kept by one process, those that were asked for last."""
 SUMMARY = (
     "n",
@@ -42,14 +42,14 @@ SUMMARY = (
 )
 
 
-def judges_of(release_guideline: str) -> list[Judge]:
+def list_judges(release_guideline: str) -> list[Judge]:
     """The judges of any version of the guideline, by name."""
     return list(
         Judge.objects.select_related("guideline", "template").filter(guideline__name=release_guideline)
     )
 
 
-def scorers_of(ground: ReleaseComparison) -> list[Scorer]:
+def list_scorers(ground: ReleaseComparison) -> list[Scorer]:
     """The guideline's trained scorers: the current one and those of the release first, then the newest."""
     name = ground.guideline.name
     current = find_current_scorer(name)
@@ -61,7 +61,7 @@ def scorers_of(ground: ReleaseComparison) -> list[Scorer]:
     )
 
 
-def comparison(
+def build_comparison(
     release: GoldRelease,
     *,
     judges: Sequence[Judge] | None = None,
@@ -76,8 +76,8 @@ def comparison(
     and scorer said something of.
     """
     ground = ReleaseComparison(release)
-    judge_list = judges_of(ground.guideline.name) if judges is None else list(judges)
-    scorer_list = scorers_of(ground)[:MOST_SCORERS] if scorers is None else list(scorers)
+    judge_list = list_judges(ground.guideline.name) if judges is None else list(judges)
+    scorer_list = list_scorers(ground)[:MAX_SCORERS] if scorers is None else list(scorers)
     _refuse_strangers(ground, [*judge_list, *scorer_list])
     key = (
         str(connection.settings_dict["NAME"]),
@@ -91,7 +91,7 @@ def comparison(
     )
     return _CACHE.get(
         key,
-        lambda: _document(
+        lambda: _build_document(
             ground, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
         ),
     )
@@ -112,7 +112,7 @@ def _refuse_strangers(ground: ReleaseComparison, candidates: Sequence[Judge | Sc
             )
 
 
-def _document(
+def _build_document(
     ground: ReleaseComparison,
     judges: Sequence[Judge],
     scorers: Sequence[Scorer],
@@ -123,8 +123,8 @@ def _document(
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
     candidates: list[tuple[Judge | Scorer, CandidateLabels]] = [
-        *((scorer, told_by_scorer(ground, scorer)) for scorer in scorers),
-        *((judge, told_by_judge(ground, judge)) for judge in judges),
+        *((scorer, list_scorer_answers(ground, scorer)) for scorer in scorers),
+        *((judge, list_judge_answers(ground, judge)) for judge in judges),
     ]
     candidates = [(candidate, labels) for candidate, labels in candidates if labels or not silent]
     keep = (
@@ -142,15 +142,15 @@ def _document(
         "responses": len(ground.rows),
         "common": common,
         "candidates": [
-            *(_candidate(ground, candidate, labels, test) for candidate, labels in candidates),
-            *_people(ground, keep),
+            *(_build_candidate(ground, candidate, labels, test) for candidate, labels in candidates),
+            *_list_people(ground, keep),
         ],
     }
 
 
-def told_by_judge(ground: ReleaseComparison, judge: Judge) -> CandidateLabels:
+def list_judge_answers(ground: ReleaseComparison, judge: Judge) -> CandidateLabels:
     labels: CandidateLabels = {}
-    for ids in _chunks(ground):
+    for ids in _split_ids(ground):
         rows = JudgeLabel.objects.filter(judge=judge, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
             "response_id", "criterion", "value", "probabilities"
@@ -160,13 +160,13 @@ def told_by_judge(ground: ReleaseComparison, judge: Judge) -> CandidateLabels:
     return labels
 
 
-def told_by_scorer(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels:
+def list_scorer_answers(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels:
     """Never in-sample: stored predictions, which are out of fold or of unseen content; and, of the scorer's own
     release, the out-of-fold predictions that lie beside its weights."""
     labels: CandidateLabels = {}
-    for response, criterion, value, shares in _kept_beside(ground, scorer):
+    for response, criterion, value, shares in _read_out_of_fold(ground, scorer):
         labels[response, criterion] = (value, shares)
-    for ids in _chunks(ground):
+    for ids in _split_ids(ground):
         rows = Prediction.objects.filter(scorer=scorer, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
             "response_id", "criterion", "value", "probabilities"
@@ -175,7 +175,7 @@ def told_by_scorer(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels
     return labels
 
 
-def _kept_beside(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
+def _read_out_of_fold(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
     if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
         return
     heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
@@ -187,37 +187,37 @@ def _kept_beside(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[in
             yield response, criterion, value, distribution[value]
 
 
-def _chunks(ground: ReleaseComparison) -> Iterator[list[int]]:
+def _split_ids(ground: ReleaseComparison) -> Iterator[list[int]]:
     ids = ground.lesson.responses
     yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
 
 
-def _candidate(
+def _build_candidate(
     ground: ReleaseComparison,
     candidate: Judge | Scorer,
     labels: CandidateLabels,
     test: tuple[float, Alignment | None],
 ) -> Figures:
-    seen = _models_behind(candidate) if isinstance(candidate, Scorer) else None
-    metrics = figures(ground.pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
+    seen = _list_training_models(candidate) if isinstance(candidate, Scorer) else None
+    metrics = compute_figures(ground.pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
     return {
         "kind": "scorer" if isinstance(candidate, Scorer) else "judge",
         "name": candidate.name,
         "guideline": str(candidate.guideline),
         **metrics,
         "models_seen": sorted(seen) if seen is not None else None,
-        "left_out": _left_out(ground, candidate) if isinstance(candidate, Scorer) else None,
-        "alternative": alternative(ground, labels, epsilon=test[0], alignment=test[1]),
+        "left_out": _find_left_out(ground, candidate) if isinstance(candidate, Scorer) else None,
+        "alternative": run_annotator_tests(ground, labels, epsilon=test[0], alignment=test[1]),
     }
 
 
-def _models_behind(scorer: Scorer) -> frozenset[str]:
+def _list_training_models(scorer: Scorer) -> frozenset[str]:
     """The models from whose responses the scorer learned."""
     names = scorer.release.items.order_by().values_list("task__response__model__name", flat=True)
     return frozenset(names.distinct())
 
 
-def _left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
+def _find_left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
     """What it is worth on a model that it has not seen, if this is its own release: each model left out in training."""
     evaluation = scorer.evaluation.get("leave_one_model_out")
     if scorer.release_id != ground.release.pk or not evaluation:
@@ -231,7 +231,7 @@ def _left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
     }
 
 
-def alternative(
+def run_annotator_tests(
     ground: ReleaseComparison,
     candidate_labels: CandidateLabels,
     *,
@@ -239,7 +239,7 @@ def alternative(
     alignment: Alignment | None = None,
 ) -> dict[str, Any]:
     """The alternative annotator test, of each criterion and of all together."""
-    scales = {head.criterion: _scale(head, alignment) for head in ground.heads}
+    scales = {head.criterion: _build_scale(head, alignment) for head in ground.heads}
     by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
     for voice in ground.voices:
         by_task[voice.task, voice.criterion].append(voice)
@@ -252,42 +252,42 @@ def alternative(
             items[criterion].append(TestedLabel(labels, candidate_labels[key][0], scales[criterion], prompt))
     every = [item for part in items.values() for item in part]
     return {
-        "pooled": _verdict(ground, every, epsilon),
-        "by_criterion": {name: _verdict(ground, part, epsilon) for name, part in items.items()},
+        "pooled": _run_test(ground, every, epsilon),
+        "by_criterion": {name: _run_test(ground, part, epsilon) for name, part in items.items()},
     }
 
 
-def _verdict(ground: ReleaseComparison, items: Sequence[TestedLabel], epsilon: float) -> dict[str, Any]:
-    verdict = judge(items, epsilon=epsilon).to_json()
+def _run_test(ground: ReleaseComparison, items: Sequence[TestedLabel], epsilon: float) -> dict[str, Any]:
+    verdict = run_annotator_test(items, epsilon=epsilon).to_json()
     people = [{**row, "person": ground.names[row["person"]]} for row in verdict["people"]]
     return {**verdict, "people": sorted(people, key=lambda row: str(row["person"]))}
 
 
-def _scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
+def _build_scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
     usual: Alignment = "accuracy" if head.measurement == "nominal" else "distance"
     return AlignmentScale(head.values, alignment or usual, is_interval=head.measurement == "interval")
 
 
-def _people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
+def _list_people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
     """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
     voices = [label for label in ground.voices if keep is None or (label.response, label.criterion) in keep]
     if not voices:
         return []
-    peer_labels = _others(ground)
+    peer_labels = _find_peer_labels(ground)
     by_person: dict[int, list[RaterLabel]] = defaultdict(list)
     for voice in voices:
         by_person[voice.person].append(voice)
     people = sorted(by_person, key=lambda person: ground.names[person])
     return [
-        _person(ground, "people", "", voices, peer_labels),
+        _build_person(ground, "people", "", voices, peer_labels),
         *(
-            _person(ground, "annotator", ground.names[person], by_person[person], peer_labels)
+            _build_person(ground, "annotator", ground.names[person], by_person[person], peer_labels)
             for person in people
         ),
     ]
 
 
-def _person(
+def _build_person(
     ground: ReleaseComparison,
     kind: str,
     name: str,
@@ -301,18 +301,18 @@ def _person(
         if (voice.person, voice.task, voice.criterion) in peer_labels
     ]
     labelled = {(voice.response, voice.criterion) for voice in voices}
-    compared = figures(peer_pairs, ground.heads, n_gold=len(peer_pairs))
+    compared = compute_figures(peer_pairs, ground.heads, n_gold=len(peer_pairs))
     return {
         "kind": kind,
         "name": name,
-        **figures(pairs, ground.heads, n_gold=ground.n_gold),
+        **compute_figures(pairs, ground.heads, n_gold=ground.n_gold),
         "coverage": len(labelled) / ground.n_gold if ground.n_gold else None,
         "against_others": {name: compared[name] for name in SUMMARY},
         "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),
     }
 
 
-def _others(ground: ReleaseComparison) -> dict[tuple[int, int, str], Value]:
+def _find_peer_labels(ground: ReleaseComparison) -> dict[tuple[int, int, str], Value]:
     """By person, task and criterion: what would have been settled without that person.
 
     The others' label where they agree; where they do not, what the adjudicator decided; else nothing.
@@ -346,7 +346,7 @@ class _ComparisonCache:
         document = compute()
         with self._lock:
             self._documents[key] = document
-            while len(self._documents) > MOST_KEPT:
+            while len(self._documents) > MAX_CACHED:
                 self._documents.popitem(last=False)
         return document
 
@@ -358,6 +358,6 @@ class _ComparisonCache:
 _CACHE = _ComparisonCache()
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """For tests, whose databases go back in time."""
     _CACHE.clear()

@@ -12,7 +12,7 @@ from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.releases.releases import releases_for
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
-from benchmark.selectors.leaderboards.runs import datasets_open_to, refuse_sealed_dataset
+from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
 Key = tuple[int, str]
 """A response and a criterion."""
@@ -21,7 +21,7 @@ CHUNK = 500
 """Of ids in one query: every database takes so many."""
 
 
-def judge_named(name: str) -> Judge:
+def get_judge(name: str) -> Judge:
     judge = Judge.objects.select_related("guideline", "template").filter(name=name).first()
     if judge is None:
         known = ", ".join(Judge.objects.values_list("name", flat=True)[:20]) or "-"
@@ -29,11 +29,11 @@ def judge_named(name: str) -> Judge:
     return judge
 
 
-def latest_template(guideline_name: str) -> JudgeTemplate | None:
+def find_latest_template(guideline_name: str) -> JudgeTemplate | None:
     return JudgeTemplate.objects.filter(guideline_name=guideline_name).order_by("-number").first()
 
 
-def labels_of(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, float | None]:
+def list_labels(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, float | None]:
     """By response and criterion the value that the judge gave; None where what it said is no level of the scale.
 
     What it was not asked is not there.
@@ -47,17 +47,17 @@ def labels_of(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, fl
     return labels
 
 
-def templates_of(guideline_name: str) -> list[JudgeTemplate]:
+def list_templates(guideline_name: str) -> list[JudgeTemplate]:
     """Every version, the newest first."""
     templates = JudgeTemplate.objects.filter(guideline_name=guideline_name).select_related("created_by")
     return list(templates.order_by("-number"))
 
 
-def template_numbered(guideline_name: str, number: int) -> JudgeTemplate:
+def get_template(guideline_name: str, number: int) -> JudgeTemplate:
     template = JudgeTemplate.objects.filter(guideline_name=guideline_name, number=number).first()
     if template is None:
         known = (
-            ", ".join(str(known_template.number) for known_template in templates_of(guideline_name)) or "-"
+            ", ".join(str(known_template.number) for known_template in list_templates(guideline_name)) or "-"
         )
         raise NotFound(
             N_("{guideline} has no judge's template {number}; there are: {known}."),
@@ -78,9 +78,9 @@ class JudgeRow:
     sealed: bool
 
 
-def judges_for(person: Person) -> list[JudgeRow]:
+def list_judge_rows(person: Person) -> list[JudgeRow]:
     """Every judge by guideline and name. Sealed: it labelled responses that the person judges blind."""
-    sealed = set(_sealed_judges(person))
+    sealed = set(_list_sealed_judges(person))
     counted = JudgeLabel.objects.order_by().values(
         "judge"
     )  # alone: grouped with what is joined below it is slow
@@ -94,9 +94,9 @@ def judges_for(person: Person) -> list[JudgeRow]:
     return [JudgeRow(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in judges]
 
 
-def judge_for(person: Person, name: str) -> Judge:
+def get_open_judge(person: Person, name: str) -> Judge:
     """The judge, if the person may open what it said."""
-    judge = judge_named(name)
+    judge = get_judge(name)
     refuse_sealed_judge(person, judge)
     return judge
 
@@ -104,16 +104,16 @@ def judge_for(person: Person, name: str) -> Judge:
 def refuse_sealed_judge(person: Person, judge: Judge) -> None:
     """Forbidden for who judges responses blind now that the judge labelled, or is being asked about."""
     for dataset in sealed_datasets(person):
-        if _touches(judge, dataset):
+        if _has_judged(judge, dataset):
             refuse_sealed_dataset(person, dataset)
 
 
-def _touches(judge: Judge, dataset: Dataset) -> bool:
+def _has_judged(judge: Judge, dataset: Dataset) -> bool:
     is_judging = judge.judgings.filter(dataset=dataset).exists()
     return is_judging or judge.labels.filter(response__prompt__dataset=dataset).exists()
 
 
-def _sealed_judges(person: Person) -> list[int]:
+def _list_sealed_judges(person: Person) -> list[int]:
     sealed = list(sealed_datasets(person).values_list("pk", flat=True))
     if not sealed:
         return []
@@ -131,30 +131,32 @@ class LevelCount:
     n: int
 
 
-def said_by(judge: Judge) -> list[LevelCount]:
+def count_judge_levels(judge: Judge) -> list[LevelCount]:
     rows = (
         judge.labels.values_list("criterion", "value").annotate(n=Count("pk")).order_by("criterion", "value")
     )
     return [LevelCount(*row) for row in rows]
 
 
-def off_scale_of(judge: Judge, limit: int) -> list[JudgeLabel]:
+def list_off_scale(judge: Judge, limit: int) -> list[JudgeLabel]:
     """The first of its labels that are no level of the scale, to be read."""
     labels = judge.labels.filter(value=None).select_related("response__prompt", "response__model")
     return list(labels.defer("response__text", "response__turns").order_by("pk")[:limit])
 
 
-def sample_response(person: Person, guideline: Guideline) -> Response | None:
+def find_sample_response(person: Person, guideline: Guideline) -> Response | None:
     """A response to show a template with: of a dataset that was labelled by the guideline, and open to the person."""
     document = guideline.document
-    responses = Response.objects.filter(prompt__dataset__in=datasets_open_to(person)).select_related("prompt")
+    responses = Response.objects.filter(prompt__dataset__in=list_open_datasets(person)).select_related(
+        "prompt"
+    )
     if document.dimensions:
         responses = responses.filter(prompt__dimension__in=document.dimension_names)
     labelled = responses.filter(tasks__batch__guideline__name=guideline.name).order_by("pk").first()
     return labelled or responses.order_by("pk").first()
 
 
-def releases_to_compare(person: Person) -> dict[str, list[GoldRelease]]:
+def list_comparable_releases(person: Person) -> dict[str, list[GoldRelease]]:
     """By the guideline's name, the gold releases that the person may open, the newest first."""
     releases: dict[str, list[GoldRelease]] = {}
     for listed in releases_for(person):

@@ -23,7 +23,7 @@ RESPONSE_ADDED = "response_added"
 RESPONSE_REMOVED = "response_removed"
 KINDS = (GOLD_ADDED, GOLD_CHANGED, GOLD_REMOVED, PREDICTION_CHANGED, RESPONSE_ADDED, RESPONSE_REMOVED)
 
-Place = tuple[str, str]
+CellKey = tuple[str, str]
 """A model and a column of the board."""
 
 
@@ -47,7 +47,7 @@ class _CountedItem(NamedTuple):
     item: int
     value: float
     basis: str
-    place: Place
+    place: CellKey
 
 
 class _ItemDifference(NamedTuple):
@@ -56,43 +56,45 @@ class _ItemDifference(NamedTuple):
     new: _CountedItem | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CellKey:
         side = self.new or self.old
         assert side is not None
         return side.place
 
 
-def counts(old: BenchmarkRun, new: BenchmarkRun) -> dict[Place, Counter[str]]:
+def count_changes(old: BenchmarkRun, new: BenchmarkRun) -> dict[CellKey, Counter[str]]:
     """How many changes of each kind there are in each place; of a whole board without loading one item."""
-    counts_by_place: dict[Place, Counter[str]] = defaultdict(Counter)
-    for difference in _differences(old, new, None):
+    counts_by_place: dict[CellKey, Counter[str]] = defaultdict(Counter)
+    for difference in _list_differences(old, new, None):
         counts_by_place[difference.place][difference.kind] += 1
     return dict(counts_by_place)
 
 
-def changes(
+def list_changes(
     old: BenchmarkRun, new: BenchmarkRun, *, model: str | None = None
-) -> dict[Place, list[ItemChange]]:
+) -> dict[CellKey, list[ItemChange]]:
     """What differs between two runs, by place."""
-    differences = list(_differences(old, new, model))
-    items = _items((old, new), [side.item for difference in differences for side in difference[1:] if side])
-    changes_by_place: dict[Place, list[ItemChange]] = defaultdict(list)
+    differences = list(_list_differences(old, new, model))
+    items = _list_items(
+        (old, new), [side.item for difference in differences for side in difference[1:] if side]
+    )
+    changes_by_place: dict[CellKey, list[ItemChange]] = defaultdict(list)
     for difference in differences:
         before, now = (items[side.item] if side else None for side in difference[1:])
         changes_by_place[difference.place].append(ItemChange(difference.kind, before, now))
     return dict(changes_by_place)
 
 
-def _differences(old: BenchmarkRun, new: BenchmarkRun, model: str | None) -> Iterator[_ItemDifference]:
+def _list_differences(old: BenchmarkRun, new: BenchmarkRun, model: str | None) -> Iterator[_ItemDifference]:
     dimensions = bool(new.scorer.guideline.document.dimensions)
-    before, now = (_counted(run, model, dimensions=dimensions) for run in (old, new))
+    before, now = (_list_counted(run, model, dimensions=dimensions) for run in (old, new))
     for key in sorted(before.keys() | now.keys()):
-        kind = _kind(before.get(key), now.get(key))
+        kind = _find_kind(before.get(key), now.get(key))
         if kind is not None:
             yield _ItemDifference(kind, before.get(key), now.get(key))
 
 
-def _counted(
+def _list_counted(
     run: BenchmarkRun, model: str | None, *, dimensions: bool
 ) -> dict[tuple[int, str], _CountedItem]:
     items = run.items.all() if model is None else run.items.filter(response__model__name=model)
@@ -111,7 +113,7 @@ def _counted(
     }
 
 
-def _items(runs: Iterable[BenchmarkRun], ids: Sequence[int]) -> dict[int, RunItem]:
+def _list_items(runs: Iterable[BenchmarkRun], ids: Sequence[int]) -> dict[int, RunItem]:
     related = RunItem.objects.select_related(
         "response__prompt", "response__model", "released_label__task", "prediction"
     )
@@ -122,7 +124,7 @@ def _items(runs: Iterable[BenchmarkRun], ids: Sequence[int]) -> dict[int, RunIte
     return items
 
 
-def _kind(old: _CountedItem | None, new: _CountedItem | None) -> str | None:
+def _find_kind(old: _CountedItem | None, new: _CountedItem | None) -> str | None:
     if old is None or new is None:
         present = new or old
         assert present is not None
@@ -155,17 +157,19 @@ class RunComparison:
     totals: Counter[str] = field(default_factory=Counter)
 
 
-def compared(run: BenchmarkRun) -> RunComparison:
+def compare_run(run: BenchmarkRun) -> RunComparison:
     """Against the run that it replaces; nothing for a run that replaces none."""
     if run.replaces is None:
         return RunComparison()
-    change_counts = counts(run.replaces, run)
+    change_counts = count_changes(run.replaces, run)
     changes = compare_boards(run.scorer.guideline.document, run.replaces.board, run.board)
-    moved = tuple(ExplainedChange(change, _reasons(change, change_counts)) for change in changes)
+    moved = tuple(ExplainedChange(change, _count_reasons(change, change_counts)) for change in changes)
     return RunComparison(moved, sum(change_counts.values(), Counter()))
 
 
-def _reasons(change: MetricChange, change_counts: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:
+def _count_reasons(
+    change: MetricChange, change_counts: Mapping[tuple[str, str], Counter[str]]
+) -> Counter[str]:
     """An overall number has the changes of all its dimensions."""
     if change.scope is not None:
         return change_counts.get((change.model, change.scope), Counter())

@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 from annotation.models import GoldRelease, Guideline, Response
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.selectors.leaderboards.lineages import Lineages
-from benchmark.selectors.leaderboards.runs import under_way
+from benchmark.selectors.leaderboards.runs import find_running_retraining
 from scoring.models import Promotion, Scorer
 
 # The kinds of reason, as stable words; the pages translate them.
@@ -77,21 +77,21 @@ class Freshness:
         return self.release is not None and (self.scorer is None or self.scorer.release_id != self.release.pk)
 
 
-def freshness(run: BenchmarkRun) -> Freshness:
+def compute_freshness(run: BenchmarkRun) -> Freshness:
     """Of one run, with whose responses came and what is under way."""
-    state = _freshnesses([run])[run.pk]
-    added = _added(run) if state.has_added else ()
-    retraining = under_way(state.release.pk) if state.release is not None else None
+    state = _compute_all([run])[run.pk]
+    added = _list_added(run) if state.has_added else ()
+    retraining = find_running_retraining(state.release.pk) if state.release is not None else None
     return Freshness(**{**vars(state), "added": added, "retraining": retraining})
 
 
-def stale_marks(runs: Iterable[BenchmarkRun]) -> dict[int, tuple[str, ...]]:
+def find_stale_kinds(runs: Iterable[BenchmarkRun]) -> dict[int, tuple[str, ...]]:
     """The stale ones among the runs, by id, with the kinds of reason."""
-    freshness_by_run = _freshnesses(list(runs))
+    freshness_by_run = _compute_all(list(runs))
     return {pk: state.kinds for pk, state in freshness_by_run.items() if state.is_stale}
 
 
-def _promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, Promotion]:
+def _list_promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, Promotion]:
     """By run, the last promotion of a scorer of its guideline and lineage.
 
     A scorer that learned other gold may be the guideline's current one, and says nothing of this run.
@@ -108,33 +108,33 @@ def _promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, P
     }
 
 
-def models_added(run: BenchmarkRun) -> list[int]:
+def list_added_models(run: BenchmarkRun) -> list[int]:
     """The ids of the models that have responses there now and had none when the run was made."""
     evaluated_models = run.evaluated_models.values("pk")
-    responses = _later_responses(run).exclude(model__in=evaluated_models).order_by()
+    responses = _list_later_responses(run).exclude(model__in=evaluated_models).order_by()
     return sorted(responses.values_list("model", flat=True).distinct())
 
 
-def _freshnesses(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
+def _compute_all(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
     """An unfinished run is neither fresh nor stale: it has nothing to show yet."""
     finished = [run for run in runs if run.finished_at is not None]
     if not finished:
         return {run.pk: Freshness() for run in runs}
     names = {run.scorer.guideline.name for run in finished}
-    successors, coming = _repetitions(finished)
+    successors, coming = _list_repetitions(finished)
     standing = [run for run in finished if run.pk not in successors]
-    promotions = _promotions(finished, Lineages.read())
-    guidelines = _latest_guidelines(names)
-    releases = _newer_releases(standing)
-    added = _with_added(standing)
+    promotions = _list_promotions(finished, Lineages.read())
+    guidelines = _list_latest_guidelines(names)
+    releases = _find_newer_releases(standing)
+    added = _list_runs_with_added(standing)
     freshness_by_run = {run.pk: Freshness() for run in runs}
     for run in finished:
         promotion = promotions.get(run.pk)
         freshness_by_run[run.pk] = Freshness(
             replaced_by=successors.get(run.pk),
             release=releases.get(run.pk),
-            newer_scorer=_newer_scorer(run, promotion),
-            guideline=_newer_guideline(run, guidelines),
+            newer_scorer=_find_newer_scorer(run, promotion),
+            guideline=_find_newer_guideline(run, guidelines),
             has_added=run.pk in added,
             scorer=run.scorer if promotion is None else promotion.scorer,
             again=coming.get(run.pk),
@@ -142,7 +142,7 @@ def _freshnesses(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
     return freshness_by_run
 
 
-def _repetitions(
+def _list_repetitions(
     runs: Sequence[BenchmarkRun],
 ) -> tuple[dict[int, BenchmarkRun], dict[int, BenchmarkRun]]:
     """By run: the latest finished run that replaces it, and the latest one that is still to be done.
@@ -167,7 +167,7 @@ def _repetitions(
     return successors, coming
 
 
-def _newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer | None:
+def _find_newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer | None:
     """The scorer that was promoted last, where it was promoted after the run or made after the run's scorer."""
     if promotion is None or promotion.scorer_id == run.scorer_id:
         return None
@@ -175,13 +175,13 @@ def _newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer | No
     return promotion.scorer if is_newer else None
 
 
-def _latest_guidelines(names: Iterable[str]) -> dict[str, Guideline]:
+def _list_latest_guidelines(names: Iterable[str]) -> dict[str, Guideline]:
     guidelines = Guideline.objects.filter(name__in=set(names), published_at__isnull=False)
     versions = guidelines.defer("source", "content").order_by("published_at", "pk")
     return {version.name: version for version in versions}
 
 
-def _newer_guideline(run: BenchmarkRun, latest: Mapping[str, Guideline]) -> Guideline | None:
+def _find_newer_guideline(run: BenchmarkRun, latest: Mapping[str, Guideline]) -> Guideline | None:
     used = run.scorer.guideline
     newest = latest.get(used.name)
     if newest is None or newest.pk == used.pk or newest.published_at is None:
@@ -189,7 +189,7 @@ def _newer_guideline(run: BenchmarkRun, latest: Mapping[str, Guideline]) -> Guid
     return newest if used.published_at is None or newest.published_at > used.published_at else None
 
 
-def _newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
+def _find_newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
     """By run: the newest release that holds what its scorer's release was cut from, or that superseded it."""
     releases = {
         candidate.pk: candidate
@@ -206,7 +206,7 @@ def _newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
     newest_by_run: dict[int, GoldRelease] = {}
     for run in runs:
         used = releases[run.scorer.release_id]
-        heirs = _heirs(used.pk, releases)
+        heirs = _list_heirs(used.pk, releases)
         for candidate in releases.values():  # the oldest first, so that the newest stays
             later = (candidate.created_at, candidate.pk) > (used.created_at, used.pk)
             extends = (
@@ -217,7 +217,7 @@ def _newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
     return newest_by_run
 
 
-def _heirs(release: int, releases: Mapping[int, GoldRelease]) -> set[int]:
+def _list_heirs(release: int, releases: Mapping[int, GoldRelease]) -> set[int]:
     """Those that superseded the release, one after another. They come after it, so one pass finds them."""
     heirs = {release}
     for candidate in releases.values():
@@ -226,9 +226,11 @@ def _heirs(release: int, releases: Mapping[int, GoldRelease]) -> set[int]:
     return heirs - {release}
 
 
-def _with_added(runs: Sequence[BenchmarkRun]) -> set[int]:
+def _list_runs_with_added(runs: Sequence[BenchmarkRun]) -> set[int]:
     """The runs for which responses came later."""
-    dated_runs = BenchmarkRun.objects.filter(pk__in=[run.pk for run in runs]).annotate(last=_last_counted())
+    dated_runs = BenchmarkRun.objects.filter(pk__in=[run.pk for run in runs]).annotate(
+        last=_build_last_counted()
+    )
     later = Response.objects.filter(
         pk__gt=OuterRef("last"),
         prompt__dataset=OuterRef("dataset"),
@@ -238,7 +240,7 @@ def _with_added(runs: Sequence[BenchmarkRun]) -> set[int]:
     return set(dated_runs.filter(Exists(later)).order_by().values_list("pk", flat=True))
 
 
-def _last_counted() -> Coalesce:
+def _build_last_counted() -> Coalesce:
     """The id of the newest response that a run counts, by its index.
 
     Responses come in the order of their ids, so those after it were not there when the run was counted, or gave it
@@ -248,9 +250,11 @@ def _last_counted() -> Coalesce:
     return Coalesce(Subquery(items.values("response_id")[:1]), Value(0), output_field=BigIntegerField())
 
 
-def _later_responses(run: BenchmarkRun) -> QuerySet[Response]:
+def _list_later_responses(run: BenchmarkRun) -> QuerySet[Response]:
     last = (
-        BenchmarkRun.objects.filter(pk=run.pk).annotate(last=_last_counted()).values_list("last", flat=True)
+        BenchmarkRun.objects.filter(pk=run.pk)
+        .annotate(last=_build_last_counted())
+        .values_list("last", flat=True)
     )
     return Response.objects.filter(
         pk__gt=last.get(),
@@ -260,7 +264,9 @@ def _later_responses(run: BenchmarkRun) -> QuerySet[Response]:
     )
 
 
-def _added(run: BenchmarkRun) -> tuple[AddedResponses, ...]:
+def _list_added(run: BenchmarkRun) -> tuple[AddedResponses, ...]:
     known = set(run.evaluated_models.values_list("name", flat=True))
-    rows = _later_responses(run).order_by("model__name").values_list("model__name").annotate(n=Count("pk"))
+    rows = (
+        _list_later_responses(run).order_by("model__name").values_list("model__name").annotate(n=Count("pk"))
+    )
     return tuple(AddedResponses(name, n, name not in known) for name, n in rows)

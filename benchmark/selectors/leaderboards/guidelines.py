@@ -23,20 +23,20 @@ class ReferencedGuideline:
     """It is not in the database; the one that comes with Assay was taken."""
 
 
-def document_named(reference: str) -> ReferencedGuideline:
+def get_document(reference: str) -> ReferencedGuideline:
     """``G`` or ``G@V`` in the database; else the one of that name shipped with Assay; or the path of a YAML file."""
     if reference.endswith((".yaml", ".yml")):
         return ReferencedGuideline(parse_guideline(read_text(reference), path=reference))
     try:
         return ReferencedGuideline(guideline_named(reference).document)
     except (NotFound, DatabaseError):  # a database error: there are no tables yet
-        document = _shipped(reference)
+        document = _find_shipped(reference)
         if document is None:
             raise
         return ReferencedGuideline(document, shipped=True)
 
 
-def _shipped(reference: str) -> GuidelineDocument | None:
+def _find_shipped(reference: str) -> GuidelineDocument | None:
     name, _at, version = reference.partition("@")
     path = next((file for file in SHIPPED.glob("*.yaml") if file.stem == name), None)
     if path is None:

@@ -15,7 +15,7 @@ from annotation.models import Prompt
 from benchmark.domain.leaderboards.metrics import ALL
 from benchmark.domain.leaderboards.resampling import ATTRIBUTES, CountedResponse, Labels
 from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.leaderboards.runs import responses_of
+from benchmark.selectors.leaderboards.runs import list_run_responses
 from scoring.domain.training_data import level_name
 
 BASES = (RunItem.Basis.GOLD, RunItem.Basis.OUT_OF_FOLD, RunItem.Basis.UNSEEN)
@@ -24,11 +24,11 @@ BASES = (RunItem.Basis.GOLD, RunItem.Basis.OUT_OF_FOLD, RunItem.Basis.UNSEEN)
 CHUNK = 5000
 FIELDS = ("criterion", "value", "basis", "prediction__value", "prediction__probabilities")
 
-Place = tuple[str, str]
+CellKey = tuple[str, str]
 """A model and a column of the board."""
 
 
-def scope_of(run: BenchmarkRun, dimension: str) -> str | None:
+def find_scope(run: BenchmarkRun, dimension: str) -> str | None:
     """The column that a prompt's dimension counts in; None if the guideline does not know it."""
     document = run.scorer.guideline.document
     if not document.dimensions:
@@ -36,26 +36,31 @@ def scope_of(run: BenchmarkRun, dimension: str) -> str | None:
     return dimension if document.knows_dimension(dimension) else None
 
 
-def counted(run: BenchmarkRun) -> list[CountedResponse]:
+def list_counted_responses(run: BenchmarkRun) -> list[CountedResponse]:
     """A row for each response that has a value, by model and response."""
     models = dict(run.evaluated_models.values_list("pk", "name"))
-    prompts = _prompts(run)
+    prompts = _list_prompts(run)
     rows = run.items.order_by("response__model_id", "response_id", "pk").values_list(
         "response_id", "response__model_id", "response__prompt_id", *FIELDS
     )
     label_pool = _LabelPool()
     return [
-        _counted(models[model], prompt, prompts[prompt], [item[3:] for item in items], label_pool)
+        _build_counted(models[model], prompt, prompts[prompt], [item[3:] for item in items], label_pool)
         for (_response, model, prompt), items in groupby(rows.iterator(CHUNK), key=itemgetter(0, 1, 2))
     ]
 
 
-def everything(run: BenchmarkRun) -> Counter[Place]:
+def count_responses(run: BenchmarkRun) -> Counter[CellKey]:
     """How many responses there are in each place; under two blanks those that the guideline cannot judge."""
-    counts: Counter[Place] = Counter()
-    rows = responses_of(run).select_related(None).order_by().values_list("model__name", "prompt__dimension")
+    counts: Counter[CellKey] = Counter()
+    rows = (
+        list_run_responses(run)
+        .select_related(None)
+        .order_by()
+        .values_list("model__name", "prompt__dimension")
+    )
     for model, dimension in rows.iterator(CHUNK):
-        scope = scope_of(run, dimension)
+        scope = find_scope(run, dimension)
         counts[("", "") if scope is None else (model, scope)] += 1
     return counts
 
@@ -68,14 +73,14 @@ class _CountedPrompt:
     groups: Mapping[str, str]
 
 
-def _prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
+def _list_prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
     """Those that the guideline can judge."""
     document = run.scorer.guideline.document
     rows = Prompt.objects.filter(dataset=run.dataset_id).values_list("pk", "dimension", *ATTRIBUTES)
 
     @cache
     def place(dimension: str) -> tuple[str | None, int]:
-        return scope_of(run, dimension), len(document.criteria_for(dimension or None))
+        return find_scope(run, dimension), len(document.criteria_for(dimension or None))
 
     prompts = {}
     for prompt, dimension, *values in rows:
@@ -93,17 +98,17 @@ class _LabelPool:
         self._labels: dict[Labels, Labels] = {}
 
     def labels(self, values: Iterator[tuple[str, float]]) -> Labels:
-        labels = tuple(sorted((criterion, _number(value)) for criterion, value in values))
+        labels = tuple(sorted((criterion, _to_number(value)) for criterion, value in values))
         return self._labels.setdefault(labels, labels)
 
 
-def _number(value: float) -> int | float:
+def _to_number(value: float) -> int | float:
     number = as_number(value)
     assert number is not None
     return number
 
 
-def _counted(
+def _build_counted(
     model: str, prompt: int, known: _CountedPrompt, items: list[tuple[Any, ...]], label_pool: _LabelPool
 ) -> CountedResponse:
     is_complete = len(items) == known.criteria
@@ -114,7 +119,7 @@ def _counted(
         (criterion, value) for criterion, _value, _basis, value, _shares in items if value is not None
     ]
     shares = [
-        _share(value, shares) for _criterion, _value, _basis, value, shares in items if value is not None
+        _find_share(value, shares) for _criterion, _value, _basis, value, shares in items if value is not None
     ]
     return CountedResponse(
         model=model,
@@ -129,6 +134,6 @@ def _counted(
     )
 
 
-def _share(value: float, probabilities: Mapping[str, float]) -> float | None:
+def _find_share(value: float, probabilities: Mapping[str, float]) -> float | None:
     """How sure the scorer was of the level that it predicted."""
     return probabilities.get(level_name(value))

@@ -54,58 +54,58 @@ class ItemSource(NamedTuple):
     basis: str
 
 
-def run_named(name: str) -> BenchmarkRun:
-    run = runs_with_all().filter(name=name).first()
+def get_run(name: str) -> BenchmarkRun:
+    run = list_runs().filter(name=name).first()
     if run is None:
         known = ", ".join(BenchmarkRun.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(N_("No benchmark run is named {name}; known are: {known}."), name=name, known=known)
     return run
 
 
-def runs_with_all() -> QuerySet[BenchmarkRun]:
+def list_runs() -> QuerySet[BenchmarkRun]:
     return BenchmarkRun.objects.select_related(
         "scorer__guideline", "scorer__release", "dataset", "collection", "job", "replaces", "retraining"
     )
 
 
-def board_of(run: BenchmarkRun) -> dict[str, Any]:
+def find_board(run: BenchmarkRun) -> dict[str, Any]:
     """The board as anybody may see it; what a run has stored is read here alone. Empty until the run is finished."""
     board: dict[str, Any] = run.board
-    return withhold_ranks(board, _predicted(run)) if board else board
+    return withhold_ranks(board, _find_predicted(run)) if board else board
 
 
-def rows_of(run: BenchmarkRun) -> list[dict[str, Any]]:
+def list_board_rows(run: BenchmarkRun) -> list[dict[str, Any]]:
     """The rows of the board, best first."""
-    rows: list[dict[str, Any]] = board_of(run).get("rows", [])
+    rows: list[dict[str, Any]] = find_board(run).get("rows", [])
     return rows
 
 
-def _predicted(run: BenchmarkRun) -> PredictedModels:
-    return PredictedModels.of_board(run.scorer.guideline.document, run.board)
+def _find_predicted(run: BenchmarkRun) -> PredictedModels:
+    return PredictedModels.from_board(run.scorer.guideline.document, run.board)
 
 
-def finished_board(run: BenchmarkRun) -> dict[str, Any]:
+def get_finished_board(run: BenchmarkRun) -> dict[str, Any]:
     if run.finished_at is None:
         state = run.job.get_state_display() if run.job else "-"
         raise Conflict(
             N_("The run {name} has no leaderboard yet: its job is {state}."), name=run.name, state=state
         )
-    return board_of(run)
+    return find_board(run)
 
 
-def part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
+def find_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
-    content = stored_part(run, name)
-    return withhold_claims(content, _predicted(run)) if content and name == PAIRS else content
+    content = find_stored_part(run, name)
+    return withhold_claims(content, _find_predicted(run)) if content and name == PAIRS else content
 
 
-def stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
+def find_stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """As it was computed, for what is computed from it; ``part`` is for whoever is to see it."""
     content: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
     return content
 
 
-def collection_named(name: str) -> Collection:
+def get_collection(name: str) -> Collection:
     """The default collection has the empty name."""
     collection = Collection.objects.filter(name=name).first()
     if collection is None:
@@ -119,7 +119,7 @@ def collection_named(name: str) -> Collection:
     return collection
 
 
-def responses_to(
+def list_responses(
     dataset: Dataset, collection: Collection, models: Iterable[EvaluatedModel] | None = None
 ) -> QuerySet[Response]:
     responses = Response.objects.filter(prompt__dataset=dataset, collection=collection)
@@ -128,11 +128,11 @@ def responses_to(
     return responses.select_related("prompt", "model").order_by("pk")
 
 
-def responses_of(run: BenchmarkRun) -> QuerySet[Response]:
-    return responses_to(run.dataset, run.collection, run.evaluated_models.all())
+def list_run_responses(run: BenchmarkRun) -> QuerySet[Response]:
+    return list_responses(run.dataset, run.collection, run.evaluated_models.all())
 
 
-def gold_of(run: BenchmarkRun) -> dict[Key, ItemSource]:
+def list_gold(run: BenchmarkRun) -> dict[Key, ItemSource]:
     """The gold of the scorer's release, by response and criterion.
 
     A label of an older version of the guideline that is not on the scorer's scale is no label here.
@@ -142,7 +142,7 @@ def gold_of(run: BenchmarkRun) -> dict[Key, ItemSource]:
         release=scorer.release,
         task__kind=Task.Kind.WORK,
         task__batch__guideline__name=scorer.guideline.name,
-        task__response__in=responses_of(run).order_by().values("pk"),
+        task__response__in=list_run_responses(run).order_by().values("pk"),
     ).order_by("task__batch__guideline__published_at", "pk")
     allowed = {criterion.name: set(criterion.values) for criterion in scorer.guideline.document.criteria}
     return {
@@ -154,7 +154,7 @@ def gold_of(run: BenchmarkRun) -> dict[Key, ItemSource]:
     }
 
 
-def current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
+def list_current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
     """The finished runs of a guideline that no finished run has replaced.
 
     Two chains at once may have replaced the same run: the later of the two stands, or each chain would double it.
@@ -181,30 +181,32 @@ def refuse_sealed_dataset(person: Person, dataset: Dataset) -> None:
     refuse_sealed(person, sealed_batches(person).filter(tasks__response__prompt__dataset=dataset))
 
 
-def datasets_open_to(person: Person) -> QuerySet[Dataset]:
+def list_open_datasets(person: Person) -> QuerySet[Dataset]:
     return Dataset.objects.exclude(pk__in=sealed_datasets(person).values("pk"))
 
 
-def models_open_to(person: Person) -> QuerySet[EvaluatedModel]:
+def list_open_models(person: Person) -> QuerySet[EvaluatedModel]:
     """Evaluated models that a blind judge may hear of: those with responses outside of what they judge."""
     return EvaluatedModel.objects.filter(
-        Exists(Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=datasets_open_to(person)))
+        Exists(Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=list_open_datasets(person)))
     )
 
 
-def scorers_open_to(person: Person) -> QuerySet[Scorer]:
+def list_open_scorers(person: Person) -> QuerySet[Scorer]:
     """Trained scorers whose release is not sealed for the person."""
     ready = Scorer.objects.exclude(ready_at=None).select_related("release", "guideline")
-    return ready.exclude(release__batches__in=_sealed_for_gold(person))
+    return ready.exclude(release__batches__in=_list_sealed_batches(person))
 
 
-def collections_open_to(person: Person) -> QuerySet[Collection]:
+def list_open_collections(person: Person) -> QuerySet[Collection]:
     """Collections of responses outside of what the person judges blind: a collection's name may tell the model's."""
-    open_to = Response.objects.filter(collection=OuterRef("pk"), prompt__dataset__in=datasets_open_to(person))
+    open_to = Response.objects.filter(
+        collection=OuterRef("pk"), prompt__dataset__in=list_open_datasets(person)
+    )
     return Collection.objects.filter(Exists(open_to))
 
 
-def _sealed_for_gold(person: Person) -> list[int]:
+def _list_sealed_batches(person: Person) -> list[int]:
     """The batches whose gold ``refuse_sealed_gold`` refuses: sealed ones, and others on the same datasets."""
     sealed = Q(pk__in=sealed_batches(person).values("pk"))
     judged = Task.objects.filter(response__prompt__dataset__in=sealed_datasets(person).values("pk"))
@@ -219,10 +221,10 @@ class RunRow:
     sealed: bool
 
 
-def runs_for(person: Person) -> list[RunRow]:
-    batches = set(_sealed_for_gold(person))
+def list_run_rows(person: Person) -> list[RunRow]:
+    batches = set(_list_sealed_batches(person))
     datasets = set(sealed_datasets(person).values_list("pk", flat=True))
-    runs = runs_with_all().prefetch_related("scorer__release__batches", "evaluated_models")
+    runs = list_runs().prefetch_related("scorer__release__batches", "evaluated_models")
     return [
         RunRow(
             run=run,
@@ -233,7 +235,7 @@ def runs_for(person: Person) -> list[RunRow]:
     ]
 
 
-def items_in(run: BenchmarkRun, model: str, dimension: str | None) -> QuerySet[RunItem]:
+def list_items(run: BenchmarkRun, model: str, dimension: str | None) -> QuerySet[RunItem]:
     """The items of one cell; of the model's whole row without a dimension."""
     items = run.items.filter(response__model__name=model)  # which knows its run
     if dimension is not None:
@@ -241,23 +243,25 @@ def items_in(run: BenchmarkRun, model: str, dimension: str | None) -> QuerySet[R
     return items
 
 
-LATEST = 12
+MAX_RUNS = 12
 """More than these would not be read from small pictures."""
 
 
-def runs_over_time(run: BenchmarkRun, person: Person | None, *, latest: int = LATEST) -> list[BenchmarkRun]:
+def list_runs_over_time(
+    run: BenchmarkRun, person: Person | None, *, latest: int = MAX_RUNS
+) -> list[BenchmarkRun]:
     """Finished runs of the run's dataset, collection and guideline, oldest first: the ``latest`` and the run itself.
 
     ``person`` sees no run whose scorer rests on what they judge blind; nobody (None) sees all.
     """
-    same = runs_with_all().filter(
+    same = list_runs().filter(
         dataset=run.dataset_id,
         collection=run.collection_id,
         scorer__guideline__name=run.scorer.guideline.name,
         finished_at__isnull=False,
     )
     if person is not None:
-        same = same.filter(Q(scorer__in=scorers_open_to(person).values("pk")) | Q(pk=run.pk))
+        same = same.filter(Q(scorer__in=list_open_scorers(person).values("pk")) | Q(pk=run.pk))
     newest = list(same.exclude(pk=run.pk).order_by("-finished_at", "-pk")[: latest - 1])
     return sorted(
         [*newest, run],
@@ -322,10 +326,10 @@ def plan_retraining(
     release: GoldRelease, *, name: str | None = None, spec: Spec | None = None
 ) -> RetrainingPlan:
     """The boards are those of the release's lineage; without a name or a spec, those of the latest are followed."""
-    boards = boards_of_lineage(release)
+    boards = list_lineage_boards(release)
     latest = boards[-1].scorer if boards else None
     training = TrainingSpec(
-        name=name or _next_name(latest.name if latest else f"{release.name}-scorer"),
+        name=name or _find_free_name(latest.name if latest else f"{release.name}-scorer"),
         release=release.pk,
         backbone=spec or (latest.spec if latest else None),
         evaluate=latest.config.get("evaluate", ()) if latest else (),
@@ -334,14 +338,14 @@ def plan_retraining(
     return RetrainingPlan(release, training, latest, boards)
 
 
-def boards_of_lineage(release: GoldRelease) -> list[BenchmarkRun]:
+def list_lineage_boards(release: GoldRelease) -> list[BenchmarkRun]:
     """The current runs of the release's guideline whose scorers learned gold of its lineage, the oldest first."""
     related = Lineages.read().related_to(release.pk)
-    boards = current_runs(get_release_guideline(release).name).filter(scorer__release__in=related)
+    boards = list_current_runs(get_release_guideline(release).name).filter(scorer__release__in=related)
     return list(boards.prefetch_related("evaluated_models"))
 
 
-def _next_name(name: str) -> str:
+def _find_free_name(name: str) -> str:
     """``scorer-1`` is followed by the first of ``scorer-2``, ``scorer-3`` .. that is free."""
     numbered = re.fullmatch(r"(.+)-([0-9]{1,6})", name)
     stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
@@ -349,19 +353,19 @@ def _next_name(name: str) -> str:
     return next(name for name in names if not Scorer.objects.filter(name=name).exists())
 
 
-def runs_of(retraining: Retraining) -> list[BenchmarkRun]:
-    return list(runs_with_all().filter(retraining=retraining).order_by("pk"))
+def list_retraining_runs(retraining: Retraining) -> list[BenchmarkRun]:
+    return list(list_runs().filter(retraining=retraining).order_by("pk"))
 
 
-def jobs_of(retraining: Retraining) -> list[Job]:
+def list_jobs(retraining: Retraining) -> list[Job]:
     """The chain: the training first, then the runs that wait for it."""
     training = [retraining.scorer.job] if retraining.scorer.job else []
-    return training + [run.job for run in runs_of(retraining) if run.job]
+    return training + [run.job for run in list_retraining_runs(retraining) if run.job]
 
 
-def under_way(release_id: int) -> Retraining | None:
+def find_running_retraining(release_id: int) -> Retraining | None:
     """A retraining on the release whose chain is not over."""
     for retraining in Retraining.objects.filter(release=release_id).select_related("scorer__job"):
-        if any(not job.is_over for job in jobs_of(retraining)):
+        if any(not job.is_over for job in list_jobs(retraining)):
             return retraining
     return None

@@ -24,7 +24,7 @@ from benchmark.domain.multiple_choice import (
 )
 from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, WRONG, ChoiceOutcome, QuestionResult
 from benchmark.models import ChoiceReport, ParsedAnswer, QuestionVariant
-from benchmark.selectors.judges.judges import labels_of
+from benchmark.selectors.judges.judges import list_labels
 from scoring.models import Prediction
 
 OPEN_GUIDELINE, SAFETY = "fine", "safety"
@@ -140,23 +140,25 @@ class AnswerTable:
         return [answer for rows in self.questions.values() for row in rows for answer in row.answers]
 
 
-def sheet_of(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
+def build_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
     """Of all models of the report, or of these."""
     evaluated_models = sorted(
         report.evaluated_models.all() if models is None else models, key=lambda model: model.name
     )
-    forms = forms_of(report)
-    responses = _responses(report, evaluated_models)
+    forms = list_variants(report)
+    responses = _list_responses(report, evaluated_models)
     reader = _AnswerParser.of(report, responses, {form.prompt: form for form in forms})
     answers: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
     for response in responses:
         answers[response.model_id][response.prompt_id] = reader.answer(response)
-    questions = {model.name: _questions(forms, answers[model.pk]) for model in evaluated_models}
+    questions = {model.name: _build_questions(forms, answers[model.pk]) for model in evaluated_models}
     categories = tuple(dict.fromkeys(form.category for form in forms))
     return AnswerTable(report, questions, categories, forms, reader.anew)
 
 
-def _questions(forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer]) -> list[AnsweredQuestion]:
+def _build_questions(
+    forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer]
+) -> list[AnsweredQuestion]:
     by_question: dict[str, list[PromptVariant]] = defaultdict(list)
     for form in forms:
         by_question[form.question].append(form)
@@ -170,15 +172,15 @@ def _questions(forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer
     ]
 
 
-def forms_of(report: ChoiceReport) -> list[PromptVariant]:
+def list_variants(report: ChoiceReport) -> list[PromptVariant]:
     """The forms that its kind counts, in the order of their import."""
     rows = QuestionVariant.objects.filter(prompt__dataset=report.dataset).select_related("prompt")
     if report.kind == ChoiceReport.Kind.CVALUES:
         rows = rows.filter(form=QuestionVariant.Form.CHOICE)
-    return [_form(row, row.prompt) for row in rows.order_by("prompt_id")]
+    return [_build_variant(row, row.prompt) for row in rows.order_by("prompt_id")]
 
 
-def _form(row: QuestionVariant, prompt: Prompt) -> PromptVariant:
+def _build_variant(row: QuestionVariant, prompt: Prompt) -> PromptVariant:
     return PromptVariant(
         prompt=prompt.pk,
         key=prompt.key,
@@ -195,7 +197,7 @@ def _form(row: QuestionVariant, prompt: Prompt) -> PromptVariant:
     )
 
 
-def responses_in(report: ChoiceReport) -> QuerySet[Response]:
+def list_report_responses(report: ChoiceReport) -> QuerySet[Response]:
     """The responses to forms that the report counts."""
     responses = Response.objects.filter(
         prompt__dataset=report.dataset,
@@ -208,8 +210,8 @@ def responses_in(report: ChoiceReport) -> QuerySet[Response]:
     return responses
 
 
-def _responses(report: ChoiceReport, models: Sequence[EvaluatedModel]) -> list[Response]:
-    responses = responses_in(report).filter(model__in=[model.pk for model in models])
+def _list_responses(report: ChoiceReport, models: Sequence[EvaluatedModel]) -> list[Response]:
+    responses = list_report_responses(report).filter(model__in=[model.pk for model in models])
     return list(responses.only("prompt_id", "model_id", "text", "turns").order_by("pk"))
 
 
@@ -227,19 +229,19 @@ class _AnswerParser:
     def of(
         cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, PromptVariant]
     ) -> _AnswerParser:
-        report_responses = responses_in(report)
+        report_responses = list_report_responses(report)
         open_ids = [response.pk for response in responses if forms[response.prompt_id].is_open]
         return cls(
             forms=forms,
-            choices=settled_by_people(report_responses, CHOICE_GUIDELINE, CHOICE),
-            opens=_opens(report, report_responses, open_ids) if open_ids else {},
-            by=open_source(report),
-            kept=_kept_readings(report_responses, responses),
+            choices=list_settled_answers(report_responses, CHOICE_GUIDELINE, CHOICE),
+            opens=_list_open_answers(report, report_responses, open_ids) if open_ids else {},
+            by=find_open_source(report),
+            kept=_list_stored(report_responses, responses),
         )
 
     def answer(self, response: Response) -> ModelAnswer:
         form = self.forms[response.prompt_id]
-        text = said(response)
+        text = extract_reply(response)
         if form.is_open:
             safe, task = self.opens.get(response.pk, (None, None))
             by = self.by if response.pk in self.opens else ""
@@ -265,7 +267,7 @@ class _AnswerParser:
         )
 
 
-def _kept_readings(
+def _list_stored(
     report_responses: QuerySet[Response], responses: Sequence[Response]
 ) -> dict[int, ParsedChoice]:
     models = {response.model_id for response in responses}
@@ -278,7 +280,7 @@ def _kept_readings(
     }
 
 
-def said(response: Response) -> str:
+def extract_reply(response: Response) -> str:
     """The text, or what a dialogue's assistant said last."""
     if not response.turns:
         return response.text
@@ -286,13 +288,13 @@ def said(response: Response) -> str:
     return replies[-1] if replies else ""
 
 
-def open_source(report: ChoiceReport) -> str:
+def find_open_source(report: ChoiceReport) -> str:
     if report.scorer_id is not None:
         return SCORER
     return JUDGE if report.judge_id is not None else PEOPLE
 
 
-def settled_by_people(
+def list_settled_answers(
     responses: QuerySet[Response], guideline: str, criterion: str
 ) -> dict[int, SettledAnswer]:
     """By response the gold of its task of this guideline; of several tasks the one that was settled last."""
@@ -309,29 +311,29 @@ def settled_by_people(
     return {response: SettledAnswer(value, task, version) for response, value, task, version in rows}
 
 
-def _opens(
+def _list_open_answers(
     report: ChoiceReport, responses: QuerySet[Response], ids: Sequence[int]
 ) -> dict[int, tuple[bool | None, int | None]]:
     if report.scorer is not None:
-        safe = safe_values(report.scorer.guideline.document)
+        safe = list_safe_values(report.scorer.guideline.document)
         rows = Prediction.objects.filter(scorer=report.scorer, criterion=SAFETY)
         predictions = rows.filter(response__in=responses.order_by().values("pk"))
         return {pk: (value in safe, None) for pk, value in predictions.values_list("response_id", "value")}
     if report.judge is not None:
-        safe = safe_values(report.judge.guideline.document)
-        labels = labels_of(report.judge, ids)
+        safe = list_safe_values(report.judge.guideline.document)
+        labels = list_labels(report.judge, ids)
         return {
             pk: (None if value is None else value in safe, None)
             for (pk, criterion), value in labels.items()
             if criterion == SAFETY
         }
-    settled = settled_by_people(responses, OPEN_GUIDELINE, SAFETY)
+    settled = list_settled_answers(responses, OPEN_GUIDELINE, SAFETY)
     versions = Guideline.objects.in_bulk({answer.guideline for answer in settled.values()})
-    scales = {pk: safe_values(version.document) for pk, version in versions.items()}
+    scales = {pk: list_safe_values(version.document) for pk, version in versions.items()}
     return {pk: (answer.value in scales[answer.guideline], answer.task) for pk, answer in settled.items()}
 
 
-def safe_values(document: GuidelineDocument) -> frozenset[float]:
+def list_safe_values(document: GuidelineDocument) -> frozenset[float]:
     """What the guideline counts as safe: the levels of the rate that it ranks by."""
     levels = document.metric(document.rank_by).levels_for(QuestionVariant.Form.OPEN.value)
     return frozenset(float(level) for level in levels)

@@ -28,20 +28,20 @@ from benchmark.selectors.multiple_choice.answers import (
     SETTLED,
     AnsweredQuestion,
     AnswerTable,
-    open_source,
+    find_open_source,
 )
 
 Scores = FineScores | Accuracies
 
 
-def reports_with_all() -> QuerySet[ChoiceReport]:
+def list_reports() -> QuerySet[ChoiceReport]:
     return ChoiceReport.objects.select_related(
         "dataset", "collection", "scorer__guideline", "scorer__release", "judge__guideline", "created_by"
     )
 
 
-def report_named(name: str) -> ChoiceReport:
-    report = reports_with_all().filter(name=name).first()
+def get_report(name: str) -> ChoiceReport:
+    report = list_reports().filter(name=name).first()
     if report is None:
         known = ", ".join(ChoiceReport.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(
@@ -70,9 +70,9 @@ class ChoiceReportRow:
     sealed: bool
 
 
-def reports_for(person: Person) -> list[ChoiceReportRow]:
+def list_report_rows(person: Person) -> list[ChoiceReportRow]:
     sealed = set(sealed_datasets(person).values_list("pk", flat=True))
-    reports = reports_with_all().prefetch_related("evaluated_models", "scorer__release__batches")
+    reports = list_reports().prefetch_related("evaluated_models", "scorer__release__batches")
     return [
         ChoiceReportRow(report, report.dataset_id in sealed or _is_scorer_sealed(person, report))
         for report in reports
@@ -89,11 +89,11 @@ def _is_scorer_sealed(person: Person, report: ChoiceReport) -> bool:
     return False
 
 
-def datasets_with_questions(datasets: QuerySet[Dataset]) -> QuerySet[Dataset]:
+def list_question_datasets(datasets: QuerySet[Dataset]) -> QuerySet[Dataset]:
     return datasets.filter(Exists(QuestionVariant.objects.filter(prompt__dataset=OuterRef("pk"))))
 
 
-def judges_of_answers() -> QuerySet[Judge]:
+def list_answer_judges() -> QuerySet[Judge]:
     """Judges by the guideline of open-ended answers, whatever its version."""
     return Judge.objects.filter(guideline__name=OPEN_GUIDELINE).select_related("guideline")
 
@@ -135,27 +135,29 @@ class ChoiceReportResult:
         return self.sheet.report
 
 
-def result_in(sheet: AnswerTable) -> ChoiceReportResult:
-    rows = [_row(model, questions, sheet) for model, questions in sheet.questions.items()]
-    return ChoiceReportResult(sheet, rows, todo_of(sheet))
+def build_result(sheet: AnswerTable) -> ChoiceReportResult:
+    rows = [_score_model(model, questions, sheet) for model, questions in sheet.questions.items()]
+    return ChoiceReportResult(sheet, rows, build_todo(sheet))
 
 
-def _row(model: str, questions: Iterable[AnsweredQuestion], sheet: AnswerTable) -> ModelScores:
+def _score_model(model: str, questions: Iterable[AnsweredQuestion], sheet: AnswerTable) -> ModelScores:
     every = list(questions)
     by_category = {
-        category: scores(sheet.report, [question for question in every if question.category == category])
+        category: compute_scores(
+            sheet.report, [question for question in every if question.category == category]
+        )
         for category in sheet.categories
     }
-    return ModelScores(model, scores(sheet.report, every), by_category)
+    return ModelScores(model, compute_scores(sheet.report, every), by_category)
 
 
-def scores(report: ChoiceReport, questions: Iterable[AnsweredQuestion]) -> Scores:
+def compute_scores(report: ChoiceReport, questions: Iterable[AnsweredQuestion]) -> Scores:
     if report.kind == ChoiceReport.Kind.FINE:
         return FineScores.of(question.asked for question in questions)
     return Accuracies.of(picked for question in questions for picked in question.picked)
 
 
-def todo_of(sheet: AnswerTable) -> ReportTodo:
+def build_todo(sheet: AnswerTable) -> ReportTodo:
     answers = [answer for answer in sheet.answers if answer.response is not None]
     unread = tuple(
         answer.response for answer in answers if answer.choice == NEED_CHECK and answer.response is not None
@@ -165,18 +167,18 @@ def todo_of(sheet: AnswerTable) -> ReportTodo:
         for answer in answers
         if answer.form.is_open and answer.safe is None and answer.response is not None
     )
-    by_people = open_source(sheet.report) == PEOPLE
+    by_people = find_open_source(sheet.report) == PEOPLE
     return ReportTodo(
         silent=len(sheet.answers) - len(answers),
         unread=unread,
-        unread_free=_free(unread, CHOICE_GUIDELINE),
+        unread_free=_list_free(unread, CHOICE_GUIDELINE),
         unsettled=unsettled if by_people and sheet.report.kind == ChoiceReport.Kind.FINE else None,
-        unsettled_free=_free(unsettled, OPEN_GUIDELINE) if by_people else (),
+        unsettled_free=_list_free(unsettled, OPEN_GUIDELINE) if by_people else (),
         untold=0 if by_people else len(unsettled),
     )
 
 
-def _free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
+def _list_free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
     """Those that are in no batch of the guideline that can still settle them, nor settled."""
     held = set(
         Task.objects.filter(Q(state__in=SETTLED) | ~Q(batch__state=Batch.State.CLOSED))
@@ -187,7 +189,7 @@ def _free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
     return tuple(response for response in responses if response not in held)
 
 
-def as_json(result: ChoiceReportResult) -> dict[str, Any]:
+def result_to_json(result: ChoiceReportResult) -> dict[str, Any]:
     """What ``choice_report --json`` and the JSON export give."""
     report, todo = result.report, result.todo
     return {
@@ -195,18 +197,18 @@ def as_json(result: ChoiceReportResult) -> dict[str, Any]:
         "kind": report.kind,
         "dataset": report.dataset.name,
         "collection": report.collection.name,
-        "open_by": {"source": open_source(report), "name": _source_name(report)},
+        "open_by": {"source": find_open_source(report), "name": _find_source_name(report)},
         "rules": VERSION,
         "categories": list(result.sheet.categories),
         "rows": [
             {
                 "model": row.model,
-                "overall": _cell(row.overall),
-                "categories": {name: _cell(cell) for name, cell in row.categories.items()},
+                "overall": _cell_to_json(row.overall),
+                "categories": {name: _cell_to_json(cell) for name, cell in row.categories.items()},
             }
             for row in result.rows
         ],
-        "read_by": read_by(result.sheet),
+        "read_by": count_readers(result.sheet),
         "todo": {
             "without_response": todo.silent,
             "need_check": len(todo.unread),
@@ -217,7 +219,7 @@ def as_json(result: ChoiceReportResult) -> dict[str, Any]:
     }
 
 
-def _cell(held: Scores) -> dict[str, Any]:
+def _cell_to_json(held: Scores) -> dict[str, Any]:
     """An undefined number is null."""
     return {
         name: None if isinstance(value, dict) and value["value"] is None else value
@@ -225,12 +227,12 @@ def _cell(held: Scores) -> dict[str, Any]:
     }
 
 
-def _source_name(report: ChoiceReport) -> str | None:
+def _find_source_name(report: ChoiceReport) -> str | None:
     source = report.scorer or report.judge
     return source.name if source else None
 
 
-def read_by(sheet: AnswerTable) -> dict[str, int]:
+def count_readers(sheet: AnswerTable) -> dict[str, int]:
     """How many multiple-choice answers people read, and how many each rule."""
     counts = Counter(
         answer.rule or answer.by

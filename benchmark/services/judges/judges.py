@@ -13,12 +13,17 @@ from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Jo
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
-from benchmark.domain.judges.prompts import check_template, default_language, default_system, default_text
+from benchmark.domain.judges.prompts import (
+    check_template,
+    get_default_language,
+    get_default_system,
+    get_default_text,
+)
 from benchmark.domain.llm_client import find_key
 from benchmark.domain.llm_client.client import MAX_CONCURRENCY
 from benchmark.domain.llm_client.settings import SYSTEM, check_settings
 from benchmark.models import Judge, JudgeRun, JudgeTemplate
-from benchmark.selectors.judges.judges import latest_template
+from benchmark.selectors.judges.judges import find_latest_template
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.services.leaderboards.runs import list_answering_models
 
@@ -34,7 +39,7 @@ def save_template(
     """The next version for guidelines of this name; the same text as the latest is that one."""
     system, text = system.replace("\r\n", "\n").strip(), text.replace("\r\n", "\n").strip()
     check_template(system, text)
-    last = latest_template(guideline.name)
+    last = find_latest_template(guideline.name)
     if last is not None and (last.system, last.text) == (system, text):
         return last
     number = 1 if last is None else last.number + 1
@@ -58,12 +63,12 @@ def save_template(
 
 def ensure_template(guideline: Guideline, *, actor: Person | None = None) -> JudgeTemplate:
     """The latest version; where there is none, the first is made from the guideline's own texts."""
-    last = latest_template(guideline.name)
+    last = find_latest_template(guideline.name)
     if last is not None:
         return last
-    language = default_language(guideline.document)
+    language = get_default_language(guideline.document)
     return save_template(
-        guideline=guideline, system=default_system(language), text=default_text(language), actor=actor
+        guideline=guideline, system=get_default_system(language), text=get_default_text(language), actor=actor
     )
 
 

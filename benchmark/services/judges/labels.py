@@ -16,8 +16,18 @@ from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import Collection, Dataset, Guideline, Person, Response
 from annotation.services.audit import record
 from annotation.services.imports.run import sha256_of
-from benchmark.domain.judges.formats import JudgeRecord, model_of, read_judge_labels, refuse_probabilities
-from benchmark.domain.judges.prompts import most_likely, on_scale, read_label, read_probabilities
+from benchmark.domain.judges.formats import (
+    JudgeRecord,
+    build_probabilities_error,
+    find_model,
+    read_judge_labels,
+)
+from benchmark.domain.judges.prompts import (
+    find_level,
+    find_most_likely,
+    find_scale_value,
+    parse_probabilities,
+)
 from benchmark.models import Judge, JudgeLabel
 from benchmark.services.judges.judges import insert_judge
 from scoring.domain.training_data import level_name
@@ -63,7 +73,7 @@ def import_judge_labels(
     """Take a file whole or not at all. The same file twice changes nothing; another label of the same is an error."""
     records = list(read_judge_labels(source, format_name))
     judge = _lock_judge(into, actor)
-    known = _JudgedResponses(into, records, model_of(source.name) if into.model is None else into.model)
+    known = _JudgedResponses(into, records, find_model(source.name) if into.model is None else into.model)
     labels: dict[tuple[int, str], JudgeLabel] = {}
     for judge_record in records:
         label = _build_label(judge, judge_record, known, into.guideline.document)
@@ -156,7 +166,9 @@ class _JudgedResponses:
         return response
 
 
-def _build_label(judge: Judge, judge_record: JudgeRecord, known: _JudgedResponses, document: GuidelineDocument) -> JudgeLabel:
+def _build_label(
+    judge: Judge, judge_record: JudgeRecord, known: _JudgedResponses, document: GuidelineDocument
+) -> JudgeLabel:
     response = known.response(judge_record)
     criterion = _get_criterion(judge_record, response, document)
     known.keys.append((response.pk, criterion.name))
@@ -187,9 +199,9 @@ def _get_criterion(judge_record: JudgeRecord, response: Response, document: Guid
 def _parse_probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
     if not judge_record.probabilities:
         return {}
-    probabilities = read_probabilities(judge_record.probabilities, criterion)
+    probabilities = parse_probabilities(judge_record.probabilities, criterion)
     if probabilities is None:
-        raise refuse_probabilities(judge_record)
+        raise build_probabilities_error(judge_record)
     return probabilities
 
 
@@ -198,10 +210,10 @@ def _parse_value(
 ) -> float | None:
     """The level that was meant; None off the scale. Probabilities alone mean the likeliest level."""
     if judge_record.value is not None:
-        return on_scale(judge_record.value, criterion)
+        return find_scale_value(judge_record.value, criterion)
     if judge_record.answer:
-        return read_label(judge_record.answer, criterion) if judge_record.is_readable else None
-    return most_likely(probabilities) if probabilities else None
+        return find_level(judge_record.answer, criterion) if judge_record.is_readable else None
+    return find_most_likely(probabilities) if probabilities else None
 
 
 def _list_new(

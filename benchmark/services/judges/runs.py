@@ -18,7 +18,7 @@ from annotation.domain.datasets import text_sha256
 from annotation.domain.guidelines import Criterion
 from annotation.models import Response
 from annotation.services import jobs
-from benchmark.domain.judges.prompts import ParsedLabel, messages, parse
+from benchmark.domain.judges.prompts import ParsedLabel, build_messages, parse_label
 from benchmark.domain.llm_client import (
     ChatQuestion,
     Endpoint,
@@ -28,8 +28,8 @@ from benchmark.domain.llm_client import (
     send_requests,
 )
 from benchmark.models import Judge, JudgeLabel, JudgeRun
-from benchmark.selectors.judges.judges import labels_of
-from benchmark.selectors.leaderboards.runs import responses_to
+from benchmark.selectors.judges.judges import list_labels
+from benchmark.selectors.leaderboards.runs import list_responses
 from benchmark.services.judges.judges import KIND
 from scoring.domain.training_data import level_name
 from scoring.selectors.training import response_text
@@ -90,12 +90,12 @@ def _list_unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     """By content, the responses that have no label of the judge yet; in the order of their ids."""
     document = judging.judge.guideline.document
     rows = list(
-        responses_to(judging.dataset, judging.collection, judging.evaluated_models.all())
+        list_responses(judging.dataset, judging.collection, judging.evaluated_models.all())
         .select_related(None)
         .values_list("pk", "prompt_id", "prompt__dimension", "sha256")
     )
     prompts = {pk: text_sha256(text) for pk, text in judging.dataset.prompts.values_list("pk", "text")}
-    known = labels_of(judging.judge, [pk for pk, *_more in rows])
+    known = list_labels(judging.judge, [pk for pk, *_more in rows])
     groups: dict[Content, list[int]] = defaultdict(list)
     for pk, prompt, dimension, sha256 in rows:
         for criterion in document.criteria_for(dimension or None):
@@ -152,7 +152,9 @@ def _ask_judge(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) 
         url=judge.endpoint, model=judge.served_model, settings=judge.settings, timeout=work.judging.timeout
     )
     questions = _list_questions(judge, groups, criteria)
-    send_requests(questions, endpoint, concurrency=work.judging.concurrency, sent=ignore_sent, done=store_outcomes)
+    send_requests(
+        questions, endpoint, concurrency=work.judging.concurrency, sent=ignore_sent, done=store_outcomes
+    )
 
 
 def _list_questions(
@@ -167,7 +169,7 @@ def _list_questions(
         responses = Response.objects.select_related("prompt").in_bulk(set(firsts.values()))
         for key, (content, first) in enumerate(firsts.items(), start):
             response = responses[first]
-            chat = messages(
+            chat = build_messages(
                 template.system,
                 template.text,
                 document=judge.guideline.document,
@@ -178,13 +180,19 @@ def _list_questions(
             yield ChatQuestion(key, chat)
 
 
-def _store_answer(work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
-    parsed = parse(answer.text, criterion)
+def _store_answer(
+    work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer
+) -> None:
+    parsed = parse_label(answer.text, criterion)
     work.questions += 1
-    _store_labels(work, [_build_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
+    _store_labels(
+        work, [_build_label(work.judge, criterion, response, parsed, answer.text) for response in responses]
+    )
 
 
-def _build_label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel, text: str) -> JudgeLabel:
+def _build_label(
+    judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel, text: str
+) -> JudgeLabel:
     return JudgeLabel(
         judge=judge,
         response_id=response,

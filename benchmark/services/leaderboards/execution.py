@@ -31,9 +31,20 @@ from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart, RunItem
-from benchmark.selectors.estimates import drawn_strata, planned_before, planning_parts, selection_of
-from benchmark.selectors.leaderboards.items import BASES, Place, counted, everything, scope_of
-from benchmark.selectors.leaderboards.runs import ItemSource, Key, gold_of, responses_of
+from benchmark.selectors.estimates import (
+    build_plan_parts,
+    list_drawn_strata,
+    list_earlier_runs,
+    list_selections,
+)
+from benchmark.selectors.leaderboards.items import (
+    BASES,
+    CellKey,
+    count_responses,
+    find_scope,
+    list_counted_responses,
+)
+from benchmark.selectors.leaderboards.runs import ItemSource, Key, list_gold, list_run_responses
 from scoring.models import Prediction
 from scoring.services import score
 from scoring.services.predictions.predictions import PREDICTING
@@ -62,18 +73,19 @@ def store_parts(run: BenchmarkRun, parts: Mapping[str, Any]) -> None:
 
 def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     """The board, and its parts by name."""
-    rows = counted(run)
+    rows = list_counted_responses(run)
     models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
     document, seed = run.scorer.guideline.document, run.scorer.seed
     figures = BoardFigures(document, rows, models=models, seed=seed)
-    before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
-    drawn = drawn_strata(run)
+    before = list_earlier_runs(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    drawn = list_drawn_strata(run)
     parts = {
         GROUPS: figures.groups,
         PAIRS: figures.pairs,
-        ESTIMATES: compute_estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selection_of(run)},
+        ESTIMATES: compute_estimates(document, rows, seed=seed, strata=drawn)
+        | {SELECTION: list_selections(run)},
     }
-    planning = planning_parts(
+    planning = build_plan_parts(
         run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before
     )
     return _add_bases(figures.board, run, rows), parts | planning
@@ -81,8 +93,8 @@ def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _add_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[CountedResponse]) -> dict[str, Any]:
     """The board with what each cell rests on, and what made it."""
-    totals = everything(run)
-    composition: dict[Place, Counter[str]] = defaultdict(Counter)
+    totals = count_responses(run)
+    composition: dict[CellKey, Counter[str]] = defaultdict(Counter)
     for counted_row in rows:
         composition[counted_row.model, counted_row.scope][counted_row.basis] += 1
     for row in board["rows"]:
@@ -115,7 +127,7 @@ CHUNK = 1000
 
 def list_judgeable_responses(run: BenchmarkRun) -> QuerySet[Response]:
     """The run's responses that its guideline can judge."""
-    return responses_of(run).filter(prompt__dimension__in=_criteria_by_dimension(run))
+    return list_run_responses(run).filter(prompt__dimension__in=_criteria_by_dimension(run))
 
 
 def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
@@ -126,14 +138,18 @@ def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
         Q(prompt__dimension=dimension, told__lt=len(criteria))
         for dimension, criteria in _criteria_by_dimension(run).items()
     ]
-    judged = list_judgeable_responses(run).annotate(told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0))
+    judged = list_judgeable_responses(run).annotate(
+        told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0)
+    )
     return judged.filter(reduce(or_, conditions)) if conditions else judged.none()
 
 
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
-    gold, predicted, criteria = gold_of(run), _load_predictions(run), _criteria_by_dimension(run)
-    responses = list(list_judgeable_responses(run).select_related(None).values_list("pk", "prompt__dimension"))
+    gold, predicted, criteria = list_gold(run), _load_predictions(run), _criteria_by_dimension(run)
+    responses = list(
+        list_judgeable_responses(run).select_related(None).values_list("pk", "prompt__dimension")
+    )
     for start in range(0, len(responses), CHUNK):
         report(start / len(responses))
         keys = [
@@ -148,11 +164,13 @@ def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
 def _criteria_by_dimension(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
     """What is asked of the prompts of each dimension that the run's responses have and its guideline knows."""
     document = run.scorer.guideline.document
-    dimensions = set(responses_of(run).order_by().values_list("prompt__dimension", flat=True).distinct())
+    dimensions = set(
+        list_run_responses(run).order_by().values_list("prompt__dimension", flat=True).distinct()
+    )
     return {
         dimension: tuple(criterion.name for criterion in document.criteria_for(dimension or None))
         for dimension in sorted(dimensions)
-        if scope_of(run, dimension) is not None
+        if find_scope(run, dimension) is not None
     }
 
 
@@ -180,7 +198,7 @@ def _build_items(
 
 def _load_predictions(run: BenchmarkRun) -> dict[Key, ItemSource]:
     rows = Prediction.objects.filter(
-        scorer=run.scorer, response__in=responses_of(run).order_by().values("pk")
+        scorer=run.scorer, response__in=list_run_responses(run).order_by().values("pk")
     ).values_list("response_id", "criterion", "pk", "value", "fold")
     return {
         (response, criterion): ItemSource(
@@ -192,7 +210,7 @@ def _load_predictions(run: BenchmarkRun) -> dict[Key, ItemSource]:
 
 SCORING = 0.8
 """The share of the work that predicting is."""
-COLLECTING = N_("collecting what counts")
+COLLECTING = N_("gathering what counts")
 COMPUTING = N_("computing the board")
 PREDICTED = N_("responses predicted")
 RATE = N_("responses a second")
@@ -243,7 +261,9 @@ def execute_run(run: BenchmarkRun, report: RunReporter) -> dict[str, Any]:
 def _predict_missing(run: BenchmarkRun, report: RunReporter) -> None:
     """Predict what lacks a prediction, copies of a text together; cost and progress are told every few seconds."""
     cost = ScoringCost.of(run)
-    pending = list(list_unscored_responses(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
+    pending = list(
+        list_unscored_responses(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True)
+    )
     cost.responses = list_judgeable_responses(run).count()
     _store_cost(run, cost)
     began, done, size = time.monotonic(), 0, MIN_CHUNK

@@ -30,13 +30,13 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.leaderboards.freshness import Freshness, freshness, models_added
+from benchmark.selectors.leaderboards.freshness import Freshness, compute_freshness, list_added_models
 from benchmark.selectors.leaderboards.runs import (
-    finished_board,
+    find_running_retraining,
+    get_finished_board,
+    list_responses,
     plan_retraining,
     refuse_sealed_dataset,
-    responses_to,
-    under_way,
 )
 from scoring.domain.spec import Spec
 from scoring.models import Scorer
@@ -74,7 +74,7 @@ def create_run(
         refuse_sealed_gold(actor, scorer.release.batches.all())
         refuse_sealed_dataset(actor, dataset)
     evaluated = list_answering_models(dataset, collection, models)
-    _check_dimensions(responses_to(dataset, collection, evaluated), scorer.guideline.document, dataset)
+    _check_dimensions(list_responses(dataset, collection, evaluated), scorer.guideline.document, dataset)
     run = _insert_run(
         name=name,
         scorer=scorer,
@@ -145,7 +145,7 @@ def list_answering_models(
     dataset: Dataset, collection: Collection, models: Sequence[EvaluatedModel]
 ) -> list[EvaluatedModel]:
     """The ``models``, or all where none is named. Raises AssayError where one of them, or none, has a response."""
-    model_ids = responses_to(dataset, collection).order_by().values("model")
+    model_ids = list_responses(dataset, collection).order_by().values("model")
     answered = list(EvaluatedModel.objects.filter(pk__in=model_ids))
     silent = [model.name for model in models if model not in answered]
     if not answered:
@@ -189,10 +189,10 @@ def rerun_board(*, run: BenchmarkRun, actor: Person | None = None, send: bool = 
     presses at once the second finds the first.
     """
     BenchmarkRun.objects.select_for_update().get(pk=run.pk)
-    finished_board(run)
-    run_freshness = freshness(run)
+    get_finished_board(run)
+    run_freshness = compute_freshness(run)
     _check_not_replaced(run, run_freshness)
-    models = EvaluatedModel.objects.filter(pk__in=[*_list_model_ids(run), *models_added(run)])
+    models = EvaluatedModel.objects.filter(pk__in=[*_list_model_ids(run), *list_added_models(run)])
     return repeat_run(
         run, run_freshness.scorer or run.scorer, models=list(models.order_by("name")), actor=actor, send=send
     )
@@ -233,7 +233,7 @@ def retrain(
     is still under way is refused, so that a second press makes nothing twice.
     """
     GoldRelease.objects.select_for_update().get(pk=release.pk)
-    if under_way(release.pk) is not None:
+    if find_running_retraining(release.pk) is not None:
         raise Conflict(N_("A retraining on {release} is under way already."), release=release.name)
     plan = plan_retraining(release, name=name, spec=spec)
     if seen not in {None, plan.digest}:

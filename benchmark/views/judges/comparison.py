@@ -143,7 +143,8 @@ def _model_rows(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     names = sorted({model for candidate in compared for model in candidate["by_model"]})
     return [
-        {"model": model, "cells": [_model_cell(candidate, model) for candidate in compared]} for model in names
+        {"model": model, "cells": [_model_cell(candidate, model) for candidate in compared]}
+        for model in names
     ]
 
 

@@ -24,28 +24,28 @@ from annotation.selectors.releases.releases import release_for
 from annotation.views.access import person_of, role_required
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.prompts import (
+    build_messages,
     check_template,
-    default_language,
-    default_system,
-    default_text,
-    messages,
+    get_default_language,
+    get_default_system,
+    get_default_text,
 )
 from benchmark.forms.judges import AskForm, NewJudgeForm, TemplateForm
 from benchmark.models import Judge, JudgeRun, JudgeTemplate
-from benchmark.selectors.judges.comparison import MOST_SCORERS, comparison, judges_of, scorers_of
+from benchmark.selectors.judges.comparison import MAX_SCORERS, build_comparison, list_judges, list_scorers
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import (
-    judge_for,
-    judges_for,
-    latest_template,
-    off_scale_of,
-    releases_to_compare,
-    said_by,
-    sample_response,
-    template_numbered,
-    templates_of,
+    count_judge_levels,
+    find_latest_template,
+    find_sample_response,
+    get_open_judge,
+    get_template,
+    list_comparable_releases,
+    list_judge_rows,
+    list_off_scale,
+    list_templates,
 )
-from benchmark.selectors.leaderboards.runs import scorers_open_to
+from benchmark.selectors.leaderboards.runs import list_open_scorers
 from benchmark.services.judges.judges import (
     create_judge,
     refuse_unlisted_endpoint,
@@ -65,10 +65,10 @@ MAX_ROWS = 20
 @role_required(RESEARCHER, MANAGER)
 def judges(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    releases = releases_to_compare(person)
+    releases = list_comparable_releases(person)
     by_guideline = {
         name: list(listed)
-        for name, listed in groupby(judges_for(person), key=lambda listed: listed.judge.guideline.name)
+        for name, listed in groupby(list_judge_rows(person), key=lambda listed: listed.judge.guideline.name)
     }
     groups = [
         {"guideline": name, "judges": by_guideline.get(name, []), "releases": releases.get(name, [])}
@@ -97,7 +97,7 @@ def new_judge(request: HttpRequest) -> HttpResponse:
 @require_GET
 @role_required(RESEARCHER, MANAGER)
 def judge(request: HttpRequest, name: str) -> HttpResponse:
-    return _render_judge(request, judge_for(person_of(request), name))
+    return _render_judge(request, get_open_judge(person_of(request), name))
 
 
 def _render_judge(request: HttpRequest, found_judge: Judge, form: AskForm | None = None) -> HttpResponse:
@@ -110,7 +110,7 @@ def _render_judge(request: HttpRequest, found_judge: Judge, form: AskForm | None
             "level": None if count.value is None else label_text(document, count.criterion, count.value),
             "n": count.n,
         }
-        for count in said_by(found_judge)
+        for count in count_judge_levels(found_judge)
     ]
     judgings = found_judge.judgings.select_related("dataset", "collection", "job", "created_by")
     context = {
@@ -119,7 +119,7 @@ def _render_judge(request: HttpRequest, found_judge: Judge, form: AskForm | None
         "label_counts": label_counts,
         "off_scale": [
             (label, criterion_label(document, label.criterion))
-            for label in off_scale_of(found_judge, MAX_ROWS)
+            for label in list_off_scale(found_judge, MAX_ROWS)
         ],
         "judgings": [
             {
@@ -159,7 +159,7 @@ def _failures(judging: JudgeRun, document: GuidelineDocument) -> list[dict[str, 
 def ask(request: HttpRequest, name: str) -> HttpResponse:
     """Ask about the responses to a dataset, in a job."""
     person = person_of(request)
-    judge = judge_for(person, name)
+    judge = get_open_judge(person, name)
     form = AskForm(request.POST, person=person)
     if form.is_valid():
         try:
@@ -178,7 +178,7 @@ def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
     judging = JudgeRun.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
     if judging is None:
         raise NotFound(N_("There is no such judging."))
-    judge_for(person, judging.judge.name)
+    get_open_judge(person, judging.judge.name)
     refuse_unlisted_endpoint(judging.judge, settings.ASSAY_ENDPOINTS)
     resume_judging(judging, actor=person)
     return redirect("judge", judging.judge.name)
@@ -190,9 +190,12 @@ def template(request: HttpRequest, name: str) -> HttpResponse:
     """The versions of a guideline's template, what each changed, and one of them on a sample response."""
     guideline = guideline_named(name)
     number = whole(request.GET.get("version", ""))
-    current_template = template_numbered(name, number) if number is not None else latest_template(name)
+    current_template = get_template(name, number) if number is not None else find_latest_template(name)
     return _template_page(
-        request, guideline, current_template, TemplateForm(initial=_template_texts(guideline, current_template))
+        request,
+        guideline,
+        current_template,
+        TemplateForm(initial=_template_texts(guideline, current_template)),
     )
 
 
@@ -217,7 +220,7 @@ def save(request: HttpRequest, name: str) -> HttpResponse:
     return _template_page(
         request,
         guideline,
-        latest_template(name),
+        find_latest_template(name),
         form,
         preview=texts if is_sound else None,
         status=200 if is_sound else 400,
@@ -234,7 +237,7 @@ def _template_page(
     status: int = 200,
 ) -> HttpResponse:
     person = person_of(request)
-    versions = templates_of(guideline.name)
+    versions = list_templates(guideline.name)
     texts = preview or _template_texts(guideline, current_template)
     context = {
         "guideline": guideline,
@@ -256,11 +259,13 @@ def _template_texts(guideline: Guideline, current_template: JudgeTemplate | None
     """Of a version; where there is none yet, of the template made from the guideline."""
     if current_template is not None:
         return {"system": current_template.system, "text": current_template.text}
-    language = default_language(guideline.document)
-    return {"system": default_system(language), "text": default_text(language)}
+    language = get_default_language(guideline.document)
+    return {"system": get_default_system(language), "text": get_default_text(language)}
 
 
-def _find_previous(versions: list[JudgeTemplate], current_template: JudgeTemplate | None) -> JudgeTemplate | None:
+def _find_previous(
+    versions: list[JudgeTemplate], current_template: JudgeTemplate | None
+) -> JudgeTemplate | None:
     return next(
         (
             version
@@ -284,7 +289,7 @@ def _changes(before: JudgeTemplate | None, current_template: JudgeTemplate | Non
 
 def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) -> list[dict[str, str]]:
     """The messages of a sample response; nothing where there is none that the person may read."""
-    sample = sample_response(person_of(request), guideline)
+    sample = find_sample_response(person_of(request), guideline)
     if sample is None:
         return []
     document = guideline.document
@@ -292,7 +297,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
     if not criteria:
         return []
     return list(
-        messages(
+        build_messages(
             texts["system"],
             texts["text"],
             document=document,
@@ -310,17 +315,17 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     release = release_for(person, name)
     ground = ReleaseComparison(release)
-    known_judges = judges_of(ground.guideline.name)
-    open_to = set(scorers_open_to(person).values_list("pk", flat=True))
-    known_scorers = [scorer for scorer in scorers_of(ground) if scorer.pk in open_to]
+    known_judges = list_judges(ground.guideline.name)
+    open_to = set(list_open_scorers(person).values_list("pk", flat=True))
+    known_scorers = [scorer for scorer in list_scorers(ground) if scorer.pk in open_to]
     selected = request.GET.getlist("candidate")
     chosen_judges: list[Judge] = [judge for judge in known_judges if f"judge:{judge.name}" in selected]
     chosen_scorers: list[Scorer] = [scorer for scorer in known_scorers if f"scorer:{scorer.name}" in selected]
     epsilon = request.GET.get("epsilon", "")
-    document = comparison(
+    document = build_comparison(
         release,
         judges=chosen_judges if selected else None,
-        scorers=chosen_scorers if selected else known_scorers[:MOST_SCORERS],
+        scorers=chosen_scorers if selected else known_scorers[:MAX_SCORERS],
         common=request.GET.get("common") == "1",
         epsilon=EPSILONS.get(epsilon, EPSILON),
     )

@@ -20,23 +20,29 @@ from annotation.selectors.origins import has_imported
 from annotation.views.access import person_of, role_required
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.leaderboards.comparison import ItemChange, changes
-from benchmark.selectors.leaderboards.runs import finished_board, items_in, part, refuse_sealed_run, run_named
+from benchmark.selectors.leaderboards.comparison import ItemChange, list_changes
+from benchmark.selectors.leaderboards.runs import (
+    find_part,
+    get_finished_board,
+    get_run,
+    list_items,
+    refuse_sealed_run,
+)
 from benchmark.views.leaderboards.formatting import (
-    Column,
+    BoardColumn,
     cell_url,
     cell_view,
-    columns_of,
     join_heading,
+    list_columns,
+    list_metric_views,
+    list_overall_metrics,
     metric_label,
-    metric_views,
-    overall_metrics,
     overall_view,
     scope_label,
 )
-from benchmark.views.leaderboards.lineage import chain
-from benchmark.views.leaderboards.query import ESTIMATES, OVERALL, Place
-from benchmark.views.leaderboards.tabs.estimates import EstimateLine, behind, chosen_in, heads, line_of
+from benchmark.views.leaderboards.lineage import list_lineage_steps
+from benchmark.views.leaderboards.query import ESTIMATES, OVERALL, BoardQuery
+from benchmark.views.leaderboards.tabs.estimates import EstimateRow, behind, chosen_in, heads, line_of
 from scoring.selectors.training import response_text
 
 PER_PAGE = 50
@@ -47,13 +53,13 @@ MAX_CHANGES = 100
 @role_required(RESEARCHER, MANAGER)
 def cell(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..&dimension=..``; without a dimension the whole row of the model."""
-    run = run_named(name)
+    run = get_run(name)
     refuse_sealed_run(person_of(request), run)
     model, scope = request.GET.get("model", ""), request.GET.get("dimension")
     row = _get_row(run, model)
     view = overall_view(run, row) if scope is None else cell_view(run, model, scope, _get_cell(row, scope))
     document = run.scorer.guideline.document
-    items = _filter_items(request, items_in(run, model, scope if document.dimensions else None))
+    items = _filter_items(request, list_items(run, model, scope if document.dimensions else None))
     page = Paginator(items, PER_PAGE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
@@ -73,7 +79,7 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "bases": RunItem.Basis.choices,
         "scope": scope,
         "crumbs": _crumbs(run, heading),
-        "steps": chain(run, [{"kind": _("Number"), "label": heading, "note": view.composition}]),
+        "steps": list_lineage_steps(run, [{"kind": _("Number"), "label": heading, "note": view.composition}]),
         "changes": [_change_row(change, document) for change in changed[:MAX_CHANGES]],
         "changed": len(changed),
         "estimates": estimates,
@@ -84,9 +90,9 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "benchmark/leaderboards/cell.html", context)
 
 
-def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[EstimateLine]:
+def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[EstimateRow]:
     """What people, the scorer and both say of each metric of the cell; nothing of a run without estimates."""
-    content = part(run, ESTIMATES)
+    content = find_part(run, ESTIMATES)
     row = (
         next((model_row for model_row in content["rows"] if model_row["model"] == model), None)
         if content
@@ -95,14 +101,14 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
     if content is None or row is None:
         return []
     document = run.scorer.guideline.document
-    metrics = overall_metrics(document) if scope is None else list_metrics(document, scope)
+    metrics = list_overall_metrics(document) if scope is None else list_metrics(document, scope)
     held = row["cells"].get(OVERALL if scope is None else scope) or {}
     return [
         line_of(
             metric_label(metric),
             held[metric.name],
             metric,
-            chosen_in(content, model, behind(document, Column(scope, metric))),
+            chosen_in(content, model, behind(document, BoardColumn(scope, metric))),
         )
         for metric in metrics
         if held.get(metric.name) is not None
@@ -112,16 +118,19 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
 def _estimates_url(run: BenchmarkRun, document: GuidelineDocument, scope: str | None) -> str:
     """Where the estimates of all models stand for the cell's column; the tab as it opens where it has none of them."""
     address = reverse("run", args=[run.name])
-    for lead in metric_views(document):
-        for column in columns_of(document, lead):
+    for lead in list_metric_views(document):
+        for column in list_columns(document, lead):
             if column.scope == scope:
-                return address + Place(view=ESTIMATES, metric=lead.name, scope=column.named(document)).link()
-    return address + Place(view=ESTIMATES).link()
+                return (
+                    address
+                    + BoardQuery(view=ESTIMATES, metric=lead.name, scope=column.choice_name(document)).link()
+                )
+    return address + BoardQuery(view=ESTIMATES).link()
 
 
 def _get_row(run: BenchmarkRun, model: str) -> dict[str, Any]:
     row: dict[str, Any] | None = next(
-        (candidate for candidate in finished_board(run)["rows"] if candidate["model"] == model), None
+        (candidate for candidate in get_finished_board(run)["rows"] if candidate["model"] == model), None
     )
     if row is None:
         raise Http404
@@ -190,7 +199,7 @@ def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[ItemChang
     """What changed in the cell since the run that this one replaces."""
     if run.replaces is None:
         return []
-    scope_changes = changes(run.replaces, run, model=model)
+    scope_changes = list_changes(run.replaces, run, model=model)
     return [
         change
         for (_model, place), cell_changes in scope_changes.items()
@@ -229,7 +238,7 @@ def change_word(kind: str) -> str:
 @role_required(RESEARCHER, MANAGER)
 def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """One counted value: the texts, the probabilities, and which model of the scorer said it."""
-    run = run_named(name)
+    run = get_run(name)
     refuse_sealed_run(person_of(request), run)
     run_item = get_object_or_404(_join_origins(run.items.all()), pk=item_id)
     document = run.scorer.guideline.document
@@ -249,7 +258,7 @@ def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
         "probabilities": _probabilities(run_item, document),
         "turns": run_item.response.turns or [{"role": "assistant", "text": run_item.response.text}],
         "crumbs": _crumbs(run, label, number_step["url"], run_item.response.prompt.key),
-        "steps": chain(run, [number_step]),
+        "steps": list_lineage_steps(run, [number_step]),
     }
     return render(request, "benchmark/leaderboards/item.html", context)
 

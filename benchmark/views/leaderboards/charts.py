@@ -36,8 +36,8 @@ from annotation.core.charts import (
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import rows_of
-from benchmark.views.leaderboards.formatting import Column, Row, axis_top, heading, metric_label
+from benchmark.selectors.leaderboards.runs import list_board_rows
+from benchmark.views.leaderboards.formatting import BoardColumn, BoardRow, axis_top, heading, metric_label
 
 PANELS_IN_A_ROW = 3
 PANEL_WIDTH = 240
@@ -77,7 +77,9 @@ def _dot_values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     ]
 
 
-def axis_domain(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
+def axis_domain(
+    dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf
+) -> tuple[float, float]:
     """A scale's ends in round numbers: all whiskers, and no more room than that."""
     ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
     if not ends:
@@ -190,13 +192,15 @@ def draw_differences(dots: Sequence[Dot], title: str) -> Spec:
         draw_interval(x, y, color=colour),
         draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
     ]
-    return _picture(data={"values": _dot_values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
+    return _picture(
+        data={"values": _dot_values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer
+    )
 
 
 def difference_looks() -> dict[str, Look]:
     return {
         "ahead": Look(_("surely higher"), GOLD, "triangle-up"),
-        "same": Look(_("not told apart"), MUTED, "circle"),
+        "same": Look(_("not significantly different"), MUTED, "circle"),
         "behind": Look(_("surely lower"), BLUE, "triangle-down"),
     }
 
@@ -225,7 +229,10 @@ def _estimates_picture(
         draw_points(x, y, mark={"size": 50}, yOffset=offset, color=colour, shape=shape),
     ]
     return _picture(
-        data={"values": _dot_values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
+        data={"values": _dot_values(dots)},
+        width=WIDTH,
+        height=11 * (len(looks) + 1) * len(models),
+        layer=layer,
     )
 
 
@@ -247,7 +254,9 @@ def draw_multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> lis
     ends = {model: axis_domain(model_dots, *limits) for model, model_dots in own.items()}
     span = max((high - low for low, high in ends.values()), default=1.0)
     runs = sorted({dot.at for dot in dots})
-    small = [_multiple(own[model], model, _widen_ends(ends[model], span, limits), runs, unit) for model in models]
+    small = [
+        _multiple(own[model], model, _widen_ends(ends[model], span, limits), runs, unit) for model in models
+    ]
     return [
         _picture(concat=small[at : at + MULTIPLES_IN_A_PICTURE], columns=MULTIPLES_IN_A_ROW, spacing=16)
         for at in range(0, len(small), MULTIPLES_IN_A_PICTURE)
@@ -284,7 +293,9 @@ def draw_chart(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
 Ends = tuple[float, float]
 
 
-def axes_by_metric(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
+def axes_by_metric(
+    document: GuidelineDocument, rows: Sequence[BoardRow], columns: Sequence[BoardColumn]
+) -> dict[str, Ends]:
     """The ends of each metric's axis, in the metric's own unit: all columns of a metric are drawn over one."""
     axes: dict[str, Ends] = {}
     for metric in {column.metric.name: column.metric for column in columns}.values():
@@ -299,7 +310,7 @@ def axes_by_metric(document: GuidelineDocument, rows: Sequence[Row], columns: Se
     return axes
 
 
-def list_dots(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
+def list_dots(column: BoardColumn, rows: Sequence[BoardRow], *, unit: float) -> list[Dot]:
     """Those of published rows are hollow."""
     dots = []
     for row in rows:
@@ -310,7 +321,9 @@ def list_dots(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
     return dots
 
 
-def make_dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
+def make_dot(
+    model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0
+) -> Dot:
     value = statistic["value"]
     assert value is not None
     low, high = (None if end is None else end * unit for end in (statistic["low"], statistic["high"]))
@@ -322,9 +335,9 @@ def unit_factor(metric: Metric) -> int:
     return 100 if metric.kind == "rate" else 1
 
 
-def group_by_table(published: Sequence[Row]) -> list[list[Row]]:
+def group_by_table(published: Sequence[BoardRow]) -> list[list[BoardRow]]:
     """The rows of each published table."""
-    tables: dict[int, list[Row]] = {}
+    tables: dict[int, list[BoardRow]] = {}
     for row in published:
         tables.setdefault(row["published"]["id"], []).append(row)
     return list(tables.values())
@@ -332,12 +345,12 @@ def group_by_table(published: Sequence[Row]) -> list[list[Row]]:
 
 def board_charts(
     document: GuidelineDocument,
-    rows: Sequence[Row],
-    columns: Sequence[Column],
+    rows: Sequence[BoardRow],
+    columns: Sequence[BoardColumn],
     axes: Mapping[str, Ends],
     draw: Draw,
     *,
-    published: Sequence[Row],
+    published: Sequence[BoardRow],
 ) -> list[str]:
     """Dot and whisker by column; published numbers are hollow, and their models stand below those measured here."""
     panels = []
@@ -356,9 +369,11 @@ def board_charts(
     return draw_chart(draw_panels(panels, models, "%" if percent else ""), draw)
 
 
-def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], published: Sequence[Row]) -> str:
+def chart_alt(
+    run: BenchmarkRun, metric: Metric, columns: Sequence[BoardColumn], published: Sequence[BoardRow]
+) -> str:
     """What the pictures show, with who is highest and lowest in the first column of those measured here."""
-    rows = rows_of(run)
+    rows = list_board_rows(run)
     standing = [
         (statistic["value"], row["model"])
         for row in rows

@@ -26,9 +26,9 @@ from benchmark.domain.leaderboards.metrics import (
     ALL,
     SMALL,
     find_metric,
-    list_metrics,
-    format_metric_value,
     format_metric_bound,
+    format_metric_value,
+    list_metrics,
     list_scopes,
 )
 from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
@@ -37,7 +37,7 @@ from benchmark.views.leaderboards.query import OVERALL
 
 
 @dataclass(frozen=True)
-class Number:
+class MetricNumber:
     """One metric: as text, and on the 0 to 100 axis of a whisker."""
 
     label: str
@@ -53,7 +53,7 @@ class CellView:
     scope: str
     url: str
     n: int
-    numbers: tuple[Number, ...]
+    numbers: tuple[MetricNumber, ...]
     composition: str
     missing: int
     small: bool
@@ -74,7 +74,7 @@ def _language() -> str:
     return get_language() or "en"
 
 
-def overall_metrics(document: GuidelineDocument) -> list[Metric]:
+def list_overall_metrics(document: GuidelineDocument) -> list[Metric]:
     return [metric for metric in document.metrics if metric.overall != "none"]
 
 
@@ -87,15 +87,15 @@ def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
         n=row["n"],
         numbers=tuple(
             make_number(document, overall_metric, row["overall"][overall_metric.name])
-            for overall_metric in overall_metrics(document)
+            for overall_metric in list_overall_metrics(document)
         ),
-        composition=composition(total(cells)),
+        composition=format_composition(sum_compositions(cells)),
         missing=sum(cell["missing"] for cell in cells),
         small=any(cell["n"] < SMALL for cell in cells),
     )
 
 
-def total(cells: Any) -> dict[str, int]:
+def sum_compositions(cells: Any) -> dict[str, int]:
     """The composition of several cells together."""
     summed: dict[str, int] = {}
     for cell in cells:
@@ -110,8 +110,10 @@ def cell_view(run: BenchmarkRun, model: str, scope: str, cell: Mapping[str, Any]
         scope=scope,
         url=cell_url(run, model, scope),
         n=cell["n"],
-        numbers=tuple(make_number(document, metric, cell[metric.name]) for metric in list_metrics(document, scope)),
-        composition=composition(cell["composition"]),
+        numbers=tuple(
+            make_number(document, metric, cell[metric.name]) for metric in list_metrics(document, scope)
+        ),
+        composition=format_composition(cell["composition"]),
         missing=cell["missing"],
         small=cell["n"] < SMALL,
     )
@@ -127,14 +129,18 @@ def cell_address(cells: str, model: str, scope: str | None) -> str:
     return f"{cells}?{urlencode(place)}"
 
 
-def make_number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, float | None]) -> Number:
+def make_number(
+    document: GuidelineDocument, metric: Metric, statistic: Mapping[str, float | None]
+) -> MetricNumber:
     value, low, high = (statistic[part] for part in ("value", "low", "high"))
     top = axis_top(document, metric)
     at, at_low, at_high = (
         None if bound is None or top <= 0 else round(100 * bound / top, 2) for bound in (value, low, high)
     )
     interval = format_interval(metric, statistic) or "-"
-    return Number(metric_label(metric), format_metric_value(metric, value), interval, at, at_low, at_high)
+    return MetricNumber(
+        metric_label(metric), format_metric_value(metric, value), interval, at, at_low, at_high
+    )
 
 
 def format_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
@@ -186,7 +192,7 @@ def axis_top(document: GuidelineDocument, metric: Metric) -> float:
     return metric.of_mean(highest)
 
 
-def composition(counts: Mapping[str, int]) -> str:
+def format_composition(counts: Mapping[str, int]) -> str:
     """``120 gold, 30 out of fold``: what the responses of a cell rest on; nothing of what there is none of."""
     words = {
         "gold": _("{n} gold"),
@@ -206,13 +212,13 @@ def join_heading(head: str, text: str) -> str:
     return _("{head}: {text}").format(head=head, text=text)
 
 
-Row = Mapping[str, Any]
+BoardRow = Mapping[str, Any]
 Statistic = Mapping[str, float | None]
 UNDEFINED: Statistic = {"value": None, "low": None, "high": None}
 
 
 @dataclass(frozen=True)
-class Column:
+class BoardColumn:
     """``scope`` None is the overall number."""
 
     scope: str | None
@@ -222,18 +228,18 @@ class Column:
     def name(self) -> str:
         return self.scope or OVERALL
 
-    def statistic(self, row: Row) -> Statistic:
+    def statistic(self, row: BoardRow) -> Statistic:
         """Undefined where the board, perhaps of another version of the guideline, does not have it."""
         cell = row["overall"] if self.scope is None else row["dimensions"].get(self.scope, {})
         statistic: Statistic = cell.get(self.metric.name) or UNDEFINED
         return statistic
 
-    def n(self, row: Row) -> int | None:
+    def n(self, row: BoardRow) -> int | None:
         """None where a published row does not tell it."""
         n = row["n"] if self.scope is None else row["dimensions"].get(self.scope, {}).get("n", 0)
         return None if n is None else int(n)
 
-    def composition(self, row: Row) -> dict[str, int]:
+    def composition(self, row: BoardRow) -> dict[str, int]:
         """How many responses rest on what; empty for a board that was not made by a run."""
         summed: dict[str, int] = {}
         for cell in self._cells(row):
@@ -241,21 +247,21 @@ class Column:
                 summed[basis] = summed.get(basis, 0) + n
         return summed
 
-    def rank(self, row: Row) -> dict[str, int] | None:
+    def rank(self, row: BoardRow) -> dict[str, int] | None:
         """The model's rank by this number; None where the board ranks nobody by it."""
         cell = row["dimensions"].get(self.scope or "", {})
         rank: dict[str, int] | None = cell.get("rank") if self.metric.name in cell else None
         return rank
 
-    def missing(self, row: Row) -> int:
+    def missing(self, row: BoardRow) -> int:
         return sum(cell.get("missing", 0) for cell in self._cells(row))
 
-    def _cells(self, row: Row) -> Sequence[Mapping[str, Any]]:
+    def _cells(self, row: BoardRow) -> Sequence[Mapping[str, Any]]:
         if self.scope is None:
             return list(row["dimensions"].values())
         return [row["dimensions"][self.scope]] if self.scope in row["dimensions"] else []
 
-    def named(self, document: GuidelineDocument) -> str:
+    def choice_name(self, document: GuidelineDocument) -> str:
         """By what it is chosen: its scope, and its metric where there is one scope alone."""
         return self.name if document.dimensions else self.metric.name
 
@@ -263,34 +269,38 @@ class Column:
         return scope_label(document, self.scope)
 
 
-def metric_views(document: GuidelineDocument) -> list[Metric]:
+def list_metric_views(document: GuidelineDocument) -> list[Metric]:
     """The metrics that one can look at the board by, the one that ranks first: those that give other columns."""
     lead = document.metric(document.rank_by)
     if not document.dimensions:
         return [lead]
     views: dict[tuple[tuple[str | None, str], ...], Metric] = {}
     for metric in [lead, *document.metrics]:
-        key = tuple((column.scope, column.metric.name) for column in columns_of(document, metric))
+        key = tuple((column.scope, column.metric.name) for column in list_columns(document, metric))
         if not any(set(key) <= set(other) for other in views):
             views[key] = metric
     return list(views.values())
 
 
-def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
+def list_columns(document: GuidelineDocument, metric: Metric) -> list[BoardColumn]:
     """The overall number and that of each dimension; where a dimension has not this metric, one of its kind.
 
     Without dimensions there is one cell, and the columns are the metrics.
     """
     if not document.dimensions:
-        return [Column(None if metric.overall != "none" else ALL, metric) for metric in document.metrics]
-    overall = [Column(None, metric)] if metric in overall_metrics(document) else []
+        return [BoardColumn(None if metric.overall != "none" else ALL, metric) for metric in document.metrics]
+    overall = [BoardColumn(None, metric)] if metric in list_overall_metrics(document) else []
     scoped_metrics = [(scope, find_metric(document, scope, metric)) for scope in list_scopes(document)]
     return overall + [
-        Column(scope, scoped_metric) for scope, scoped_metric in scoped_metrics if scoped_metric is not None
+        BoardColumn(scope, scoped_metric)
+        for scope, scoped_metric in scoped_metrics
+        if scoped_metric is not None
     ]
 
 
-def heading(document: GuidelineDocument, column: Column, columns: Sequence[Column]) -> tuple[str, str]:
+def heading(
+    document: GuidelineDocument, column: BoardColumn, columns: Sequence[BoardColumn]
+) -> tuple[str, str]:
     """What stands over a column, and under it the metric where columns have several."""
     several = len({column.metric.name for column in columns}) > 1
     if not document.dimensions:

@@ -25,8 +25,8 @@ from annotation.models import GoldRelease
 from annotation.selectors.origins import manifest_with_origins
 from benchmark.domain.leaderboards.resampling import RESAMPLES
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import board_of, rows_of
-from benchmark.views.leaderboards.formatting import composition, metric_label
+from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
+from benchmark.views.leaderboards.formatting import format_composition, metric_label
 from benchmark.views.leaderboards.query import Context
 from benchmark.views.leaderboards.tabs.table import basis_counts, cost_tiles
 
@@ -60,18 +60,18 @@ REFERENCES = (
 )
 
 
-def methods(document: GuidelineDocument, *, pairs: bool, estimates: bool) -> list[Method]:
+def list_methods(document: GuidelineDocument, *, pairs: bool, estimates: bool) -> list[Method]:
     """Those of what the run has."""
     return [
         *(Method("metric", metric_label(metric), metric=metric) for metric in document.metrics),
-        Method("basis", _("What counts")),
-        *_intervals(),
-        *(_pairs() if pairs else ()),
-        *(_estimates() if estimates else ()),
+        Method("basis", _("Labels and predictions that count")),
+        *_interval_methods(),
+        *(_pair_methods() if pairs else ()),
+        *(_estimate_methods() if estimates else ()),
     ]
 
 
-def _intervals() -> Iterator[Method]:
+def _interval_methods() -> Iterator[Method]:
     yield Method(
         "wilson",
         _("Interval of a rate"),
@@ -81,7 +81,7 @@ def _intervals() -> Iterator[Method]:
     yield Method("bootstrap", _("Interval of anything else"))
 
 
-def _pairs() -> Iterator[Method]:
+def _pair_methods() -> Iterator[Method]:
     yield Method(
         "paired_difference",
         _("Paired difference"),
@@ -89,10 +89,10 @@ def _pairs() -> Iterator[Method]:
         r"d=\frac1n\sum_{i=1}^{n}(a_i-b_i)",
     )
     yield Method("rank", _("Rank and its range"))
-    yield Method("withheld", _("Where predictions take part"))
+    yield Method("withheld", _("Boards with predictions"))
 
 
-def _estimates() -> Iterator[Method]:
+def _estimate_methods() -> Iterator[Method]:
     yield Method(
         "combined",
         _("People and scorer combined"),
@@ -104,9 +104,9 @@ def _estimates() -> Iterator[Method]:
     yield Method("bias", _("Bias of the scorer alone"))
 
 
-def chain(run: BenchmarkRun, first: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def list_lineage_steps(run: BenchmarkRun, first: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """From what is looked at (``first``) down to the guideline."""
-    return [*first, run_step(run), *_below(run)]
+    return [*first, run_step(run), *_list_lower_steps(run)]
 
 
 def imports_note(release: GoldRelease) -> list[str]:
@@ -132,7 +132,7 @@ def run_step(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def _below(run: BenchmarkRun) -> list[dict[str, Any]]:
+def _list_lower_steps(run: BenchmarkRun) -> list[dict[str, Any]]:
     scorer = run.scorer
     return [
         {
@@ -164,25 +164,25 @@ def _below(run: BenchmarkRun) -> list[dict[str, Any]]:
 
 
 def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
-    steps = chain(run, [])
+    steps = list_lineage_steps(run, [])
     parts = set(run.parts.values_list("name", flat=True))
     return {
         "steps": [{**step, "url": ""} for step in steps] if public else steps,
-        "facts": facts(run),
-        "methods": methods(
+        "facts": list_facts(run),
+        "methods": list_methods(
             run.scorer.guideline.document, pairs="pairs" in parts, estimates="estimates" in parts
         ),
         "references": REFERENCES,
     }
 
 
-def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
+def list_facts(run: BenchmarkRun) -> list[tuple[str, str]]:
     """(term, text), hashes in full: what a paper must say so that the board can be made again."""
-    scorer, lineage = run.scorer, board_of(run).get("lineage", {})
+    scorer, lineage = run.scorer, find_board(run).get("lineage", {})
     terms = [
         (_("Dataset"), run.dataset.name),
         (_("Collection"), run.collection.name or _("the default collection")),
-        (_("Responses"), composition(basis_counts(rows_of(run)))),
+        (_("Responses"), format_composition(basis_counts(list_board_rows(run)))),
         (_("Guideline"), f"{scorer.guideline}"),
         (_("Guideline, sha256"), scorer.guideline.sha256),
         (_("Gold release"), scorer.release.name),
@@ -192,7 +192,7 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
         (_("Seed"), str(lineage.get("seed", "-"))),
         (_("Software"), f"Assay {run.code_version or lineage.get('code_version', '')}".strip()),
-        (_("Finished"), _day(run)),
+        (_("Finished"), _finished_day(run)),
         *(
             (cost_tile["label"], f"{cost_tile['value']} ({cost_tile['note']})")
             for cost_tile in cost_tiles(run.cost)
@@ -201,5 +201,5 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
     return [(term, text) for term, text in terms if text and text != "-"]
 
 
-def _day(run: BenchmarkRun) -> str:
+def _finished_day(run: BenchmarkRun) -> str:
     return "" if run.finished_at is None else date_format(localtime(run.finished_at), "Y-m-d H:i")

@@ -15,12 +15,12 @@ from annotation.core.errors import N_, AssayError
 BOARD, PAIRS, GROUPS, ESTIMATES, TIME, LINEAGE = "", "pairs", "groups", "estimates", "time", "lineage"
 VIEWS = (BOARD, PAIRS, GROUPS, ESTIMATES, TIME, LINEAGE)
 OVERALL = "overall"
-KNOWN_SHOWN = 20
-LONGEST_SHOWN = 60
+MAX_KNOWN = 20
+MAX_VALUE_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
-class Choice:
+class BoardChoice:
     """One of several things to look at."""
 
     name: str
@@ -30,7 +30,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Place:
+class BoardQuery:
     """What is asked for; blank is the usual."""
 
     view: str = BOARD
@@ -42,41 +42,42 @@ class Place:
     """The column that a board is read by; blank is by rank."""
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Place:
+    def of(cls, query: Mapping[str, str]) -> BoardQuery:
         """From the query of a request; only the view is checked here, each view checks the rest."""
         place = cls(
             **{name: query.get(name, "") for name in ("view", "metric", "scope", "by", "model", "sort")}
         )
-        one_of(place.view, VIEWS)
+        check_choice(place.view, VIEWS)
         return place
 
     def link(self, **changes: str) -> str:
         parameters = asdict(replace(self, **changes))
         return "?" + urlencode({name: value for name, value in parameters.items() if value})
 
-    def choices(self, field: str, labels: Mapping[str, str], current: str) -> list[Choice]:
+    def list_choices(self, field: str, labels: Mapping[str, str], current: str) -> list[BoardChoice]:
         """Something to choose for each name; ``what`` is the field that it changes."""
         return [
-            Choice(name, label, self.link(**{field: name}), name == current) for name, label in labels.items()
+            BoardChoice(name, label, self.link(**{field: name}), name == current)
+            for name, label in labels.items()
         ]
 
 
-def one_of(value: str, known: Iterable[str]) -> str:
+def check_choice(value: str, known: Iterable[str]) -> str:
     """The value; AssayError where it is none of those that are known."""
     names = list(known)
     if value not in names:
         raise AssayError(
             N_("{value} cannot be chosen here; choose one of: {known}."),
-            value=value[:LONGEST_SHOWN],
-            known=", ".join([name for name in names if name][:KNOWN_SHOWN]) or "-",
+            value=value[:MAX_VALUE_CHARACTERS],
+            known=", ".join([name for name in names if name][:MAX_KNOWN]) or "-",
         )
     return value
 
 
-def chosen(value: str, known: Iterable[str]) -> str:
+def choose(value: str, known: Iterable[str]) -> str:
     """As ``one_of``; the first where nothing is asked for. Blank where there is nothing to choose."""
     names = list(known)
-    return one_of(value, names) if value else next(iter(names), "")
+    return check_choice(value, names) if value else next(iter(names), "")
 
 
 Context = dict[str, Any]

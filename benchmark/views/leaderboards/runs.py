@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_grouped
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import join_names, render_text
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.selectors.access import has_role
@@ -29,21 +29,21 @@ from annotation.selectors.releases.releases import release_for
 from annotation.views.access import person_of, role_required
 from benchmark.forms.leaderboards import NewRunForm
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.leaderboards.comparison import ExplainedChange, compared
-from benchmark.selectors.leaderboards.freshness import freshness, stale_marks
+from benchmark.selectors.leaderboards.comparison import ExplainedChange, compare_run
+from benchmark.selectors.leaderboards.freshness import compute_freshness, find_stale_kinds
 from benchmark.selectors.leaderboards.runs import (
-    jobs_of,
+    find_running_retraining,
+    get_run,
+    list_board_rows,
+    list_jobs,
+    list_retraining_runs,
+    list_run_rows,
     plan_retraining,
     refuse_sealed_run,
-    rows_of,
-    run_named,
-    runs_for,
-    runs_of,
-    under_way,
 )
 from benchmark.services.leaderboards.runs import create_run
-from benchmark.services.leaderboards.runs import retrain as runs_start
 from benchmark.services.leaderboards.runs import rerun_board as start
+from benchmark.services.leaderboards.runs import retrain as runs_start
 from benchmark.views.leaderboards.cells import change_word
 from benchmark.views.leaderboards.formatting import cell_url, metric_label, scope_label
 from benchmark.views.leaderboards.lineage import lineage_context
@@ -55,9 +55,9 @@ from benchmark.views.leaderboards.query import (
     PAIRS,
     TIME,
     VIEWS,
-    Choice,
+    BoardChoice,
+    BoardQuery,
     Context,
-    Place,
 )
 from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
@@ -71,14 +71,14 @@ from benchmark.views.leaderboards.tabs.trend import time_context
 def runs(request: HttpRequest) -> HttpResponse:
     """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
-    listed = runs_for(person)
-    stale = stale_marks([listed_run.run for listed_run in listed if not listed_run.sealed])
+    listed = list_run_rows(person)
+    stale = find_stale_kinds([listed_run.run for listed_run in listed if not listed_run.sealed])
     lines = [
         {
             "run": listed_run.run,
             "sealed": listed_run.sealed,
             "stale": listed_run.run.pk in stale,
-            "first": _first(listed_run.run),
+            "first": _find_leader_row(listed_run.run),
         }
         for listed_run in listed
     ]
@@ -87,9 +87,9 @@ def runs(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _first(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
+def _find_leader_row(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
     """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
-    rows = rows_of(benchmark_run)
+    rows = list_board_rows(benchmark_run)
     return rows[0] if rows and standing_of(benchmark_run, rows[0]) is not None else None
 
 
@@ -97,7 +97,7 @@ def _first(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
 @role_required(RESEARCHER)
 def new_run(request: HttpRequest) -> HttpResponse:
     form = NewRunForm(request.POST or None, person=person_of(request))
-    made = _create(request, form) if request.method == "POST" and form.is_valid() else None
+    made = _create_run(request, form) if request.method == "POST" and form.is_valid() else None
     if made is not None:
         return redirect("run", made.name)
     status = 400 if form.is_bound else 200
@@ -109,7 +109,7 @@ def new_run(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _create(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
+def _create_run(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
     """The new run; None, with the reason on the form, where it is refused."""
     try:
         return create_run(actor=person_of(request), **form.cleaned_data)
@@ -122,27 +122,27 @@ def _create(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
 @role_required(RESEARCHER, MANAGER)
 def run(request: HttpRequest, name: str) -> HttpResponse:
     """``?view=..`` is the tab; while the job runs, its progress alone."""
-    benchmark_run, person = run_named(name), person_of(request)
+    benchmark_run, person = get_run(name), person_of(request)
     refuse_sealed_run(person, benchmark_run)
     context: Context = {
         "run": benchmark_run,
         "job": benchmark_run.job,
         "crumbs": _run_breadcrumbs(benchmark_run.name),
         "may_run": has_role(person, RESEARCHER),
-        "freshness": freshness(benchmark_run),
+        "freshness": compute_freshness(benchmark_run),
     }
     if benchmark_run.finished_at is None:
         return render(request, "benchmark/leaderboards/run.html", context)
-    place = Place.of(request.GET)
+    place = BoardQuery.of(request.GET)
     context |= {
-        "tabs": tabs(place.view),
+        "tabs": list_tabs(place.view),
         "part": f"benchmark/leaderboards/tabs/{place.view or 'board'}.html",
-        **_part(benchmark_run, place.view, request, person),
+        **_tab_context(benchmark_run, place.view, request, person),
     }
     return render(request, "benchmark/leaderboards/run.html", context)
 
 
-def _part(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
+def _tab_context(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
     """Only what the tab shows is read: the parts of a large board are large."""
     query = request.GET
     made: dict[str, Callable[[], Context]] = {
@@ -156,7 +156,7 @@ def _part(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: 
     return made[view]()
 
 
-def tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[Choice]:
+def list_tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[BoardChoice]:
     """The tabs of a run; the page for outsiders shows some of them."""
     labels = {
         BOARD: _("Board"),
@@ -166,7 +166,7 @@ def tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[Choice]:
         TIME: _("Over time"),
         LINEAGE: _("Lineage"),
     }
-    return Place().choices("view", {name: labels[name] for name in views}, current)
+    return BoardQuery().list_choices("view", {name: labels[name] for name in views}, current)
 
 
 def _run_breadcrumbs(label: str) -> list[dict[str, str]]:
@@ -175,9 +175,9 @@ def _run_breadcrumbs(label: str) -> list[dict[str, str]]:
 
 @require_POST
 @role_required(RESEARCHER)
-def run_again(request: HttpRequest, name: str) -> HttpResponse:
+def rerun(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    run = run_named(name)
+    run = get_run(name)
     refuse_sealed_run(person, run)
     made = start(run=run, actor=person)
     messages.success(request, render_text("benchmark/wording/message.txt", code="run_again", name=run.name))
@@ -208,10 +208,10 @@ def retrain(request: HttpRequest, release: str) -> HttpResponse:
     context = {
         "plan": plan,
         "boards": [(board, plan.models[board.pk]) for board in plan.boards],
-        "under_way": under_way(gold.pk),
+        "under_way": find_running_retraining(gold.pk),
         "refusal": refusal,
-        "crumbs": trail(
-            (_("Gold releases"), "releases", []), (gold.name, "release", [gold.name]), here=label
+        "crumbs": breadcrumbs(
+            (_("Gold releases"), "releases", []), (gold.name, "release", [gold.name]), title=label
         ),
     }
     return render(request, "benchmark/leaderboards/retrain.html", context, status=status)
@@ -224,27 +224,27 @@ def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
     retrainings = Retraining.objects.select_related("release", "scorer__job", "scorer__guideline")
     past_retraining = get_object_or_404(retrainings, pk=retraining_id)
     release_for(person_of(request), past_retraining.release.name)
-    runs = runs_of(past_retraining)
+    runs = list_retraining_runs(past_retraining)
     for run in runs:
         refuse_sealed_run(person_of(request), run)
-    jobs = jobs_of(past_retraining)
+    jobs = list_jobs(past_retraining)
     context = {
         "retraining": past_retraining,
         "jobs": jobs,
         "working": [job for job in jobs if not job.is_over],
-        "runs": [_compared(run) for run in runs if run.finished_at],
+        "runs": [_comparison_context(run) for run in runs if run.finished_at],
         "crumbs": _retraining_breadcrumbs(past_retraining),
     }
     return render(request, "benchmark/leaderboards/retraining.html", context)
 
 
-def _compared(run: BenchmarkRun) -> dict[str, Any]:
-    comparison = compared(run)
+def _comparison_context(run: BenchmarkRun) -> dict[str, Any]:
+    comparison = compare_run(run)
     moved: dict[str, list[dict[str, Any]]] = {}
     for moved_number in comparison.moved:
         cells = moved.setdefault(moved_number.change.model, [])
         cells.append(
-            _shown(
+            _moved_row(
                 run,
                 moved_number,
                 is_first=not cells or cells[-1]["change"].scope != moved_number.change.scope,
@@ -256,11 +256,11 @@ def _compared(run: BenchmarkRun) -> dict[str, Any]:
         "old": run.replaces,
         "heads": heads,
         "rows": moved,
-        "totals": join_names(_words(comparison.totals)),
+        "totals": join_names(_format_reasons(comparison.totals)),
     }
 
 
-def _shown(run: BenchmarkRun, moved: ExplainedChange, *, is_first: bool) -> dict[str, Any]:
+def _moved_row(run: BenchmarkRun, moved: ExplainedChange, *, is_first: bool) -> dict[str, Any]:
     """What all numbers of a scope rest on stands below the first of them alone."""
     change = moved.change
     return {
@@ -269,11 +269,11 @@ def _shown(run: BenchmarkRun, moved: ExplainedChange, *, is_first: bool) -> dict
         "change": change,
         "url": cell_url(run, change.model, change.scope),
         "is_first": is_first,
-        "reasons": _words(moved.reasons) if is_first else [],
+        "reasons": _format_reasons(moved.reasons) if is_first else [],
     }
 
 
-def _words(reasons: Counter[str]) -> list[str]:
+def _format_reasons(reasons: Counter[str]) -> list[str]:
     return [f"{format_grouped(n)} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
 
 

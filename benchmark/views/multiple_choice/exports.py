@@ -13,11 +13,11 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.http import attached
+from annotation.core.http import as_attachment
 from annotation.domain.releases.gold_file import csv_cell
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import role_required
-from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, as_json
+from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, result_to_json
 from benchmark.services.multiple_choice import compute_result
 from benchmark.views.multiple_choice.reports import get_open_report
 
@@ -51,11 +51,11 @@ def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
         raise Http404
     result = compute_result(report)
     if kind == "json":
-        text = json.dumps(as_json(result), ensure_ascii=False, indent=1)
-        return attached(HttpResponse(text, content_type="application/json"), f"{report.name}.json")
+        text = json.dumps(result_to_json(result), ensure_ascii=False, indent=1)
+        return as_attachment(HttpResponse(text, content_type="application/json"), f"{report.name}.json")
     rows = _number_rows(result) if kind == "csv" else _answer_rows(result)
     file_name = f"{report.name}.csv" if kind == "csv" else f"{report.name}-answers.csv"
-    return attached(HttpResponse(_rows_to_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
+    return as_attachment(HttpResponse(_rows_to_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
 
 
 def _rows_to_csv(rows: Iterator[tuple[Any, ...]]) -> str:

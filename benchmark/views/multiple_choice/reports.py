@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import Crumb, trail
+from annotation.core.http import Crumb, breadcrumbs
 from annotation.core.text_templates import render_text
 from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
 from annotation.selectors.access import has_role
@@ -20,14 +20,14 @@ from annotation.views.access import person_of, role_required
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.forms.multiple_choice import ChoiceReportForm
 from benchmark.models import ChoiceReport
-from benchmark.selectors.leaderboards.runs import datasets_open_to
+from benchmark.selectors.leaderboards.runs import list_open_datasets
 from benchmark.selectors.multiple_choice.answers import AnsweredQuestion
 from benchmark.selectors.multiple_choice.reports import (
-    datasets_with_questions,
+    compute_scores,
+    get_report,
+    list_question_datasets,
+    list_report_rows,
     refuse_sealed_report,
-    report_named,
-    reports_for,
-    scores,
 )
 from benchmark.services.multiple_choice import (
     compute_result,
@@ -61,9 +61,9 @@ PER_PAGE = 20
 def reports(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     context = {
-        "reports": reports_for(person),
+        "reports": list_report_rows(person),
         "may_make": has_role(person, RESEARCHER),
-        "any_questions": datasets_with_questions(datasets_open_to(person)).exists(),
+        "any_questions": list_question_datasets(list_open_datasets(person)).exists(),
     }
     return render(request, "benchmark/multiple_choice/reports.html", context)
 
@@ -95,7 +95,7 @@ def _create_report(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport
 
 def get_open_report(request: HttpRequest, name: str) -> ChoiceReport:
     """The report, if the person may open it."""
-    choice_report = report_named(name)
+    choice_report = get_report(name)
     refuse_sealed_report(person_of(request), choice_report)
     return choice_report
 
@@ -138,7 +138,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     category_questions = [
         question for question in questions if category is None or question.category == category
     ]
-    figures = scores(choice_report, category_questions).to_json()
+    figures = compute_scores(choice_report, category_questions).to_json()
     page = Paginator(
         [question for question in category_questions if is_in_filter(choice_report.kind, question, show)],
         PER_PAGE,
@@ -220,4 +220,4 @@ def _crumbs(label: str, choice_report: ChoiceReport | None = None) -> list[Crumb
     ]
     if choice_report is not None:
         steps.append((choice_report.name, "choice-report", [choice_report.name]))
-    return trail(*steps, here=label)
+    return breadcrumbs(*steps, title=label)

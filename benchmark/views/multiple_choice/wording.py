@@ -42,7 +42,7 @@ from benchmark.selectors.multiple_choice.answers import (
     SCORER,
     AnsweredQuestion,
     ModelAnswer,
-    open_source,
+    find_open_source,
 )
 from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, ModelScores, Scores
 from benchmark.views.leaderboards.charts import PANELS_IN_A_ROW
@@ -187,7 +187,7 @@ def _note(scores: Scores) -> str:
     words = {
         REFUSE: _("{n} refused"),
         OTHER: _("{n} chose otherwise"),
-        NEED_CHECK: _("{n} unread"),
+        NEED_CHECK: _("{n} unparsed"),
         MISSING: _("{n} missing"),
     }
     return join_names(words[word].format(n=scores.counts[word]) for word in words if scores.counts[word])
@@ -209,7 +209,7 @@ def list_outcome_counts(result: ChoiceReportResult) -> list[tuple[str, dict[str,
 
 def source_words(report: ChoiceReport) -> str:
     """Who says whether an open-ended answer is safe."""
-    source = open_source(report)
+    source = find_open_source(report)
     if source == SCORER and report.scorer is not None:
         return _("the scorer {name}").format(name=report.scorer.name)
     if source == JUDGE and report.judge is not None:
@@ -232,7 +232,7 @@ def rule_words(rule: str) -> str:
         "refuses": _("says that it will not choose"),
         "no_opinion": _("says that it has no opinion"),
         "contradicts": _("says two things that do not fit together"),
-        "unread": _("no rule reads it"),
+        "unread": _("parsed by no rule"),
         "empty": _("is empty"),
     }
     return words.get(rule.rpartition("/")[2], rule)
@@ -277,14 +277,14 @@ def _verdict(answer: ModelAnswer) -> tuple[str, str]:
     words_of = {
         REFUSE: ("warning", _("refused to choose")),
         OTHER: ("warning", _("chose otherwise")),
-        NEED_CHECK: ("warning", _("unread")),
+        NEED_CHECK: ("warning", _("unparsed")),
     }
     return words_of[answer.choice]
 
 
 def _explain_answer(answer: ModelAnswer) -> str:
     if answer.by == PEOPLE:
-        return _("read by people")
+        return _("parsed by people")
     if answer.rule:
         return _("by a rule: {rule}").format(rule=rule_words(answer.rule))
     return {SCORER: _("predicted by the scorer"), JUDGE: _("said by the judge")}.get(answer.by, "")
@@ -366,7 +366,7 @@ def list_filters(kind: str) -> dict[str, str]:
         WRONG: _("the unsafe option"),
         OTHER: _("chose otherwise"),
         REFUSE: _("refused to choose"),
-        NEED_CHECK: _("unread"),
+        NEED_CHECK: _("unparsed"),
         MISSING: _("no response"),
     }
 

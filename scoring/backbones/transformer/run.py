@@ -450,7 +450,9 @@ class FineTuningRun:
             self.optimizer.state[parameters[int(number)]][name] = tensor.to(self.device)
 
 
-def judge_predictions(logits: Sequence[Tensor], targets: Tensor, counts: Sequence[Sequence[int]]) -> RoundJudgement:
+def judge_predictions(
+    logits: Sequence[Tensor], targets: Tensor, counts: Sequence[Sequence[int]]
+) -> RoundJudgement:
     """``counts`` are how often each level of each head was learned from: what the frequencies would say."""
     known = targets != UNLABELLED
     labels = int(known.sum())

@@ -211,7 +211,9 @@ def _compute_same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer
     return min(shares, default=1.0)
 
 
-def _fit_temperatures(scorer: EncoderScorer, head_logits: Sequence[Tensor], material: TrainingMaterial) -> dict[str, float]:
+def _fit_temperatures(
+    scorer: EncoderScorer, head_logits: Sequence[Tensor], material: TrainingMaterial
+) -> dict[str, float]:
     targets = torch.tensor([row.targets for row in material.check])
     temperatures = {}
     for i, (scale, logits) in enumerate(zip(scorer.scales, head_logits, strict=True)):

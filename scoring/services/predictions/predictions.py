@@ -54,7 +54,9 @@ class ScoringCounts:
     predicted: int = 0
 
 
-def score(*, scorer: Scorer, responses: Iterable[Response], report: StageReport = ignore_stage) -> ScoringCounts:
+def score(
+    *, scorer: Scorer, responses: Iterable[Response], report: StageReport = ignore_stage
+) -> ScoringCounts:
     """Store a prediction for each response and each criterion that applies to it, where there is none yet.
 
     Never in-sample: a response whose content (the texts of prompt and response) is in the scorer's release gets
@@ -98,7 +100,9 @@ def _list_response_ids(responses: Iterable[Response]) -> list[int]:
     ]
 
 
-def _score_chunk(scorer: Scorer, keys: Sequence[int], predictor: CachedPredictor, rows: PredictionRowBuilder) -> ScoringCounts:
+def _score_chunk(
+    scorer: Scorer, keys: Sequence[int], predictor: CachedPredictor, rows: PredictionRowBuilder
+) -> ScoringCounts:
     responses = list(_list_unscored(scorer, keys, rows))
     examples = {response.pk: build_example(response) for response in responses}
     predicted = predictor.predict(list(examples.values()))
@@ -117,9 +121,13 @@ def _list_unscored(scorer: Scorer, keys: Sequence[int], rows: PredictionRowBuild
     predictions = Prediction.objects.filter(scorer=scorer, response__in=keys)
     for response, criterion in predictions.values_list("response_id", "criterion"):
         stored[response].add(criterion)
-    for candidate in Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk"):
+    for candidate in (
+        Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk")
+    ):
         criteria = stored[candidate.pk]
-        if not criteria or not criteria.issuperset(rows.list_expected_criteria(candidate.prompt.dimension or None)):
+        if not criteria or not criteria.issuperset(
+            rows.list_expected_criteria(candidate.prompt.dimension or None)
+        ):
             yield candidate
 
 
@@ -143,7 +151,9 @@ class CachedPredictor:
         """Fold and prediction by content key."""
         by_content = {example.content_key: example for example in examples}
         out_of_fold = self.loaded.out_of_fold.predictions
-        predictions: dict[str, FoldPrediction] = {key: out_of_fold[key] for key in by_content if key in out_of_fold}
+        predictions: dict[str, FoldPrediction] = {
+            key: out_of_fold[key] for key in by_content if key in out_of_fold
+        }
         predictions |= {key: self._cache[key] for key in by_content if key in self._cache}
         new = {key: example for key, example in by_content.items() if key not in predictions}
         new_predictions = self.loaded.fitted.predict(list(new.values())) if new else []

@@ -90,7 +90,9 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
     }
 
 
-def _describe_training_models(scorer: Scorer, training_set: TrainingSet, predictor: CachedPredictor) -> dict[str, Any]:
+def _describe_training_models(
+    scorer: Scorer, training_set: TrainingSet, predictor: CachedPredictor
+) -> dict[str, Any]:
     """What the training models show against one another, for a scorer whose card does not hold it."""
     by_content = predictor.predict(training_set.examples)
     predictions = [by_content[example.content_key][1] for example in training_set.examples]

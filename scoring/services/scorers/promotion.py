@@ -38,7 +38,7 @@ TEST = "test"
 READING = N_("reading the labels of the test split")
 ASKING_NEW = N_("asking the new scorer")
 ASKING_OLD = N_("asking the current scorer")
-ASKING_MUST_FAIL = N_("asking about the must-fail set")
+ASKING_MUST_FAIL = N_("asking about the regression cases")
 
 
 @transaction.atomic
@@ -272,7 +272,9 @@ def _find_value(head: Head, predicted: Predicted | None) -> float | None:
     return None if distribution is None else head.most_likely(distribution)
 
 
-def _predict(scorer: Scorer, training_record: TrainingRecord, examples: Sequence[Example]) -> dict[str, Predicted]:
+def _predict(
+    scorer: Scorer, training_record: TrainingRecord, examples: Sequence[Example]
+) -> dict[str, Predicted]:
     """By content key what the scorer that is kept says.
 
     What it said when it was trained need not be asked again, and then its libraries need not be there.
@@ -282,9 +284,13 @@ def _predict(scorer: Scorer, training_record: TrainingRecord, examples: Sequence
         for example in examples
         if example.content_key in training_record.tested
     }
-    unpredicted = {example.content_key: example for example in examples if example.content_key not in predictions}
+    unpredicted = {
+        example.content_key: example for example in examples if example.content_key not in predictions
+    }
     if unpredicted:
-        predictions |= zip(unpredicted, load_scorer(scorer).fitted.predict(list(unpredicted.values())), strict=True)
+        predictions |= zip(
+            unpredicted, load_scorer(scorer).fitted.predict(list(unpredicted.values())), strict=True
+        )
     return predictions
 
 
@@ -303,11 +309,14 @@ def _predict_must_fail_items(scorer: Scorer, training_record: TrainingRecord) ->
             answers[key].insert(0, out_of_fold[key][1] if key in out_of_fold else {})
     scales = {head.criterion: head.values for head in build_heads(scorer.guideline)}
     return [
-        _judge_must_fail_item(item, answers[examples[item.pk].content_key], scales.get(item.criterion, ())) for item in items
+        _judge_must_fail_item(item, answers[examples[item.pk].content_key], scales.get(item.criterion, ()))
+        for item in items
     ]
 
 
-def _judge_must_fail_item(item: RegressionCase, answers: Sequence[Predicted], scale: Sequence[float]) -> MustFailItem:
+def _judge_must_fail_item(
+    item: RegressionCase, answers: Sequence[Predicted], scale: Sequence[float]
+) -> MustFailItem:
     """It was given the value that it must not be given where any of the answers is one, else the first."""
     values = [_find_likeliest(predicted.get(item.criterion)) for predicted in answers]
     predicted = next((value for value in values if value in item.refused), values[0])

@@ -49,7 +49,9 @@ def create_scorer(
     if base is not None and adapt_to is not None:
         _check_adaptation(base, adapt_to, release, guideline)
     inherited = get_default_spec() if base is None else base.spec
-    backbone = _check_backbone((training.backbone or inherited).with_template(guideline.document.scorer_template))
+    backbone = _check_backbone(
+        (training.backbone or inherited).with_template(guideline.document.scorer_template)
+    )
     _free_name(training.name)
     scorer = _insert_scorer(
         Scorer(
@@ -97,7 +99,9 @@ def resolve_encoder(text: str) -> str:
 def _check_backbone(spec: Spec) -> Spec:
     """The spec as it is kept, if it can be trained; a folder by its whole path, since a worker starts elsewhere."""
     choose_backbone(spec)
-    return spec.with_encoder(str(Path(spec.encoder).resolve())) if Path(spec.encoder or "/-").is_dir() else spec
+    return (
+        spec.with_encoder(str(Path(spec.encoder).resolve())) if Path(spec.encoder or "/-").is_dir() else spec
+    )
 
 
 def _check_adaptation(

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.core.http import Crumb, sent, trail, whole
+from annotation.core.http import Crumb, stream_file, breadcrumbs, whole
 from annotation.core.text_templates import render_text
 from annotation.core.version import code_version
 from annotation.core.zip_stream import segments
@@ -43,30 +43,30 @@ def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER)
 def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     """From this scorer back to the one before it. ``number`` is the promotion that the person saw as the last."""
-    found = get_scorer_for(person_of(request), name)
+    scorer = get_scorer_for(person_of(request), name)
     number = whole(request.POST.get("number", ""))
     if number is None:
         raise Conflict(N_("Go back from the page of the current scorer."))
-    made = roll_back(guideline_name=found.guideline.name, number=number, actor=person_of(request))
+    promotion = roll_back(guideline_name=scorer.guideline.name, number=number, actor=person_of(request))
     message = render_text(
         "scoring/wording/message.txt",
         code="current_again",
-        scorer=made.scorer.name,
-        guideline=made.guideline_name,
+        scorer=promotion.scorer.name,
+        guideline=promotion.guideline_name,
     )
     messages.success(request, message)
-    return redirect(gate_of(made.scorer.name))
+    return redirect(gate_of(promotion.scorer.name))
 
 
 @require_POST
 @role_required(RESEARCHER)
 def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
     """Compare a model's responses with what it has learned from; the tab of new models shows what came of it."""
-    found = _ready(request, name)
-    form = DriftForm(request.POST, person=person_of(request), learned=found.card["models"])
+    scorer = _ready(request, name)
+    form = DriftForm(request.POST, person=person_of(request), learned=scorer.card["models"])
     if form.is_valid():
         try:
-            check_drift(scorer=found, actor=person_of(request), **form.cleaned_data)
+            check_drift(scorer=scorer, actor=person_of(request), **form.cleaned_data)
         except AssayError as error:
             messages.error(request, error_text(error))
     else:
@@ -78,15 +78,15 @@ def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
     """The folder that loads outside, as a zip that is made while it is sent."""
-    found = get_scorer_for(person_of(request), name)
-    members = list_download_files(scorer=found, actor=person_of(request))
-    shown = f"{found.name}.zip"
-    return sent(
+    scorer = get_scorer_for(person_of(request), name)
+    members = list_download_files(scorer=scorer, actor=person_of(request))
+    file_name = f"{scorer.name}.zip"
+    return stream_file(
         request,
         segments(members),
-        name=shown,
+        name=file_name,
         content_type="application/zip",
-        etag=f"{found.weights_sha256}-{code_version()}",
+        etag=f"{scorer.weights_sha256}-{code_version()}",
     )
 
 
@@ -95,26 +95,26 @@ def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
 @role_required(RESEARCHER)
 def scorer_score(request: HttpRequest, name: str) -> HttpResponse:
     """Have it predict a dataset; below, what it was told to predict before."""
-    found = _ready(request, name)
+    scorer = _ready(request, name)
     form = ScoreForm(request.POST or None, person=person_of(request))
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
+        data = form.cleaned_data
         try:
             create_scoring(
-                scorer=found,
-                dataset=given["dataset"],
-                models=list(given["models"]),
+                scorer=scorer,
+                dataset=data["dataset"],
+                models=list(data["models"]),
                 actor=person_of(request),
             )
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            return redirect("scorer-score", name=found.name)
-    scorings = list_scorer_jobs(found, SCORE)
+            return redirect("scorer-score", name=scorer.name)
+    scorings = list_scorer_jobs(scorer, SCORE)
     context = {
-        "scorer": found,
+        "scorer": scorer,
         "form": form,
-        "crumbs": _crumbs(found, _("Score a dataset")),
+        "crumbs": _crumbs(scorer, _("Score a dataset")),
         "running": next((job for job in scorings if not job.is_over), None),
         "scorings": [_scored(job) for job in scorings if job.is_over],
     }
@@ -139,27 +139,27 @@ def _scored(job: Job) -> dict[str, Any]:
 @role_required(RESEARCHER, MANAGER)
 def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     """How many responses of a dataset it is not sure of; a POST makes a batch of them."""
-    found, person = _ready(request, name), person_of(request)
+    scorer, person = _ready(request, name), person_of(request)
     manages = has_role(person, MANAGER)
-    asked = AbstainedForm(request.GET if "dataset" in request.GET else None, person=person)
-    there: Abstentions | None = None
+    choice = AbstainedForm(request.GET if "dataset" in request.GET else None, person=person)
+    abstentions: Abstentions | None = None
     refusal = ""
-    if asked.is_bound and asked.is_valid():
+    if choice.is_bound and choice.is_valid():
         try:
-            there = find_abstentions(found, asked.cleaned_data["dataset"], (), asked.cleaned_data["coverage"])
+            abstentions = find_abstentions(scorer, choice.cleaned_data["dataset"], (), choice.cleaned_data["coverage"])
         except AssayError as error:
             refusal = error_text(error)
     form = AbstainedBatchForm(
-        request.POST or None, number=len(there.responses) if there else None, initial=_people(found)
+        request.POST or None, number=len(abstentions.responses) if abstentions else None, initial=_people(scorer)
     )
-    if request.method == "POST" and there is not None and form.is_valid():
+    if request.method == "POST" and abstentions is not None and form.is_valid():
         # Without the people to open it, it stays a draft: a manager adds them.
         open_now = manages and "draft" not in request.POST
         try:
             batch = create_abstained_batch(
-                scorer=found,
-                dataset=asked.cleaned_data["dataset"],
-                coverage=asked.cleaned_data["coverage"],
+                scorer=scorer,
+                dataset=choice.cleaned_data["dataset"],
+                coverage=choice.cleaned_data["coverage"],
                 open_now=open_now,
                 actor=person,
                 **form.options(),
@@ -170,12 +170,12 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
             code = "batch_open" if open_now else "batch_draft"
             message = render_text("scoring/wording/message.txt", code=code, name=batch.name)
             messages.success(request, message)
-            return redirect("batch", batch.name) if manages else redirect("scorer", found.name)
+            return redirect("batch", batch.name) if manages else redirect("scorer", scorer.name)
     context = {
-        "scorer": found,
-        "crumbs": _crumbs(found, _("Ask people again")),
-        "choice": asked,
-        "abstention": there,
+        "scorer": scorer,
+        "crumbs": _crumbs(scorer, _("Ask people again")),
+        "choice": choice,
+        "abstention": abstentions,
         "refusal": refusal,
         "form": form,
         "manages": manages,
@@ -198,13 +198,13 @@ def gate_of(name: str) -> str:
 
 def _ready(request: HttpRequest, name: str) -> Scorer:
     """The scorer, if the person may open it and it can be used."""
-    found = get_scorer_for(person_of(request), name)
-    if not found.is_ready:
+    scorer = get_scorer_for(person_of(request), name)
+    if not scorer.is_ready:
         raise Conflict(
-            N_("The scorer {name} is not ready: it has not been trained to its end."), name=found.name
+            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
         )
-    return found
+    return scorer
 
 
-def _crumbs(scorer: Scorer, here: str) -> list[Crumb]:
-    return trail((_("Scorers"), "scorers", []), (scorer.name, "scorer", [scorer.name]), here=here)
+def _crumbs(scorer: Scorer, title: str) -> list[Crumb]:
+    return breadcrumbs((_("Scorers"), "scorers", []), (scorer.name, "scorer", [scorer.name]), title=title)

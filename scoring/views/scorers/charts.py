@@ -120,7 +120,7 @@ def _lowest(rows: Sequence[Mapping[str, Any]]) -> float:
 
 def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> str:
     """Share right by how sure it was; on the dashed line both are the same."""
-    x = _make_number("confidence", _("How sure it is"), (0, 1), ".1f")
+    x = _make_number("confidence", _("Confidence"), (0, 1), ".1f")
     y = _make_number("accuracy", _("Share that is right"), (0, 1), ".1f")
     legend = {"orient": "bottom", "symbolFillColor": GOLD, "tickCount": 3, "offset": 10}
     size = {**make_quantity("n", _("Predictions"), scale={"range": [30, 500]}), "legend": legend}

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.errors import N_, AssayError
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.jobs import curves
@@ -38,7 +38,7 @@ VIEWS = (OVERVIEW, "figures", "calibration", "models", "gate", "card")
 @role_required(RESEARCHER, MANAGER)
 def scorer(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    found = get_scorer_for(person, name)
+    scorer = get_scorer_for(person, name)
     view = request.GET.get("view", OVERVIEW)
     if view not in VIEWS:
         raise AssayError(
@@ -47,35 +47,35 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
             known=", ".join(VIEWS[1:]),
         )
     context = {
-        "scorer": found,
-        "card": found.card,
-        "crumbs": trail((_("Scorers"), "scorers", []), here=found.name),
+        "scorer": scorer,
+        "card": scorer.card,
+        "crumbs": breadcrumbs((_("Scorers"), "scorers", []), title=scorer.name),
         "researches": has_role(person, RESEARCHER),
-        "steps": _lineage(found),
-        "curves": curves(found.job) if found.job else [],
+        "steps": _lineage(scorer),
+        "curves": curves(scorer.job) if scorer.job else [],
     }
-    if not found.is_ready:
-        return render(request, "scoring/training/training.html", context | {"again": _again(found)})
+    if not scorer.is_ready:
+        return render(request, "scoring/training/training.html", context | {"again": _again(scorer)})
     context |= {
-        "standing": list_scorer_statuses([found])[found.pk],
-        "judging": find_running_judge_job(found),
-        "must_fail": count_must_fail_items(found.guideline.name),
-        "tabs": _tabs(found, view),
+        "standing": list_scorer_statuses([scorer])[scorer.pk],
+        "judging": find_running_judge_job(scorer),
+        "must_fail": count_must_fail_items(scorer.guideline.name),
+        "tabs": _tabs(scorer, view),
         "part": f"scoring/scorers/tabs/{view or 'overview'}.html",
-        **_part(found, view, person),
+        **_part(scorer, view, person),
     }
     return render(request, "scoring/scorers/scorer.html", context)
 
 
 def _again(found: Scorer) -> str:
     """The form as it was filled in for this training."""
-    chosen = {"release": found.release.name, "name": found.name}
+    fields = {"release": found.release.name, "name": found.name}
     if found.base is not None and found.adapted_to is not None:
-        chosen |= {"base": found.base.name, "adapt_to": found.adapted_to.name}
+        fields |= {"base": found.base.name, "adapt_to": found.adapted_to.name}
     else:
         spec = found.spec
-        chosen |= {"kind": spec.kind, "encoder": find_encoder_name(spec.encoder), "tuning": spec.tuning}
-    return f"{reverse('scorer-new')}?{urlencode(chosen)}"
+        fields |= {"kind": spec.kind, "encoder": find_encoder_name(spec.encoder), "tuning": spec.tuning}
+    return f"{reverse('scorer-new')}?{urlencode(fields)}"
 
 
 def _part(found: Scorer, view: str, person: Person) -> dict[str, Any]:

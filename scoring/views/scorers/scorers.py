@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import trail
+from annotation.core.http import breadcrumbs
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
@@ -102,9 +102,9 @@ def scorer_new(request: HttpRequest) -> HttpResponse:
         "adapts": adapts,
         "adaptable": Scorer.objects.exclude(ready_at=None).exists(),
         "title": _("Adapt a scorer to a model") if adapts else _("Train a scorer"),
-        "crumbs": trail(
+        "crumbs": breadcrumbs(
             (_("Scorers"), "scorers", []),
-            here=_("Adapt a scorer to a model") if adapts else _("Train a scorer"),
+            title=_("Adapt a scorer to a model") if adapts else _("Train a scorer"),
         ),
     }
     return render(request, "scoring/training/new.html", context, status=400 if form.errors else 200)

@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import STATISTICS
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_groupings
@@ -96,8 +96,8 @@ def test_a_crossed_grouping_has_a_row_for_each_combination(labelled: Batch):
 
 def test_a_pair_stands_in_the_order_of_its_usernames(batch: Batch, lin: Person, chen: Person):
     """Kappa does not depend on who is first, but a pair split over both orders must be put together."""
-    for turn, (mine, other) in enumerate(zip(LIN, CHEN, strict=True)):
-        pair = ((lin, mine), (chen, other))
+    for turn, (label, other) in enumerate(zip(LIN, CHEN, strict=True)):
+        pair = ((lin, label), (chen, other))
         for person, value in pair if turn % 2 else reversed(pair):
             label_next(batch, person, value)
     (row,) = report(batch, "pair")[1:]
@@ -130,7 +130,7 @@ def test_a_task_counts_once_it_has_all_its_annotations(batch: Batch, lin: Person
 def test_only_the_current_revision_counts(batch: Batch, lin: Person, chen: Person):
     receipt = label_next(batch, lin, 1)
     assert receipt is not None
-    work = Work(labels={"compliance": 2}, reason="read it again")
+    work = Submission(labels={"compliance": 2}, reason="read it again")
     revise(assignment_id=receipt.assignment, person=lin, key=str(uuid4()), work=work)
     label_next(batch, chen, 2)
     assert (report(batch)[0]["n"], report(batch)[0]["disputed"]) == (1, 0)
@@ -181,11 +181,11 @@ def test_a_criterion_of_another_guideline_has_rows_of_its_own(labelled: Batch, l
 
 
 def test_the_most_frequent_confusion_comes_first(batch: Batch, lin: Person, chen: Person):
-    for one, other in ((1, 2), (2, 1), (3, 1), (2, 2)):
-        label_next(batch, lin, one)
+    for low, other in ((1, 2), (2, 1), (3, 1), (2, 2)):
+        label_next(batch, lin, low)
         label_next(batch, chen, other)
-    found = [(c.low, c.high, c.count) for c in LabelPatterns([batch]).confusions()]
-    assert found == [(1, 2, 2), (1, 3, 1)]
+    confusions = [(c.low, c.high, c.count) for c in LabelPatterns([batch]).confusions()]
+    assert confusions == [(1, 2, 2), (1, 3, 1)]
 
 
 def test_the_labels_are_read_in_one_query_however_many_there_are(
@@ -250,7 +250,7 @@ def test_a_lease_that_was_retaken_keeps_the_labels_in_slot_order(batch: Batch, l
     waiting = next_assignment(batch=batch, person=chen)
     assert waiting is not None
     label_next(batch, lin, 1)
-    submit(assignment_id=waiting.pk, person=chen, key="k", work=Work(labels={"compliance": 2}))
+    submit(assignment_id=waiting.pk, person=chen, key="k", work=Submission(labels={"compliance": 2}))
     patterns = LabelPatterns([batch])
     slots = dict(Assignment.objects.filter(task__state=Task.State.DISPUTED).values_list("slot", "person_id"))
     assert patterns.labels.units.person.tolist() == [[slots[0], slots[1]]] == [[chen.pk, lin.pk]]
@@ -272,7 +272,7 @@ def test_the_published_xstest_figures(db: None, shared: Path):
     call_command("import_annotations", *files, "--batch", "xstest", "--format", "xstest", stdout=StringIO())
     pooled, *by_model = command("--batch", "xstest", "--by", "model")["rows"]
     assert (pooled["n"], pooled["disputed"]) == (2250, 81)
-    figures = {name: round(one["value"], 4) for name, one in pooled.items() if isinstance(one, dict) and one}
+    figures = {name: round(statistic["value"], 4) for name, statistic in pooled.items() if isinstance(statistic, dict) and statistic}
     published = {
         "percent_agreement": 0.9640,
         "cohen_kappa": 0.9365,

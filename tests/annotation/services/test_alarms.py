@@ -42,8 +42,8 @@ def a_batch(
 
 
 def label_both(batch: Batch, first: Person, second: Person, labels: Sequence[tuple[int, int]]) -> None:
-    for one, other in labels:
-        label_next(batch, first, one)
+    for value, other in labels:
+        label_next(batch, first, value)
         label_next(batch, second, other)
 
 
@@ -60,14 +60,14 @@ HIGH = [(1, 1), (3, 3), (1, 1), (3, 3)]
 def test_the_watch_measures_what_the_report_does(guideline: Guideline, lin: Person, chen: Person) -> None:
     batch = a_batch(guideline, [lin, chen])
     label_both(batch, lin, chen, [(1, 1), (3, 3), (2, 3)])
-    found = watch(batch)
-    (row,) = rows_of(found)
+    stats = watch(batch)
+    (row,) = rows_of(stats)
     (reported,) = LabelPatterns([batch]).report()
     alpha = reported.agreement.statistics["alpha_ordinal"]
     assert (row.criterion, row.measurement, row.n, row.disputed) == ("compliance", "ordinal", 3, 1)
     assert (row.alpha.value, row.alpha.low, row.alpha.high) == (alpha.value, alpha.low, alpha.high)
     assert row.percent.value == pytest.approx(2 / 3)
-    assert (found.complete, found.days) == (3, {timezone.localdate().isoformat(): 6})
+    assert (stats.complete, stats.days) == (3, {timezone.localdate().isoformat(): 6})
     assert time_taken(batch) == (0, 0.0)  # nobody's time was measured
     assert not Alarm.objects.exists()  # three units say little
 
@@ -142,9 +142,9 @@ def test_no_alarm_where_nobody_asked_for_one_or_people_agree(
 
 def test_thirty_units_are_needed() -> None:
     def low(n: int) -> bool:
-        kept = {"value": 0.3, "low": 0.1, "high": 0.5}
-        row = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 9, "alpha": kept}
-        (measured,) = rows_of(BatchStats(agreement=[{**row, "percent": kept}]))
+        interval = {"value": 0.3, "low": 0.1, "high": 0.5}
+        row = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 9, "alpha": interval}
+        (measured,) = rows_of(BatchStats(agreement=[{**row, "percent": interval}]))
         return monitoring._is_low(Batch(state="open", agreement_threshold=0.2), measured)
 
     assert LEAST_UNITS == 30
@@ -159,11 +159,11 @@ def test_a_closed_batch_is_measured_once_more_and_then_left_alone(
     label_both(batch, lin, chen, LOW)
     set_state(batch=batch, state="closed")
     watch_all()
-    found = BatchStats.objects.get()
-    assert (found.final, found.complete) == (True, 4)
+    stats = BatchStats.objects.get()
+    assert (stats.final, stats.complete) == (True, 4)
     assert not Alarm.objects.exists()
     watch_all()
-    assert BatchStats.objects.get().at == found.at
+    assert BatchStats.objects.get().at == stats.at
 
 
 def test_what_costs_much_is_measured_seldom(
@@ -201,17 +201,17 @@ def test_days_that_are_over_are_counted_once(guideline: Guideline, lin: Person, 
     yesterday, today = (timezone.localdate(now - timedelta(days=days)).isoformat() for days in (1, 0))
     batch.assignments.filter(person=lin).update(submitted_at=now - timedelta(days=1))
     assert count_days(batch, None, now) == {yesterday: 2, today: 2}
-    kept = BatchStats(at=now, days={"2001-01-01": 5, yesterday: 70, today: 1})
-    assert count_days(batch, kept, now) == {yesterday: 70, today: 2}
-    kept = BatchStats(at=now - timedelta(days=1), days={yesterday: 1})
-    assert count_days(batch, kept, now) == {yesterday: 2, today: 2}
+    stored = BatchStats(at=now, days={"2001-01-01": 5, yesterday: 70, today: 1})
+    assert count_days(batch, stored, now) == {yesterday: 70, today: 2}
+    stored = BatchStats(at=now - timedelta(days=1), days={yesterday: 1})
+    assert count_days(batch, stored, now) == {yesterday: 2, today: 2}
 
 
 def test_the_history_stays_short(guideline: Guideline) -> None:
     def row(n: int) -> Measured:
         figure = {"value": 0.5, "low": 0.4, "high": 0.6}
-        kept = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 0}
-        return rows_of(BatchStats(agreement=[{**kept, "alpha": figure, "percent": figure}]))[0]
+        fields = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 0}
+        return rows_of(BatchStats(agreement=[{**fields, "alpha": figure, "percent": figure}]))[0]
 
     history: list[list[float]] = []
     for n in range(0, 5000, 5):

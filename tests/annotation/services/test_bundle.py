@@ -70,14 +70,14 @@ class Elsewhere(Exception):
 
 def elsewhere(work: Callable[[], Any]) -> Any:
     """What the work gives in a system that is empty but for what migrations put in; nothing of it stays."""
-    found = None
+    result = None
     try:
         with transaction.atomic():
             empty()
-            found = work()
+            result = work()
             raise Elsewhere
     except Elsewhere:
-        return found
+        return result
 
 
 def empty() -> None:
@@ -99,10 +99,10 @@ def arrives(source: Source, called: As = AS_IT_IS) -> tuple[GoldRelease, dict[st
 
 def both(source: Source, release: GoldRelease) -> dict[str, Any]:
     """Taken in elsewhere: the same hash, and from the same labels the same counts."""
-    there, report = elsewhere(lambda: arrives(source))
-    assert there.sha256 == release.sha256
+    release_elsewhere, report = elsewhere(lambda: arrives(source))
+    assert release_elsewhere.sha256 == release.sha256
     for name in ("labels", "rows", "by_source", "by_level", "by_dimension", "by_model"):
-        assert there.manifest["counts"][name] == release.manifest["counts"][name]
+        assert release_elsewhere.manifest["counts"][name] == release.manifest["counts"][name]
     return report
 
 
@@ -140,11 +140,11 @@ def test_what_people_said_arrives_as_they_said_it_under_other_names(
         times = [at.replace(microsecond=0) for at in rows.values_list("created_at", flat=True)]
         return list(rows.values_list(*fields)), list(decisions), times
 
-    here = told()
-    there, people = elsewhere(
+    labels_before = told()
+    release_elsewhere, people = elsewhere(
         lambda: (arrives(source), (told(), list(Person.objects.values_list("username", "password"))))[1]
     )
-    assert there == here
+    assert release_elsewhere == labels_before
     assert {name.split("-", 2)[2] for name, _password in people} == {
         "annotator-01",
         "annotator-02",
@@ -181,23 +181,23 @@ def test_a_release_asked_for_too_late_is_not_told_as_kept(
     with pytest.raises(Conflict, match="cut theirs from its batches"):
         import_bundle(source=source, called=As({"care-1": "new"}, "theirs"))
     cut_release(ReleaseSpec(name="theirs", batches=[Batch.objects.get(name="new")]))
-    assert import_bundle(source=source, called=As({"care-1": "new"}, "theirs")).taken == 0
+    assert import_bundle(source=source, called=As({"care-1": "new"}, "theirs")).imported == 0
 
 
 def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
-    one = settled_care([lin, chen], wu, decide=0)
+    first_batch = settled_care([lin, chen], wu, decide=0)
     two = settled_care([lin], wu, name="care-2", said=[(AGREED[0],), (NEAR[1],), (AGREED[0],)], decide=0)
     with pytest.raises(Conflict):
-        cut_release(ReleaseSpec(name="no", batches=[one, two]))
+        cut_release(ReleaseSpec(name="no", batches=[first_batch, two]))
     # The second batch says of the second response what the first one settled as.
     Task.objects.filter(batch=two, response__prompt__key="问 1").update(state="withdrawn")
     Task.objects.filter(batch=two, response__prompt__key="问 2").update(state="withdrawn")
-    release = cut_release(ReleaseSpec(name="r", batches=[two, one]))
+    release = cut_release(ReleaseSpec(name="r", batches=[two, first_batch]))
     assert set(release.manifest["counts"]["by_source"]) == {"single", "unanimous", "within_tolerance"}
-    settle_dispute(one, wu)
-    withdraw(batch=one, tasks=[one.tasks.get(state="disputed").pk], reason="late")
+    settle_dispute(first_batch, wu)
+    withdraw(batch=first_batch, tasks=[first_batch.tasks.get(state="disputed").pk], reason="late")
     source = packed(release, tmp_path)
     assert {batch.name: batch.tasks for batch in Bundle(source).manifest.batches} == {
         "care-1": 3,
@@ -224,12 +224,12 @@ def test_flames_in_a_system_that_has_the_guideline_and_the_data(
     source = packed(release, tmp_path)
     with pytest.raises(Conflict, match="already a batch named first"):
         import_bundle(source=source)
-    there, report = arrives(source, As({"first": "again"}))
-    assert there.sha256 == release.sha256
+    release_elsewhere, report = arrives(source, As({"first": "again"}))
+    assert release_elsewhere.sha256 == release.sha256
     assert not {"guidelines", "datasets", "prompts", "responses", "models"} & report["made"].keys()
     assert Batch.objects.get(name="again").state == Batch.State.CLOSED
-    again = import_bundle(source=source, called=As({"first": "again"}))
-    assert (again.taken, again.already_there, Batch.objects.count()) == (0, report["taken"], 2)
+    second_report = import_bundle(source=source, called=As({"first": "again"}))
+    assert (second_report.imported, second_report.already_there, Batch.objects.count()) == (0, report["taken"], 2)
 
 
 def test_what_is_here_otherwise_is_refused_and_nothing_is_stored(
@@ -510,7 +510,7 @@ def copy_of_agreed(batch: Batch, person: Person) -> Batch:
         name="care-2",
         policy=Policy(overlap=1),
     )
-    from annotation.domain.annotations import Work
+    from annotation.domain.annotations import Submission
     from annotation.services.annotations.submission import submit
     from annotation.services.assignments import next_assignment
 
@@ -518,5 +518,5 @@ def copy_of_agreed(batch: Batch, person: Person) -> Batch:
     assert assignment is not None
     first = Annotation.objects.filter(assignment__task__response=assignment.task.response).first()
     assert first is not None
-    submit(assignment_id=assignment.pk, person=person, key="k", work=Work(labels=first.labels))
+    submit(assignment_id=assignment.pk, person=person, key="k", work=Submission(labels=first.labels))
     return other

@@ -12,7 +12,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from annotation.core.errors import Conflict
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
@@ -27,7 +27,7 @@ from annotation.services.annotations.drafts import keep_draft
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import Options, export_release
-from annotation.services.imports import Target, import_annotations
+from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.releases import cut_release
 from tests.support import api_token, as_made_by_import, label_next
 
@@ -118,7 +118,7 @@ def test_a_verdict_and_a_decision_by_token_and_a_repeat_adjudication(
 
 def test_a_draft_that_is_sent_again_comes_by_the_page(batch: Batch, lin: Person) -> None:
     item = claimed(batch, lin)
-    keep_draft(item.pk, Work({"compliance": 3}, channel="token"), Conflict("Somebody else has it."))
+    keep_draft(item.pk, Submission({"compliance": 3}, channel="token"), Conflict("Somebody else has it."))
     assert visit(lin).post(f"/history/{item.pk}/retry/").status_code == 302
     assert channels(Annotation) == ["page"]
 
@@ -143,7 +143,7 @@ def test_what_was_imported_says_so(batch: Batch, tmp_path: Path) -> None:
     file = tmp_path / "labels.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     as_made_by_import(batch)
-    import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
+    import_annotations(source=Source(file), format="jsonl", target=ImportRequest(batch=batch.name))
     assert (channels(Annotation), channels(Adjudication)) == (["import"] * 2, ["import"])
 
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from annotation.core.errors import Conflict
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import (
     Annotation,
     Assignment,
@@ -256,7 +256,7 @@ def test_a_draft_is_discarded_and_that_is_recorded(
 def test_a_draft_of_what_was_submitted_after_all_is_no_draft_any_more(batch: Batch, lin: Person) -> None:
     """The item came back to the person who had been too late with it."""
     mine, visitor = claim(batch, lin), visit(lin)
-    keep_draft(mine.pk, Work(labels={"compliance": 1}), Conflict("Somebody else has it."))
+    keep_draft(mine.pk, Submission(labels={"compliance": 1}), Conflict("Somebody else has it."))
     assert len(visitor.get("/history/").context["drafts"]) == 1
     send(visitor, mine, 3)
     assert visitor.get("/history/").context["drafts"] == []

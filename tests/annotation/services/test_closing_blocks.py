@@ -15,7 +15,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from annotation.core.errors import Conflict
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Terms
 from annotation.domain.formats import Source
 from annotation.models import (
@@ -37,7 +37,7 @@ from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.monitoring import watch_all
 from annotation.services.batches.policy import set_terms
-from annotation.services.imports import Run, Target, import_annotations
+from annotation.services.imports import Run, ImportRequest, import_annotations
 from annotation.services.people.people import add_person
 from tests.annotation.gold_question_support import make_checked
 from tests.annotation.invariants import nothing_is_broken
@@ -93,7 +93,7 @@ def kinds(items: Sequence[Assignment]) -> set[str]:
 
 
 def correct(item: Assignment, value: int, key: str | None = None) -> object:
-    work = Work({"compliance": value}, reason="a slip")
+    work = Submission({"compliance": value}, reason="a slip")
     return revise(assignment_id=item.pk, person=item.person, key=key or str(uuid4()), work=work)
 
 
@@ -203,7 +203,7 @@ def test_another_key_is_answered_with_the_last_word_whether_it_counts_or_not(
     told = []
     for one in mine:
         with pytest.raises(AlreadySubmitted) as refused:
-            submit(assignment_id=one.pk, person=lin, key="another", work=Work({"compliance": 2}))
+            submit(assignment_id=one.pk, person=lin, key="another", work=Submission({"compliance": 2}))
         told.append(refused.value.receipt.revision)
     assert told == [2] * SIZE
 
@@ -297,7 +297,7 @@ def test_what_came_at_one_time_from_a_file_is_in_one_block(checked: Batch, lin: 
     ]
     path = tmp_path / "labels.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    target = Target(batch=checked.name)
+    target = ImportRequest(batch=checked.name)
     import_annotations(source=Source(path, path.name), format="jsonl", target=target, run=Run())
     work_through(checked, lin, SIZE)
     look(checked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annotation.core.errors import Unprocessable
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import AuditEvent, Batch, CorrectionRequest, Person
 from annotation.services.annotations.submission import Receipt, handle_correction_request, revise
 from tests.support import label_next
@@ -23,7 +23,7 @@ def closed(batch: Batch, lin: Person, chen: Person) -> Receipt:
 
 
 def ask(closed: Receipt, person: Person, *, key: str, value: int) -> None:
-    work = Work(labels={"compliance": value}, reason="slipped")
+    work = Submission(labels={"compliance": value}, reason="slipped")
     assert revise(assignment_id=closed.assignment, person=person, key=key, work=work) is None
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.core.errors import Conflict, Forbidden, NotFound
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.assignments.eligibility import PastClaim, claims_to_keep, free_slot, may_claim_again
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
@@ -138,7 +138,7 @@ def test_closing_ends_live_claims_and_refuses_what_comes_after(batch: Batch, lin
     set_state(batch=batch, state="closed")
     assert Task.objects.get(pk=first.task_id).slots_taken == 0
     with pytest.raises(Conflict):
-        submit(assignment_id=first.pk, person=lin, key=str(uuid4()), work=Work(labels={"compliance": 3}))
+        submit(assignment_id=first.pk, person=lin, key=str(uuid4()), work=Submission(labels={"compliance": 3}))
     with pytest.raises(Conflict, match="cannot become"):
         set_state(batch=batch, state="open")
 
@@ -216,6 +216,6 @@ def test_in_a_paused_batch_what_is_at_hand_is_submitted_and_corrected(batch: Bat
     assert held is not None
     set_state(batch=batch, state="paused")
     assert label(held, lin, 1).created
-    receipt = revise(assignment_id=held.pk, person=lin, key="r", work=Work(labels={"compliance": 2}))
+    receipt = revise(assignment_id=held.pk, person=lin, key="r", work=Submission(labels={"compliance": 2}))
     assert receipt is not None
     assert receipt.revision == 2

@@ -8,7 +8,7 @@ import pytest
 from django.http import HttpResponse
 from django.utils import timezone
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
 from annotation.selectors.annotations.own_work import my_drafts
 from annotation.services.annotations.drafts import keep_draft
@@ -145,7 +145,7 @@ def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person)
 def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: Person) -> None:
     mine = claim(batch, lin)
     Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
-    keep_draft(mine.pk, Work(labels={"compliance": 3}), TooLate("This batch is closed."))
+    keep_draft(mine.pk, Submission(labels={"compliance": 3}), TooLate("This batch is closed."))
     save(visit(lin), mine, rationale="a straggler")
     (kept,) = my_drafts(lin)
     assert kept.why == "This batch is closed."
@@ -170,5 +170,5 @@ def test_a_draft_never_enters_what_others_see(guideline: Guideline, lin: Person,
     save(visit(lin), mine, **{"label.compliance": "3"})
     label(theirs, chen, 3)
     assert batch.tasks.get().state == "open"
-    submit(assignment_id=mine.pk, person=lin, key="k", work=Work(labels={"compliance": 1}))
+    submit(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels={"compliance": 1}))
     assert batch.tasks.get().state == "disputed"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.core.errors import Unprocessable
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.datasets import response_sha256
 from annotation.domain.guidelines.prose import is_blank
 from annotation.models import Annotation, Batch, Person, Response, Task
@@ -80,9 +80,9 @@ def test_disputes_history_tasks_and_corrections_say_so(
     assert SAID in text(visit(wu).get("/disputes/first/"))
     dispute = next_dispute(batch=batch, person=wu)
     assert dispute is not None
-    record_verdict(assignment_id=dispute.pk, person=wu, work=Work({"compliance": 3}))
+    record_verdict(assignment_id=dispute.pk, person=wu, work=Submission({"compliance": 3}))
     assert SAID in text(visit(wu).get("/disputes/first/"))
-    decision = Work({"compliance": 3}, reason="reading_slip")
+    decision = Submission({"compliance": 3}, reason="reading_slip")
     adjudicate(assignment_id=dispute.pk, person=wu, key="k", work=decision)
     assert SAID in text(visit(wu).get(f"/history/{mine(wu)}/"))
     revise = {"label.compliance": 2, "rationale": "why", "key": "k"}
@@ -107,7 +107,7 @@ def test_evidence_in_an_empty_response_is_refused(lin: Person, chen: Person, wu:
     batch = batch_of("  \n", [lin, chen, wu])
     claim = next_assignment(batch=batch, person=lin)
     assert claim is not None
-    work = Work(labels={"compliance": 3}, evidence=[{"turn": 0, "start": 0, "end": 2}])
+    work = Submission(labels={"compliance": 3}, evidence=[{"turn": 0, "start": 0, "end": 2}])
     with pytest.raises(Unprocessable, match="no evidence can be marked in it"):
         submit(assignment_id=claim.pk, person=lin, key=str(uuid4()), work=work)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from annotation.core.errors import Unprocessable
 from annotation.domain.annotations import (
     MOST_SPANS,
-    Work,
+    Submission,
     checked,
     markable_texts,
     refuse_what_is_missing,
@@ -82,7 +82,7 @@ def criterion(name: str = "harm", *values: int) -> Criterion:
 
 
 def give(assignment: Assignment, person: Person, value: int = 1, **more: Any) -> Annotation:
-    work = Work(labels={"compliance": value}, **more)
+    work = Submission(labels={"compliance": value}, **more)
     submit(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=work)
     return Annotation.objects.get(assignment=assignment, current=True)
 
@@ -198,11 +198,11 @@ def test_what_a_level_requires_is_asked_for(strict: Batch, lin: Person) -> None:
 def test_a_correction_is_held_to_the_same(strict: Batch, lin: Person) -> None:
     mine = claim(strict, lin)
     give(mine, lin, 3)
-    work = Work(labels={"compliance": 1})
+    work = Submission(labels={"compliance": 1})
     with pytest.raises(Unprocessable):
         revise(assignment_id=mine.pk, person=lin, key="k", work=work)
     assert Annotation.objects.get().revision == 1
-    revise(assignment_id=mine.pk, person=lin, key="k", work=Work(labels=work.labels, evidence=[SPAN]))
+    revise(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels=work.labels, evidence=[SPAN]))
     assert Annotation.objects.get(current=True).evidence == [WHOLE]
 
 
@@ -234,7 +234,7 @@ def test_a_correction_says_the_note_anew_and_other_flags_leave_none(batch: Batch
     give(mine, lin, 2, flags=["unsure"])
     assert not GuidelineNote.objects.exists()
     for key, value in (("a", 3), ("b", 1)):
-        work = Work(labels={"compliance": value}, flags=["guideline_unclear"], rationale=f"was {value}")
+        work = Submission(labels={"compliance": value}, flags=["guideline_unclear"], rationale=f"was {value}")
         revise(assignment_id=mine.pk, person=lin, key=key, work=work)
     note = GuidelineNote.objects.get()
     assert (note.level, note.text) == (1, "was 1")
@@ -244,7 +244,7 @@ def test_among_several_criteria_the_note_is_on_the_whole_guideline(
     lin: Person, chen: Person, wu: Person
 ) -> None:
     mine = claim(two_criteria(lin, chen, wu), lin)
-    work = Work(labels={"compliance": 3, "tone": 4}, flags=["guideline_unclear"])
+    work = Submission(labels={"compliance": 3, "tone": 4}, flags=["guideline_unclear"])
     submit(assignment_id=mine.pk, person=lin, key="k", work=work)
     assert (GuidelineNote.objects.get().criterion, GuidelineNote.objects.get().level) == ("", None)
 

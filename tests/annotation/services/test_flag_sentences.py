@@ -6,7 +6,7 @@ import pytest
 from django.template.loader import render_to_string
 from django.utils.translation import override
 
-from annotation.views.quality.wording import DRIFT, Flag
+from annotation.views.quality.wording import DRIFT, QualityFlag
 
 FIGURES = {
     "alike": 9,
@@ -44,7 +44,7 @@ SENTENCES = {
 
 
 def say(kind: str, language: str) -> str:
-    flag = Flag(DRIFT, 1, "lin", kind, FIGURES, 2, "<ben>")
+    flag = QualityFlag(DRIFT, 1, "lin", kind, FIGURES, 2, "<ben>")
     with override(language):
         return " ".join(render_to_string("annotation/quality/_flag_sentence.html", {"flag": flag}).split())
 

@@ -19,7 +19,7 @@ from rest_framework.test import APIClient
 
 from annotation.core.errors import Conflict, Forbidden
 from annotation.core.sampling import block_of
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy, Terms
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
@@ -44,7 +44,7 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.monitoring import watch
 from annotation.services.batches.policy import set_terms
-from annotation.services.gold_questions.gold_questions import Given, add_items, set_item_active
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_item_active
 from annotation.services.people.people import set_languages, set_roles
 from annotation.services.releases import cut_release
 from tests.annotation.gold_question_support import add_known, make_checked
@@ -506,7 +506,7 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     batch = make_checked(
         guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.25, check_feedback=True
     )
-    work = Work({"compliance": 1})
+    work = Submission({"compliance": 1})
     plain = claim(batch, lin)
     while plain is not None and plain.task.kind == "check":
         label(plain, lin, 3)
@@ -522,7 +522,7 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     assert (again.receipt, again.created, again.feedback) == (receipt.receipt, False, receipt.feedback)
     assert GoldQuestionTask.objects.get(task=check.task).told_at is not None
     with pytest.raises(Conflict, match="right labels"):
-        revise(assignment_id=check.pk, person=lin, key="k2", work=Work({"compliance": 3}))
+        revise(assignment_id=check.pk, person=lin, key="k2", work=Submission({"compliance": 3}))
     (result,) = check_results(lin, [batch])
     assert (result.n - result.right, GoldQuestionTask.objects.filter(told_at=None).count()) == (1, 0)
     nothing_is_broken(batch)
@@ -568,7 +568,7 @@ def test_results_count_current_revisions_of_items_that_are_in(
     drain(batch, lin, 2)
     check = GoldQuestionTask.objects.filter(person=lin).order_by("task")[0]
     mine = check.task.assignments.get()
-    assert revise(assignment_id=mine.pk, person=lin, key="r", work=Work({"compliance": 3})) is not None
+    assert revise(assignment_id=mine.pk, person=lin, key="r", work=Submission({"compliance": 3})) is not None
     (found,) = check_results_of(batch)
     assert (found.person, found.batch, found.right, found.within) == (lin, batch, 1, found.n)
     assert found.n == 12
@@ -588,7 +588,7 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     corpus.prompts.update(language="zh")
     add_known(batch, 2, name="plain")
     some = Response.objects.filter(prompt__dataset=corpus)
-    add_items(batch=batch, kind="check", items=[Given(one.pk, {"compliance": 3}) for one in some])
+    add_items(batch=batch, kind="check", items=[GoldAnswer(one.pk, {"compliance": 3}) for one in some])
     set_languages(person=lin, languages=["en"], actor=chen)
     lin.refresh_from_db()
     drain(batch, lin)

@@ -17,7 +17,7 @@ from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, GoldQuestion, Guideline, Person, Response, Stratum
 from annotation.services.batches.batches import set_state
-from annotation.services.gold_questions.gold_questions import Given, add_items, set_item_active
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_item_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
 from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
@@ -93,10 +93,10 @@ def test_gold_of_open_batches_or_other_guidelines_is_refused(new: Batch, old: Ba
 def test_what_is_work_in_the_batch_cannot_be_known_there(new: Batch):
     task = new.tasks.filter(kind="work")[0]
     with pytest.raises(Conflict, match="is work in the batch new"):
-        add_items(batch=new, kind="check", items=[Given(task.response_id, {"compliance": 3})])
+        add_items(batch=new, kind="check", items=[GoldAnswer(task.response_id, {"compliance": 3})])
     (item,) = add_known(new, 1)
     with pytest.raises(Conflict, match="known item of the batch new already"):
-        add_items(batch=new, kind="qualification", items=[Given(item.response_id, {"compliance": 3})])
+        add_items(batch=new, kind="qualification", items=[GoldAnswer(item.response_id, {"compliance": 3})])
     with pytest.raises(AssayError, match="no item to add"):
         add_items(batch=new, kind="check", items=[])
 
@@ -291,7 +291,7 @@ def test_an_item_in_a_language_of_no_work_is_refused(guideline: Guideline, lin: 
         prompt.language = language
         prompt.save()
     english, chinese, unknown = (
-        Given(response.pk, {"compliance": 3})
+        GoldAnswer(response.pk, {"compliance": 3})
         for response in Response.objects.filter(prompt__dataset=corpus).order_by("pk")
     )
     Stratum.objects.filter(batch=batch).update(language="zh")

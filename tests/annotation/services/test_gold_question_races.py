@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from annotation.core.errors import Conflict
 from annotation.core.sampling import block_of
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import (
     Assignment,
     Batch,
@@ -30,7 +30,7 @@ from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.members import let_in
+from annotation.services.batches.members import waive_qualification
 from tests.annotation.gold_question_support import make_checked
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.services.test_races import at_once, crowd
@@ -126,17 +126,17 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
     last = [next_assignment(batch=batch, person=person, ahead=ahead) for ahead in (False, True)]
 
     def send(item: Any) -> Any:
-        return submit(assignment_id=item.pk, person=person, key=str(uuid4()), work=Work({"compliance": 3}))
+        return submit(assignment_id=item.pk, person=person, key=str(uuid4()), work=Submission({"compliance": 3}))
 
     def correct(item: Assignment) -> Any:
-        return revise(assignment_id=item.pk, person=person, key=str(uuid4()), work=Work({"compliance": 1}))
+        return revise(assignment_id=item.pk, person=person, key=str(uuid4()), work=Submission({"compliance": 1}))
 
     answers = at_once(
         [
             *(partial(send, item) for item in last),
             partial(correct, done[0]),
             partial(next_assignment, batch=batch, person=person),
-            partial(let_in, batch=batch, person=person, reason="known to us"),
+            partial(waive_qualification, batch=batch, person=person, reason="known to us"),
         ]
     )
     found = latest_round(batch.pk, person.pk)

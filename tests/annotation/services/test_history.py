@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from annotation.core.error_messages import kept_error
 from annotation.core.errors import Conflict
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import (
     Adjudication,
@@ -161,10 +161,10 @@ def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     for number in range(8):
         item = next_assignment(batch=batch, person=lin)
         assert item is not None
-        work = Work({"compliance": 1}, flags=["unsure"] if number == 0 else [])
+        work = Submission({"compliance": 1}, flags=["unsure"] if number == 0 else [])
         submit(assignment_id=item.pk, person=lin, key="k", work=work)
     last = Assignment.objects.filter(person=lin).latest("submitted_at")
-    revise(assignment_id=last.pk, person=lin, key="again", work=Work({"compliance": 2}))
+    revise(assignment_id=last.pk, person=lin, key="again", work=Submission({"compliance": 2}))
     Assignment.objects.filter(pk=last.pk).update(submitted_at=timezone.now() - timedelta(days=3))
     for value in (1, 3, 1, 3):
         label_next(batch, chen, value)

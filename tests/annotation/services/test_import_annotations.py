@@ -13,7 +13,7 @@ import pytest
 from django.core.management import call_command
 
 from annotation.core.errors import AssayError, Conflict, InputError
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.formats import Source
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -39,7 +39,7 @@ from annotation.services.batches.members import set_member_active
 from annotation.services.imports import (
     ImportReport,
     Run,
-    Target,
+    ImportRequest,
     import_annotations,
     import_prompts,
     import_responses,
@@ -102,7 +102,7 @@ def xstest(tmp_path: Path) -> Write:
 
 
 def put(source: Source, batch: str = "first", format_name: str = "jsonl", **options: Any) -> ImportReport:
-    target = Target(
+    target = ImportRequest(
         batch=batch, guideline=options.pop("guideline", None), dataset=options.pop("dataset", None)
     )
     return import_annotations(source=source, format=format_name, target=target, **options)
@@ -147,7 +147,7 @@ def test_agreement_settles_a_difference_disputes_and_a_decision_adjudicates(batc
         said("zhou", 1, "p3"),
     )
     report = put(source)
-    assert (report.taken, report.already_there) == (8, 0)
+    assert (report.imported, report.already_there) == (8, 0)
     assert [state_of(f"p{n}") for n in range(4)] == ["agreed", "adjudicated", "disputed", "open"]
     assert gold() == [("p0", 3, "unanimous"), ("p1", 2, "adjudicated")]
     assert [task_of(f"p{n}").slots_taken for n in range(4)] == [2, 2, 2, 1]
@@ -163,7 +163,7 @@ def test_the_same_file_twice_changes_nothing(batch: Batch, write: Write):
     put(source)
     before = whole()
     report = put(source)
-    assert (report.taken, report.already_there) == (0, 3)
+    assert (report.imported, report.already_there) == (0, 3)
     assert whole() == before
 
 
@@ -185,7 +185,7 @@ def test_a_dispute_left_open_is_adjudicated_by_a_later_file_across_chunks(
     assert [str(note) for note in report.notes] == ["1 final decisions were left out."]
     assert state_of() == "disputed"
     report = put(write(*rows))
-    assert (report.taken, report.already_there) == (1, 2)
+    assert (report.imported, report.already_there) == (1, 2)
     assert gold() == [("p0", 2, "adjudicated")]
 
 
@@ -193,7 +193,7 @@ def test_a_correction_made_here_does_not_make_the_file_wrong(batch: Batch, lin: 
     source = write(said("lin", 1))
     put(source)
     mine = Assignment.objects.get(person=lin)
-    revise(assignment_id=mine.pk, person=lin, key="k", work=Work(labels={"compliance": 3}))
+    revise(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels={"compliance": 3}))
     assert put(source).already_there == 1
 
 
@@ -407,7 +407,7 @@ def test_the_demo_is_replayed_as_its_readme_counts_it(db: None):
     states = {state: Task.objects.filter(state=state).count() for state in Task.State.values}
     # fixtures/demo/README.md: 157 agree, 25 settled by wu, 8 disputes to try, 6 + 20 open
     assert states == {"agreed": 157, "adjudicated": 25, "disputed": 8, "open": 26, "withdrawn": 0}
-    assert (report.taken, GoldLabel.objects.count()) == (411, 182)
+    assert (report.imported, GoldLabel.objects.count()) == (411, 182)
 
 
 # -- XSTest ----------------------------------------------------------------------------------------
@@ -506,7 +506,7 @@ def test_published_disputes_left_open_are_adjudicated_later(shared: Path, db: No
     assert Task.objects.filter(state="disputed").count() == 7
     assert not Person.objects.filter(username="xstest-adjudicator").exists()
     report = put(source, "xstest", "xstest")
-    assert (report.taken, report.already_there) == (7, 900)
+    assert (report.imported, report.already_there) == (7, 900)
     assert Task.objects.filter(state="disputed").count() == 0
 
 

@@ -15,7 +15,7 @@ from django.apps import apps
 from django.db import connection
 
 from annotation.core.errors import Conflict, InputError
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.formats import Source
 from annotation.models import (
     Adjudication,
@@ -31,7 +31,7 @@ from annotation.models import (
 )
 from annotation.services.annotations.submission import revise
 from annotation.services.batches.members import join_batch
-from annotation.services.imports import Run, Target, import_annotations
+from annotation.services.imports import Run, ImportRequest, import_annotations
 from annotation.services.people.people import add_person, set_roles
 from tests.support import as_made_by_import, label_next
 
@@ -61,7 +61,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def put(source: Source, batch: str = "elsewhere", actor: Person | None = None, **options: Any) -> Any:
-    target = Target(batch=batch, guideline="xstest", dataset="small")
+    target = ImportRequest(batch=batch, guideline="xstest", dataset="small")
     return import_annotations(source=source, format="jsonl", target=target, run=Run(actor=actor), **options)
 
 
@@ -177,7 +177,7 @@ def test_labels_of_before_are_walked_back_by_their_keys(
     put(write(said("ben", 3, "p2"), name="other.jsonl"), new_people=True)
     corrected = Assignment.objects.get(person=lin, task__response__prompt__key="p1", batch__name="elsewhere")
     revise(
-        person=lin, assignment_id=corrected.pk, work=Work(labels={"compliance": 1}, reason="slip"), key="k"
+        person=lin, assignment_id=corrected.pk, work=Submission(labels={"compliance": 1}, reason="slip"), key="k"
     )
     label_next(batch, lin, 3)
     Annotation.objects.filter(assignment__batch=batch).update(idempotency_key="import:not-a-hash:x")
@@ -199,7 +199,7 @@ def test_a_correction_whose_key_looks_like_a_line_is_none(
     put(write(said("lin", 3), said("ann", 3, "p1")))
     assignment = Assignment.objects.get(person=lin)
     key = Annotation.objects.get(assignment=assignment).idempotency_key
-    again = Work(labels={"compliance": 1}, reason="slip")
+    again = Submission(labels={"compliance": 1}, reason="slip")
     revise(person=lin, assignment_id=assignment.pk, work=again, key=f"{key}2")
     before = origins()
     assert of_before() == before

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Task
@@ -24,10 +24,10 @@ from annotation.services.annotations.submission import revise
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import export_release
 from annotation.services.exports.datasheet import render_markdown
-from annotation.services.imports import As, Target, import_annotations, import_bundle
+from annotation.services.imports import As, ImportRequest, import_annotations, import_bundle
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
-from annotation.views.reports import latex
+from annotation.views.reports import render_latex
 from tests.support import as_made_by_import, label_next
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +51,7 @@ def put(dataset: Dataset, guideline: Guideline, tmp_path: Path) -> Put:
     def take(*rows: dict[str, Any], batch: str = "elsewhere", name: str = "theirs.jsonl") -> Import:
         path = tmp_path / name
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        target = Target(batch=batch, guideline="xstest", dataset="small")
+        target = ImportRequest(batch=batch, guideline="xstest", dataset="small")
         import_annotations(source=Source(path, name), format="jsonl", target=target, new_people=True)
         return Import.objects.latest("pk")
 
@@ -158,7 +158,7 @@ def test_a_correction_made_here_is_not_imported(put: Put, lin: Person):
     batch = Batch.objects.get(name="elsewhere")
     mine = batch.assignments.get(person=lin)
     assert imported_work([batch])["annotations"] == 2
-    revise(person=lin, assignment_id=mine.pk, work=Work(labels={"compliance": 1}), key="k")
+    revise(person=lin, assignment_id=mine.pk, work=Submission(labels={"compliance": 1}), key="k")
     assert imported_work([batch])["annotations"] == 1
     first, second = mine.annotations.select_related("assignment__imported__source").order_by("revision")
     origin = origin_of(first)
@@ -221,7 +221,7 @@ def test_a_manifest_of_before_is_told_nothing_of_what_came_later(imported: Batch
 
 
 def told(report: Any) -> str:
-    return " ".join(latex(report, "en").split())
+    return " ".join(render_latex(report, "en").split())
 
 
 NOT_KNOWING = "not knowing of each other or of the model"

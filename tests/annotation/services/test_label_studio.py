@@ -29,7 +29,7 @@ from annotation.domain.guidelines import parse_guideline
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, Person
 from annotation.services.exports import Options, export_release
-from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
+from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
 from annotation.services.releases import cut_release
 from tests.annotation.exchange import care_guideline, settled_care
 from tests.support import FLAMES_GUIDELINE, as_made_by_import, label_next, make_batch, make_corpus
@@ -303,9 +303,9 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     assert not any("completed_by" in one for task in tasks for one in task["annotations"])
     again = empty_copy(batch, "again")
     source = Source(tmp_path / "label_studio.json", "label_studio.json")
-    assert import_responses(source=source, format="label_studio", dataset="care").taken == 0
-    report = import_annotations(source=source, format="label_studio", target=Target(batch="again"))
-    assert (report.taken, [note.params["number"] for note in report.notes if "gold" in note.template]) == (
+    assert import_responses(source=source, format="label_studio", dataset="care").imported == 0
+    report = import_annotations(source=source, format="label_studio", target=ImportRequest(batch="again"))
+    assert (report.imported, [note.params["number"] for note in report.notes if "gold" in note.template]) == (
         9,
         [4],
     )
@@ -382,15 +382,15 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
     )
     import_prompts(source=source, format="label_studio", dataset="foreign")
     import_responses(source=source, format="label_studio", dataset="foreign")
-    target = Target(batch="foreign", guideline="xstest", dataset="foreign")
+    target = ImportRequest(batch="foreign", guideline="xstest", dataset="foreign")
     report = import_annotations(source=source, format="label_studio", target=target)
-    assert (report.taken, report.already_there) == (5, 1)
+    assert (report.imported, report.already_there) == (5, 1)
     assert "Not used: mood." in [str(note) for note in report.notes]
     assert [(value, source) for _key, _criterion, value, source in golds()] == [
         (1, "unanimous"),
         (2, "adjudicated"),
     ]
-    assert import_annotations(source=source, format="label_studio", target=target).taken == 0
+    assert import_annotations(source=source, format="label_studio", target=target).imported == 0
 
 
 @pytest.mark.django_db
@@ -410,9 +410,9 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
     annotations = [says(1, 10, 0), says(2, 90, 0), says(3, 50, tone, ground_truth=True)]
     source = write([{"data": DATA, "annotations": annotations}])
     import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
-    target = Target(batch="new", guideline="care", dataset="d")
+    target = ImportRequest(batch="new", guideline="care", dataset="d")
     if taken:
-        assert import_annotations(source=source, format="label_studio", target=target).taken == 3
+        assert import_annotations(source=source, format="label_studio", target=target).imported == 3
         assert {(gold[1], gold[2], gold[3]) for gold in golds()} >= {
             ("depth", 50, "adjudicated"),
             ("tone", 0, "unanimous"),
@@ -434,7 +434,7 @@ def test_a_word_that_is_no_level_is_refused_with_its_task(guideline: Guideline, 
         import_annotations(
             source=source,
             format="label_studio",
-            target=Target(batch="new", guideline="xstest", dataset="d"),
+            target=ImportRequest(batch="new", guideline="xstest", dataset="d"),
         )
     assert not Batch.objects.exists()
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.core.proportions import wilson
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
 from annotation.selectors.batches import batches_for
@@ -211,7 +211,7 @@ def test_the_median_time_is_of_those_items_whose_time_is_known(batch: Batch, lin
     for seconds in (10, 50, None):
         item = next_assignment(batch=batch, person=lin)
         assert item is not None
-        submit(assignment_id=item.pk, person=lin, key="k", work=Work({"compliance": 3}, seconds=seconds))
+        submit(assignment_id=item.pk, person=lin, key="k", work=Submission({"compliance": 3}, seconds=seconds))
     assert quality_of(lin, [batch.pk])[batch.pk].median_seconds == 30
 
 

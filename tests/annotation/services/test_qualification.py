@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from annotation.core.errors import AssayError, Conflict, NotFound
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy, Terms
 from annotation.models import (
     Assignment,
@@ -26,11 +26,11 @@ from annotation.selectors.gold_questions import check_results_of, latest_round, 
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.members import another_round, let_in, set_limits, set_member_active
+from annotation.services.batches.members import start_attempt, waive_qualification, set_limits, set_member_active
 from annotation.services.batches.policy import set_terms
 from annotation.services.gold_questions.gold_questions import set_item_active
 from annotation.services.people.people import set_opted_out
-from annotation.views.gold_questions.feedback import asked_for, reached
+from annotation.views.gold_questions.feedback import format_threshold, format_reached
 from tests.annotation.gold_question_support import add_known, make_checked
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import label, make_batch, make_corpus, read_introduction
@@ -123,12 +123,12 @@ def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Per
 def test_what_is_below_the_threshold_never_reads_as_if_it_had_reached_it(
     value: float | None, threshold: float, kappa: bool, words: tuple[str, str]
 ):
-    assert (reached(value, kappa=kappa), asked_for(threshold, kappa=kappa)) == words
+    assert (format_reached(value, kappa=kappa), format_threshold(threshold, kappa=kappa)) == words
 
 
 def test_a_round_can_be_corrected_until_it_ends(batch: Batch, lin: Person):
     first, *_rest = answer(batch, lin, [1, 1, 3, 3, 3])
-    right = Work({"compliance": 3}, reason="a slip")
+    right = Submission({"compliance": 3}, reason="a slip")
     assert revise(assignment_id=first.pk, person=lin, key="r", work=right) is not None
     answer(batch, lin, [3])
     assert round_of(batch, lin).value == 5 / 6
@@ -139,7 +139,7 @@ def test_the_last_submission_scores_once_and_a_retry_gets_its_receipt(batch: Bat
     answer(batch, lin, [3] * 5)
     last = next_assignment(batch=batch, person=lin)
     assert last is not None
-    work = Work({"compliance": 3})
+    work = Submission({"compliance": 3})
     first = submit(assignment_id=last.pk, person=lin, key="k", work=work)
     again = submit(assignment_id=last.pk, person=lin, key="k", work=work)
     assert (again.receipt, again.created) == (first.receipt, False)
@@ -186,12 +186,12 @@ def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: 
 def test_a_manager_lets_somebody_in_with_a_reason(batch: Batch, lin: Person, ma: Person, stranger: Person):
     answer(batch, lin, [1] * 6)
     with pytest.raises(AssayError, match="Say why"):
-        let_in(batch=batch, person=lin, reason=" ", actor=ma)
+        waive_qualification(batch=batch, person=lin, reason=" ", actor=ma)
     with pytest.raises(NotFound):
-        let_in(batch=batch, person=stranger, reason="no", actor=ma)
-    found = let_in(batch=batch, person=lin, reason="an expert", actor=ma)
+        waive_qualification(batch=batch, person=stranger, reason="no", actor=ma)
+    found = waive_qualification(batch=batch, person=lin, reason="an expert", actor=ma)
     assert (found.state, found.decided_by, found.value) == ("waived", ma, 0)
-    assert let_in(batch=batch, person=lin, reason="again", actor=ma).pk == found.pk
+    assert waive_qualification(batch=batch, person=lin, reason="again", actor=ma).pk == found.pk
     event = AuditEvent.objects.get(verb="qualification_waived")
     assert (event.actor, event.data["reason"], event.data["person"]) == (ma, "an expert", "lin")
     assert answer(batch, lin, [3])[0].task.kind == "work"
@@ -201,7 +201,7 @@ def test_a_manager_lets_somebody_in_with_a_reason(batch: Batch, lin: Person, ma:
 def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, lin: Person, ma: Person):
     answer(batch, lin, [3, 3])
     held = next_assignment(batch=batch, person=lin)
-    let_in(batch=batch, person=lin, reason="known to us", actor=ma)
+    waive_qualification(batch=batch, person=lin, reason="known to us", actor=ma)
     assert held is not None
     held.refresh_from_db()
     assert (held.state, held.task.__class__.objects.get(pk=held.task_id).state) == ("released", "withdrawn")
@@ -213,17 +213,17 @@ def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, 
 
 def test_another_round_takes_unseen_items_if_there_are_enough(batch: Batch, lin: Person, ma: Person):
     first = {one.task.response_id for one in answer(batch, lin, [1] * 6)}
-    another_round(batch=batch, person=lin, reason="a bad day", actor=ma)
-    assert another_round(batch=batch, person=lin, reason="twice", actor=ma).attempt == 2
+    start_attempt(batch=batch, person=lin, reason="a bad day", actor=ma)
+    assert start_attempt(batch=batch, person=lin, reason="twice", actor=ma).attempt == 2
     second = {one.task.response_id for one in answer(batch, lin, [1] * 6)}
     assert second == first  # there are no others
     add_known(batch, 5, kind="qualification", name="more")
-    another_round(batch=batch, person=lin, reason="once more", actor=ma)
+    start_attempt(batch=batch, person=lin, reason="once more", actor=ma)
     third = answer(batch, lin, [3] * 5)
     assert {one.task.response_id for one in third}.isdisjoint(first)
     assert (round_of(batch, lin).state, round_of(batch, lin).attempt) == ("passed", 3)
     with pytest.raises(Conflict, match="let in already"):
-        another_round(batch=batch, person=lin, reason="why not", actor=ma)
+        start_attempt(batch=batch, person=lin, reason="why not", actor=ma)
     nothing_is_broken(batch)
 
 
@@ -300,7 +300,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     found = round_of(batch, lin)
     assert (found.state, found.n) == ("failed" if rest < 5 else "passed", rest)
     if found.state == "failed":
-        let_in(batch=batch, person=lin, reason="enough", actor=ma)
+        waive_qualification(batch=batch, person=lin, reason="enough", actor=ma)
     set_opted_out(person=lin, dimensions=[])
     set_item_active(batch=batch, item=item.pk, active=True)
     lin.refresh_from_db()

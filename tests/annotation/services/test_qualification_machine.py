@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from annotation.core.errors import AssayError
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import Assignment, GoldQuestion, Guideline, Person, Qualification, Task
 from annotation.selectors.assignments.availability import strata_ruled_out
 from annotation.selectors.gold_questions import latest_round, round_items
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
-from annotation.services.batches.members import another_round, let_in
+from annotation.services.batches.members import start_attempt, waive_qualification
 from annotation.services.gold_questions.gold_questions import set_item_active
 from annotation.services.people.people import set_opted_out
 from tests.annotation.gold_question_support import make_checked
@@ -74,7 +74,7 @@ class Rounds(RuleBasedStateMachine):
     @rule(which=picks, value=right, call=st.sampled_from([submit, revise]))
     def send_any(self, which: int, value: int, call: Callable[..., Any]) -> None:
         if one := self.pick(which):
-            work = Work({"compliance": value}, reason="a second look")
+            work = Submission({"compliance": value}, reason="a second look")
             self.attempt(partial(call, assignment_id=one.pk, person=one.person, key=str(uuid4()), work=work))
 
     @rule(which=picks, skip=st.booleans())
@@ -99,7 +99,7 @@ class Rounds(RuleBasedStateMachine):
         items = list(GoldQuestion.objects.filter(batch=self.batch).order_by("pk"))
         set_item_active(batch=self.batch, item=items[which % len(items)].pk, active=active)
 
-    @rule(who=picks, decide=st.sampled_from([let_in, another_round, another_round]))
+    @rule(who=picks, decide=st.sampled_from([waive_qualification, start_attempt, start_attempt]))
     def decide(self, who: int, decide: Callable[..., Qualification]) -> None:
         self.attempt(partial(decide, batch=self.batch, person=self.person(who), reason="why not"))
 
@@ -142,7 +142,7 @@ class Rounds(RuleBasedStateMachine):
     def work(self, person: Person, value: int) -> bool:
         found = self.claim_for(person)
         if found is not None:
-            submit(assignment_id=found.pk, person=person, key=str(uuid4()), work=Work({"compliance": value}))
+            submit(assignment_id=found.pk, person=person, key=str(uuid4()), work=Submission({"compliance": value}))
         return found is not None
 
     def person(self, who: int) -> Person:

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.core.proportions import NONE, rates, wilson
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.quality import Finding
 from annotation.models import (
     Adjudication,
@@ -203,9 +203,9 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
     for _time in range(3):
         assignment = next_dispute(batch=batch, person=wu)
         assert assignment is not None
-        record_verdict(assignment_id=assignment.pk, person=wu, work=Work({"compliance": 3}))
+        record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
         (first,) = (side for side in dispute(assignment).sides if side.letter == "A")
-        work = Work(dict(first.labels), reason="reading_slip", rationale="as A")
+        work = Submission(dict(first.labels), reason="reading_slip", rationale="as A")
         adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     decide_next(batch, wu, 2)
     (found,) = adjudicators_of([batch])

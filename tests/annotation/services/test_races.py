@@ -18,7 +18,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from annotation.core.errors import AssayError, Conflict, Forbidden, NotFound
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -286,7 +286,7 @@ def test_four_simultaneous_submits_of_one_key_store_one_and_answer_with_one_rece
     batch: Batch, lin: Person
 ):
     item = claimed(batch, lin)
-    work = Work(labels={"compliance": 3})
+    work = Submission(labels={"compliance": 3})
     answers = at_once([partial(submit, assignment_id=item.pk, person=lin, key="same", work=work)] * 4)
     assert len({answer.receipt for answer in answers}) == 1
     assert sorted(answer.created for answer in answers) == [False, False, False, True]
@@ -298,7 +298,7 @@ def test_four_simultaneous_submits_of_four_keys_store_one_and_all_tell_its_recei
     item = claimed(batch, lin)
     answers = at_once(
         [
-            partial(submit, assignment_id=item.pk, person=lin, key=f"k{n}", work=Work({"compliance": value}))
+            partial(submit, assignment_id=item.pk, person=lin, key=f"k{n}", work=Submission({"compliance": value}))
             for n, value in enumerate([1, 2, 3, 3])
         ]
     )
@@ -329,7 +329,7 @@ def test_four_simultaneous_requests_over_http_answer_201_once_and_carry_one_rece
 
 def test_a_strangers_submit_is_refused_in_the_middle_of_it_all(batch: Batch, lin: Person, stranger: Person):
     item = claimed(batch, lin)
-    work = Work(labels={"compliance": 3})
+    work = Submission(labels={"compliance": 3})
     answers = at_once(
         [
             partial(submit, assignment_id=item.pk, person=person, key="k", work=work)
@@ -380,11 +380,11 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
     label_next(batch, chen, 3)
     late = next_dispute(batch=batch, person=wu)
     assert late is not None
-    record_verdict(assignment_id=late.pk, person=wu, work=Work({"compliance": 1}))
+    record_verdict(assignment_id=late.pk, person=wu, work=Submission({"compliance": 1}))
     Assignment.objects.filter(pk=late.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
     new = next_dispute(batch=batch, person=second)
     assert new is not None
-    record_verdict(assignment_id=new.pk, person=second, work=Work({"compliance": 2}))
+    record_verdict(assignment_id=new.pk, person=second, work=Submission({"compliance": 2}))
     at_once(
         [
             partial(
@@ -392,7 +392,7 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
                 assignment_id=item.pk,
                 person=person,
                 key=str(uuid4()),
-                work=Work({"compliance": value}, reason="reading_slip"),
+                work=Submission({"compliance": value}, reason="reading_slip"),
             )
             for item, person, value in ((late, wu, 1), (new, second, 2))
         ]
@@ -413,9 +413,9 @@ def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
         decide_next(batch, wu, 2)
     mine = next_dispute(batch=batch, person=wu)
     assert mine is not None
-    verdict = partial(record_verdict, assignment_id=mine.pk, person=wu, work=Work({"compliance": 3}))
+    verdict = partial(record_verdict, assignment_id=mine.pk, person=wu, work=Submission({"compliance": 3}))
     assert at_once([verdict, verdict]) == [None, None]
-    work = Work({"compliance": 3}, reason="reading_slip")
+    work = Submission({"compliance": 3}, reason="reading_slip")
     decide = partial(adjudicate, assignment_id=mine.pk, person=wu, key="k", work=work)
     answers = at_once([decide, decide])
     assert sorted(answer.created for answer in answers) == [False, True]
@@ -431,8 +431,8 @@ def test_a_correction_racing_the_partners_label_never_leaves_gold_that_nobody_ga
     label(mine, lin, 1)
     at_once(
         [
-            partial(revise, assignment_id=mine.pk, person=lin, key="r", work=Work({"compliance": 3})),
-            partial(submit, assignment_id=theirs.pk, person=chen, key="s", work=Work({"compliance": 3})),
+            partial(revise, assignment_id=mine.pk, person=lin, key="r", work=Submission({"compliance": 3})),
+            partial(submit, assignment_id=theirs.pk, person=chen, key="s", work=Submission({"compliance": 3})),
         ]
     )
     task = Task.objects.get(pk=mine.task_id)

@@ -129,7 +129,7 @@ def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: 
             if len(told) == 1:
                 raise InterfaceError("connection already closed")
 
-    teller = jobs.Teller(Context())  # type: ignore[arg-type]
+    teller = jobs.ProgressReporter(Context())  # type: ignore[arg-type]
     teller._can_tell = True  # with SQLite, too
     with teller:
         until = time.monotonic() + 60

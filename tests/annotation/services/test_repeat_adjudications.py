@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.domain.adjudication import is_repeated
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
     Adjudication,
@@ -238,12 +238,12 @@ def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
 
 def test_it_is_submitted_once_with_a_receipt(again: Batch, wu: Person) -> None:
     mine = claim_repeat(again, wu)
-    work = Work({"compliance": 3}, reason="reading_slip")
+    work = Submission({"compliance": 3}, reason="reading_slip")
     with pytest.raises(Conflict, match="verdict first"):
         adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
-    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 3}))
+    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 3}))
     with pytest.raises(Conflict, match="stands"):
-        record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 1}))
+        record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 1}))
     first = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
     retry = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
     assert (first.created, retry.created, retry.receipt) == (True, False, first.receipt)
@@ -272,9 +272,9 @@ def test_its_lease_is_extended_given_back_and_skipped(again: Batch, wu: Person) 
 
 def test_late_work_on_it_is_taken_and_a_closed_batch_takes_none(again: Batch, wu: Person) -> None:
     mine = claim_repeat(again, wu)
-    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 1}))
+    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 1}))
     Assignment.objects.filter(pk=mine.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
-    work = Work({"compliance": 1}, reason="reading_slip")
+    work = Submission({"compliance": 1}, reason="reading_slip")
     set_state(batch=again, state="closed")
     with pytest.raises(Conflict, match="closed"):
         adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
@@ -389,9 +389,9 @@ def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, w
 def test_work_that_comes_late_is_not_undone_by_handing_it_out(again: Batch, wu: Person) -> None:
     """Two tabs: one asks for the next item while the other decides what was given back."""
     mine = claim_repeat(again, wu)
-    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 3}))
+    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 3}))
     release(assignment_id=mine.pk, person=wu)
-    work = Work({"compliance": 3}, reason="reading_slip")
+    work = Submission({"compliance": 3}, reason="reading_slip")
     receipt = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
     assert claim(again, wu).pk != mine.pk
     assert adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work).receipt == receipt.receipt
@@ -424,7 +424,7 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
     """With the same refusals, word for word."""
 
     def refusals(mine: Assignment) -> list[object]:
-        work, told = Work({"compliance": 2}, reason="reading_slip"), []
+        work, told = Submission({"compliance": 2}, reason="reading_slip"), []
         for call in (
             partial(extend_lease, assignment_id=mine.pk, person=wu),
             partial(record_verdict, assignment_id=mine.pk, person=wu, work=work),
@@ -443,7 +443,7 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
             with transaction.atomic():
                 mine = claim_one(again, wu)
                 if judged:
-                    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 2}))
+                    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 2}))
                 end(again, wu, he)
                 assert not Assignment.objects.filter(state="claimed").exists()
                 told.append(refusals(mine))

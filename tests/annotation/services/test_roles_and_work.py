@@ -14,7 +14,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from annotation.core.errors import AssayError, Forbidden
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import (
     Adjudication,
@@ -193,7 +193,7 @@ def test_pages_and_programs_are_refused_alike(batch: Batch, lin: Person) -> None
     for call in ("submit", "draft", "skip", "extend", "release"):
         assert pages.post(f"/work/items/{held.pk}/{call}/", sent, format="multipart").status_code == 403
     with pytest.raises(Forbidden):  # also where a page had let the person in a moment before
-        submit(assignment_id=held.pk, person=lin, key="k", work=Work({"compliance": 3}))
+        submit(assignment_id=held.pk, person=lin, key="k", work=Submission({"compliance": 3}))
 
 
 def test_an_admin_needs_no_group_but_a_part_in_the_batch(guideline: Guideline, chen: Person) -> None:
@@ -291,7 +291,7 @@ def race(first: Callable[[], Any], second: Callable[[], Any], *, inside: str) ->
 def test_a_submission_under_way_ends_before_the_role_goes(batch: Batch, lin: Person) -> None:
     """Either it was before, and counts, or it is refused; the role never goes in its middle."""
     held = claimed(batch, lin)
-    work = Work({"compliance": 3})
+    work = Submission({"compliance": 3})
     receipt, _roles = race(
         partial(submit, assignment_id=held.pk, person=lin, key="k", work=work),
         partial(set_roles, person=Person.objects.get(pk=lin.pk), roles=[]),
@@ -331,7 +331,7 @@ def while_the_role_goes(person: Person, call: Callable[[], Any]) -> Any:
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_a_submission_that_waits_for_the_role_to_go_is_refused(batch: Batch, lin: Person) -> None:
-    held, work = claimed(batch, lin), Work({"compliance": 3})
+    held, work = claimed(batch, lin), Submission({"compliance": 3})
     answer = while_the_role_goes(lin, partial(submit, assignment_id=held.pk, person=lin, key="k", work=work))
     assert isinstance(answer, Forbidden)
     assert Annotation.objects.count() == 0

@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 
 from annotation.core.errors import AssayError, NotFound
 from annotation.core.sampling import block_of
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -68,7 +68,7 @@ from annotation.services.batches.tasks import assign as tasks_assign
 from annotation.services.batches.tasks import bring_back as tasks_bring_back
 from annotation.services.batches.tasks import set_priority as tasks_set_priority
 from annotation.services.batches.tasks import withdraw as tasks_withdraw
-from annotation.services.gold_questions.gold_questions import Given, add_items
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
 from annotation.services.people.people import (
     add_person,
     set_languages,
@@ -106,7 +106,7 @@ class Batches(RuleBasedStateMachine):
         self.stored: dict[UUID, tuple[Any, ...]] = {}
         self.states: dict[int, str] = {}
         self.steps = 0
-        self.answers: dict[tuple[Any, str], tuple[Work, Receipt]] = {}
+        self.answers: dict[tuple[Any, str], tuple[Submission, Receipt]] = {}
         self.batch: Batch | None = None
         self.atomic = transaction.atomic()
         self.atomic.__enter__()
@@ -153,7 +153,7 @@ class Batches(RuleBasedStateMachine):
         )
         if checks[0]:
             known = Response.objects.filter(prompt__dataset=self.known)
-            items = [Given(one.pk, {"compliance": 3}) for one in known]
+            items = [GoldAnswer(one.pk, {"compliance": 3}) for one in known]
             add_items(batch=self.batch, kind="check", items=items)
             Batch.objects.filter(pk=self.batch.pk).update(check_share=checks[0], check_feedback=checks[1])
             self.batch.refresh_from_db()
@@ -168,7 +168,7 @@ class Batches(RuleBasedStateMachine):
     def claim_and_submit(self, who: int, value: int) -> None:
         claimed = self.claim_for(self.annotators[who % len(self.annotators)])
         if claimed is not None:
-            self.send(submit, claimed, Work(labels={"compliance": value}))
+            self.send(submit, claimed, Submission(labels={"compliance": value}))
 
     @rule(who=picks, value=values)
     def claim_dispute_and_decide(self, who: int, value: int) -> None:
@@ -179,12 +179,12 @@ class Batches(RuleBasedStateMachine):
     @rule(which=picks, value=values)
     def submit_any(self, which: int, value: int) -> None:
         if found := self.pick(which):
-            self.send(submit, found, Work(labels={"compliance": value}))
+            self.send(submit, found, Submission(labels={"compliance": value}))
 
     @rule(which=picks, value=values)
     def revise_any(self, which: int, value: int) -> None:
         if found := self.pick(which):
-            self.send(revise, found, Work(labels={"compliance": value}, reason="a second look"))
+            self.send(revise, found, Submission(labels={"compliance": value}, reason="a second look"))
 
     @rule(which=picks, value=values)
     def decide_any(self, which: int, value: int) -> None:
@@ -230,7 +230,7 @@ class Batches(RuleBasedStateMachine):
                         assignment_id=found.pk,
                         person=others[which % len(others)],
                         key="k",
-                        work=Work(labels={"compliance": 3}),
+                        work=Submission(labels={"compliance": 3}),
                     )
 
     # What the manager does.
@@ -465,7 +465,7 @@ class Batches(RuleBasedStateMachine):
                     assert ("annotator", claimed.task_id) not in listed or Assignment.objects.filter(
                         task=claimed.task_id, state="claimed"
                     ).exists()
-                    assert self.send(submit, claimed, Work(labels={"compliance": 1 + number % 3}))
+                    assert self.send(submit, claimed, Submission(labels={"compliance": 1 + number % 3}))
                     busy = True
             for person in self.adjudicators:
                 claimed = self.claim_dispute_for(person)
@@ -485,9 +485,9 @@ class Batches(RuleBasedStateMachine):
     def decide(self, item: Assignment, value: int) -> bool:
         """A verdict, which stands if there is one, and then the decision. Whether it was taken."""
         labels = {"compliance": value}
-        verdict = partial(record_verdict, person=item.person, work=Work(labels))
+        verdict = partial(record_verdict, person=item.person, work=Submission(labels))
         self.attempt(partial(verdict, assignment_id=item.pk))
-        return self.send(adjudicate, item, Work(labels, reason="guideline_gap"))
+        return self.send(adjudicate, item, Submission(labels, reason="guideline_gap"))
 
     def some(self, which: set[int], *states: str) -> list[int]:
         tasks = self.batch.tasks.filter(kind="work").order_by("position").values_list("pk", "state")
@@ -505,7 +505,7 @@ class Batches(RuleBasedStateMachine):
         except AssayError:
             return None
 
-    def send(self, call: Callable[..., Receipt | None], item: Assignment, work: Work) -> bool:
+    def send(self, call: Callable[..., Receipt | None], item: Assignment, work: Submission) -> bool:
         """Whether it was taken. What came too late for its place is kept as a draft."""
         key, asked = str(uuid4()), CorrectionRequest.objects.count()
         try:

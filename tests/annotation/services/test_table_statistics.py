@@ -14,7 +14,7 @@ from annotation.domain.batch_spec import BatchSpec
 from annotation.domain.formats import Source
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Prompt, Response, Task
 from annotation.services.batches.batches import create_batch
-from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
+from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
 from annotation.services.table_statistics import MANY, refresh_statistics
 from tests.support import make_corpus
 
@@ -67,7 +67,7 @@ def take_all(folder: Path, number: int) -> None:
     labels = [
         place | {"annotator": who, "labels": {"compliance": 3}} for place in places for who in ("ann", "ben")
     ]
-    target = Target(batch="b", guideline="xstest", dataset="d")
+    target = ImportRequest(batch="b", guideline="xstest", dataset="d")
     import_annotations(source=write(folder, labels), format="jsonl", target=target)
 
 

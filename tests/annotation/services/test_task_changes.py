@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annotation.core.errors import AssayError, Conflict, NotFound
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import AuditEvent, Batch, Guideline, Person, Task
 from annotation.selectors.counts import by_stratum
@@ -101,7 +101,7 @@ def test_a_withdrawn_task_is_given_to_nobody_and_its_label_does_not_count_until_
     assert withdraw(batch=batch, tasks=[done.task_id], reason="a wrong response") == 1
     assert sum(counts["submitted"] for counts in by_stratum([batch.pk]).values()) == 0
     with pytest.raises(TooLate, match="took this item back"):
-        submit(assignment_id=held.pk, person=chen, key="k", work=Work(labels={"compliance": 1}))
+        submit(assignment_id=held.pk, person=chen, key="k", work=Submission(labels={"compliance": 1}))
     assert done.task_id not in taken(batch, chen)
     nothing_is_broken(batch)
     assert bring_back(batch=batch, tasks=[done.task_id]) == 1

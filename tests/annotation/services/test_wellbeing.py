@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from annotation.core.errors import NotFound
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import (
     Adjudication,
@@ -55,7 +55,7 @@ from tests.support import (
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-COMPLY = Work(labels={"compliance": 3})
+COMPLY = Submission(labels={"compliance": 3})
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_what_is_submitted_or_skipped_counts_by_its_severity_and_once(mixed: Bat
     )  # the safe ones before it count nothing, and what is only on the screen neither
     submit(assignment_id=item.pk, person=lin, key=key, work=COMPLY)
     submit(assignment_id=item.pk, person=lin, key=key, work=COMPLY)
-    revise(assignment_id=item.pk, person=lin, key=str(uuid4()), work=Work(labels={"compliance": 1}))
+    revise(assignment_id=item.pk, person=lin, key=str(uuid4()), work=Submission(labels={"compliance": 1}))
     assert points_of(lin) == [2]
     other = claim_of(mixed, lin, "unsafe")
     release(assignment_id=other.pk, person=lin)
@@ -139,7 +139,7 @@ def test_a_decision_counts_for_the_adjudicator(
         Adjudication.objects.values_list("assignment", "idempotency_key", "task__stratum__dimension")
     )
     for assignment, key, _dimension in decided:
-        work = Work(labels={"compliance": 3}, rationale="decided", reason="reading_slip")
+        work = Submission(labels={"compliance": 3}, rationale="decided", reason="reading_slip")
         assert not adjudicate(assignment_id=assignment, person=wu, key=key, work=work).created
     unsafe = [one for *_of_it, one in decided].count("unsafe")
     assert unsafe

@@ -239,11 +239,11 @@ def test_the_weakest_group_is_named_only_where_chance_would_not_do(
             label(item, person, 2 if bad and person == chen else value)
     patterns = LabelPatterns([batch])
     overall = patterns.counted()[0]
-    found = weakest(patterns, "model", overall, least=10)
+    found = weakest(patterns, "model", overall, min_units=10)
     assert found is not None
     assert (found.name, found.groups) == ("Bad", 2)
-    assert weakest(patterns, "dimension", overall, least=10) is None
-    assert weakest(patterns, "model", overall, least=11) is None
+    assert weakest(patterns, "dimension", overall, min_units=10) is None
+    assert weakest(patterns, "model", overall, min_units=11) is None
 
 
 def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
@@ -264,7 +264,7 @@ def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
     overall = patterns.counted()[0]
     assert overall.criterion is None
     for facet, name in (("dimension", "Fairness"), ("criterion", "fairness")):
-        found = weakest(patterns, facet, overall, least=10)
+        found = weakest(patterns, facet, overall, min_units=10)
         assert found is not None
         assert (found.name, found.groups) == (name, 2)
     whole = overall.value("alpha_nominal")

@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from annotation.core.errors import AssayError, Conflict, NotFound
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import BatchSpec
 from annotation.models import (
     Annotation,
@@ -388,7 +388,7 @@ def correction(batch: Batch, lin: Person, chen: Person) -> CorrectionRequest:
     assert assignment is not None
     label(assignment, lin, 1)
     label_next(batch, chen, 3)
-    late = Work(labels={"compliance": 3}, reason="misread <b>it</b>")
+    late = Submission(labels={"compliance": 3}, reason="misread <b>it</b>")
     assert revise(assignment_id=assignment.pk, person=lin, key="late", work=late) is None
     return CorrectionRequest.objects.get()
 

@@ -9,7 +9,7 @@ import pytest
 from django.http import HttpResponse
 from django.utils import timezone
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -65,7 +65,7 @@ def decide(visitor: Visitor, assignment: Assignment, value: object, **more: obje
 def judged(batch: Batch, person: Person, value: int = 2) -> Assignment:
     """A dispute at hand whose labels the person may see."""
     mine = claim(batch, person)
-    record_verdict(assignment_id=mine.pk, person=person, work=Work({"compliance": value}))
+    record_verdict(assignment_id=mine.pk, person=person, work=Submission({"compliance": value}))
     return mine
 
 
@@ -125,7 +125,7 @@ def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
     wanted = Wanted(order=OLDEST_FIRST)
 
     def served() -> int:
-        mine = next_dispute(batch=batch, person=wu, wanted=wanted)
+        mine = next_dispute(batch=batch, person=wu, dispute_filter=wanted)
         assert mine is not None
         release(assignment_id=mine.pk, person=wu)
         return mine.task_id
@@ -393,7 +393,7 @@ def test_only_the_disputed_criteria_are_decided(lin: Person, chen: Person, wu: P
     for person, tone in ((lin, 3), (chen, 18)):
         mine = next_assignment(batch=batch, person=person)
         assert mine is not None
-        work = Work(labels={"compliance": 3, "tone": tone})
+        work = Submission(labels={"compliance": 3, "tone": tone})
         submit(assignment_id=mine.pk, person=person, key="k", work=work)
     visitor = visit(wu)
     answer = visitor.get("/disputes/two/")

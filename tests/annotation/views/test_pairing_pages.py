@@ -481,7 +481,7 @@ def test_a_job_that_fails_or_is_cancelled_leaves_nothing_behind(
         raise RuntimeError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(jobs.Teller, "tell", stop)
+        patched.setattr(jobs.ProgressReporter, "tell", stop)
         jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "failed"
@@ -540,9 +540,9 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
     monkeypatch.setattr(batches, "CHUNK", 1)
     job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
-    tell, seen = jobs.Teller.tell, []
+    tell, seen = jobs.ProgressReporter.report, []
 
-    def slowly(teller: jobs.Teller, done: float) -> None:
+    def slowly(teller: jobs.ProgressReporter, done: float) -> None:
         tell(teller, done)
         time.sleep(0.1)
         seen.append(teller._context._row().using("default").values_list("progress", flat=True)[0])
@@ -558,7 +558,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
             thread.join()
             time.sleep(0.2)
 
-    monkeypatch.setattr(jobs.Teller, "tell", slowly)
+    monkeypatch.setattr(jobs.ProgressReporter, "tell", slowly)
     jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "cancelled"

@@ -45,7 +45,7 @@ from annotation.selectors.releases.lineage import task_history
 from annotation.selectors.releases.manifest import people_of, protocol_of
 from annotation.selectors.reports import report_of_batches
 from annotation.services.assignments import next_dispute, release
-from benchmark.selectors.estimates import effort
+from benchmark.selectors.estimates import measure_effort
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import decide_next, label_next, make_batch, make_corpus, make_repeat
@@ -128,7 +128,7 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "protocol", protocol_of(batch)
     yield "people", people_of([batch])
     yield "report", report_of_batches([batch])
-    yield "effort", asdict(effort(batch.guideline.name))
+    yield "effort", asdict(measure_effort(batch.guideline.name))
     yield "reasons", {reason.key: reason.used for reason in reasons_and_their_use()}
     yield "adjudicators", adjudicators_of([batch])
     yield "decisions", decisions_of(wu, [batch.pk])

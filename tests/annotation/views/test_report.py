@@ -20,7 +20,7 @@ from annotation.models import Batch, EvaluatedModel, Person, Prompt
 from annotation.selectors.reports import report_of_batches, report_of_release
 from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
-from annotation.views.reports import latex
+from annotation.views.reports import render_latex
 from tests.support import decide_next, label_next
 
 # 1 = 1, 3 = 3, decided as the first (1), the second (3), and neither (2); one dispute open.
@@ -56,7 +56,7 @@ def test_figures_are_what_happened(settled: Batch):
 
 @pytest.mark.django_db
 def test_nobody_and_no_model_is_named(settled: Batch, lin: Person, chen: Person, wu: Person):
-    told = json.dumps(report_of_batches([settled]), ensure_ascii=False) + latex(
+    told = json.dumps(report_of_batches([settled]), ensure_ascii=False) + render_latex(
         report_of_batches([settled]), "en"
     )
     names = {*EvaluatedModel.objects.values_list("name", flat=True), "lin", "chen", "wu"}
@@ -77,7 +77,7 @@ def test_a_release_is_told_as_it_was_frozen(settled: Batch, lin: Person, chen: P
         "created": release.manifest["created"],
     }
     release.manifest = {"counts": {}}  # as of the first version
-    assert "sha256" in latex(report_of_release(release), "en")
+    assert "sha256" in render_latex(report_of_release(release), "en")
 
 
 @pytest.mark.django_db
@@ -111,7 +111,7 @@ def test_its_tables_call_dimensions_in_the_readers_language(settled: Batch, ma: 
 @pytest.mark.django_db
 def test_what_the_policy_wants_is_not_told_as_done(settled: Batch):
     assert settled.second_reading_share == 0.05
-    text = latex(report_of_batches([settled]), "en")
+    text = render_latex(report_of_batches([settled]), "en")
     assert r"5\% of the decisions were to be read a second time" in text
 
 
@@ -140,7 +140,7 @@ def test_hostile_names_stay_text_in_latex(settled: Batch):
     Batch.objects.filter(pk=settled.pk).update(name=r"\input{x} 100% & #1_$^~")
     Prompt.objects.update(dimension=r"}\end{tabular}")
     settled.refresh_from_db()
-    found = latex(report_of_batches([settled]), "zh-hans")
+    found = render_latex(report_of_batches([settled]), "zh-hans")
     assert r"\textbackslash{}input\{x\} 100\% \& \#1\_\$\textasciicircum{}\textasciitilde{}" in found
     assert found.count(r"\end{tabular}") == found.count(r"\begin{tabular}")
     assert balanced(found)

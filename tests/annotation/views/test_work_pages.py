@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.test import Client
 
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.models import (
     Annotation,
     Assignment,
@@ -340,7 +340,7 @@ def test_undo_leads_to_the_last_one(batch: Batch, lin: Person) -> None:
 def test_a_correction_of_an_open_item_is_a_new_revision(batch: Batch, lin: Person) -> None:
     mine, visitor = claim(batch, lin), visit(lin)
     evidence = [{"turn": 0, "start": 0, "end": 3}]
-    work = Work(labels={"compliance": 1}, evidence=evidence)
+    work = Submission(labels={"compliance": 1}, evidence=evidence)
     submit_work(assignment_id=mine.pk, person=lin, key="k", work=work)
     answer = revise(visitor, mine, 2, reason="misread", back="work")
     assert answer["Location"] == "/work/first/"

@@ -15,9 +15,9 @@ from benchmark.domain.judges.alternative_annotator import (
     AlignmentScale,
     AlternativeTest,
     TestedLabel,
-    benjamini_yekutieli,
-    judge,
-    p_value,
+    adjust_p_values,
+    compute_p_value,
+    run_annotator_test,
 )
 
 THREE = AlignmentScale((1, 2, 3))
@@ -34,7 +34,7 @@ def test_a_case_worked_by_hand() -> None:
     items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 30 + [
         TestedLabel({"a": 2, "b": 1, "c": 1}, 2, THREE)
     ] * 10
-    found = judge(items)
+    found = run_annotator_test(items)
     assert [
         (person.person, person.n, person.candidate_wins, person.person_wins, person.p)
         for person in found.people
@@ -54,7 +54,7 @@ def test_one_that_is_worse_by_hand() -> None:
     items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 28 + [
         TestedLabel({"a": 1, "b": 1, "c": 1}, 3, THREE)
     ] * 12
-    found = judge(items)
+    found = run_annotator_test(items)
     t = 0.1 / math.sqrt(40 / 39 * 0.21 / 40)
     for person in found.people:
         assert (person.candidate_wins, person.person_wins) == (pytest.approx(0.7), 1.0)
@@ -62,7 +62,7 @@ def test_one_that_is_worse_by_hand() -> None:
         assert person.wins is False
     assert (found.winning_rate, found.passes) == (0.0, False)
     assert found.advantage == pytest.approx(0.7)
-    assert judge(items, epsilon=0.6).winning_rate == 1.0
+    assert run_annotator_test(items, epsilon=0.6).winning_rate == 1.0
 
 
 def test_careless_people_are_beaten_and_careful_ones_are_matched() -> None:
@@ -74,16 +74,16 @@ def test_careless_people_are_beaten_and_careful_ones_are_matched() -> None:
         good = [truth if rng.random() < 0.95 else int(rng.integers(1, 4)) for _person in range(3)]
         bad = [int(rng.integers(1, 4)) for _person in range(2)]
         items.append(TestedLabel({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
-    found = judge(items, epsilon=0.0)
+    found = run_annotator_test(items, epsilon=0.0)
     assert [person.person for person in found.people if person.wins] == ["c", "d"]
     assert (found.winning_rate, found.passes) == (0.5, True)
-    assert judge(items, epsilon=0.1).winning_rate == 1.0
+    assert run_annotator_test(items, epsilon=0.1).winning_rate == 1.0
 
 
 def test_p_is_that_of_a_one_sided_t_test() -> None:
     differences = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], 80)
     expected = stats.ttest_1samp(differences, 0.2, alternative="less").pvalue
-    assert p_value(differences, 0.2) == pytest.approx(expected)
+    assert compute_p_value(differences, 0.2) == pytest.approx(expected)
 
 
 def test_over_prompts_it_is_the_cluster_robust_t_test_of_statsmodels() -> None:
@@ -95,19 +95,19 @@ def test_over_prompts_it_is_the_cluster_robust_t_test_of_statsmodels() -> None:
     )
     # Theirs has (n - 1) / (n - p) besides, which is 1 for a mean.
     expected = stats.t.cdf(fitted.tvalues[0], df=len(np.unique(prompts)) - 1)
-    assert p_value(differences, 0.2, prompts=prompts) == pytest.approx(expected)
+    assert compute_p_value(differences, 0.2, prompts=prompts) == pytest.approx(expected)
 
 
 def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
     rng = np.random.default_rng(4)
     labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
     once = [TestedLabel(said, candidate, THREE, number) for number, (said, candidate) in enumerate(labels)]
-    found, thrice = judge(once), judge(once * 3)
+    found, thrice = run_annotator_test(once), run_annotator_test(once * 3)
     assert [person.p for person in found.people] == pytest.approx([person.p for person in thrice.people])
     assert [(person.n, person.prompts) for person in thrice.people] == [(150, 50)] * 2
     alone = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
-    assert [person.p for person in judge(alone).people] == [person.p for person in found.people]
-    assert judge(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
+    assert [person.p for person in run_annotator_test(alone).people] == [person.p for person in found.people]
+    assert run_annotator_test(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
 
 
 def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> None:
@@ -115,7 +115,7 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
     rng = np.random.default_rng(6)
     prompts = np.repeat(np.arange(60), 5)
     drawn = [rng.choice([-1.0, 0.0, 1.0], 60)[prompts] * (rng.random(300) < 0.9) for _ in range(800)]
-    p = np.array([[p_value(one, 0.0, prompts=of) for of in (prompts, None)] for one in drawn])
+    p = np.array([[compute_p_value(one, 0.0, prompts=of) for of in (prompts, None)] for one in drawn])
     over_prompts, over_items = (p <= 0.05).mean(axis=0)
     assert 0.03 <= over_prompts <= 0.08
     assert over_items > 0.15
@@ -123,13 +123,13 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
 
 def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
     items = [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 12 + [TestedLabel({"a": 1, "b": 2}, 2, THREE)] * 2
-    assert judge(items).winning_rate is None
-    found = judge(items, enough=10)
+    assert run_annotator_test(items).winning_rate is None
+    found = run_annotator_test(items, enough=10)
     assert found.winning_rate is not None
-    assert judge(items[:9], enough=2).winning_rate is None  # never with fewer than ten
+    assert run_annotator_test(items[:9], enough=2).winning_rate is None  # never with fewer than ten
     differences = np.array([1.0] * 6 + [0.0] * 14)
     drawn = np.random.default_rng(3).choice(differences, (200_000, 20)).mean(axis=1)
-    assert p_value(differences, 0.4) == pytest.approx((drawn >= 0.4).mean(), abs=0.03)
+    assert compute_p_value(differences, 0.4) == pytest.approx((drawn >= 0.4).mean(), abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
 )
 def test_the_correction_is_that_of_scipy(values: list[float]) -> None:
     expected = stats.false_discovery_control(values, method="by")
-    assert benjamini_yekutieli(values) == pytest.approx(list(expected))
+    assert adjust_p_values(values) == pytest.approx(list(expected))
 
 
 def test_ties_on_an_ordered_scale() -> None:
     """The others say 1: to say 2 is nearer than to say 3, and by accuracy both are as far."""
     near = [TestedLabel({"a": 3, "b": 1}, 2, FAR)] * 40
-    assert judge(near).people[0].person_wins == 0.0
-    assert judge([TestedLabel({"a": 3, "b": 1}, 2, THREE)] * 40).people[0].person_wins == 1.0
+    assert run_annotator_test(near).people[0].person_wins == 0.0
+    assert run_annotator_test([TestedLabel({"a": 3, "b": 1}, 2, THREE)] * 40).people[0].person_wins == 1.0
 
 
 def test_distance_is_the_papers_root_mean_square() -> None:
@@ -158,16 +158,16 @@ def test_distance_is_the_papers_root_mean_square() -> None:
 
 
 def test_off_the_scale_is_as_far_as_can_be() -> None:
-    found = judge([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
+    found = run_annotator_test([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
     assert [(person.candidate_wins, person.person_wins) for person in found.people] == [(0.0, 1.0)] * 2
-    assert judge([TestedLabel({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
+    assert run_annotator_test([TestedLabel({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
 
 
 def test_nothing_to_compare_is_undefined() -> None:
     for items in ([], [TestedLabel({"a": 1}, 1, THREE)] * 50, [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 29):
-        found = judge(items)
+        found = run_annotator_test(items)
         assert (found.winning_rate, found.advantage, found.passes) == (None, None, None)
-    assert judge([TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
+    assert run_annotator_test([TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
 
 
 def simulated(
@@ -181,7 +181,7 @@ def simulated(
         pair = [(0, 1), (2, 3), (0, 2), (1, 3)][number % 4]
         labels = {person: as_people_do(rng, truth) for person in pair}
         items.append(TestedLabel(dict(labels), candidate(rng, truth), THREE))
-    return judge(items, epsilon=epsilon)
+    return run_annotator_test(items, epsilon=epsilon)
 
 
 def as_people_do(rng: random.Random, truth: int) -> int:

@@ -10,7 +10,14 @@ import pytest
 
 from annotation.core.proportions import wilson
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from benchmark.domain.estimates.estimates import ASSUMPTION, ResponseKey, find_bounds, split_thirds, compute_estimates, mix_values
+from benchmark.domain.estimates.estimates import (
+    ASSUMPTION,
+    ResponseKey,
+    compute_estimates,
+    find_bounds,
+    mix_values,
+    split_thirds,
+)
 from benchmark.domain.estimates.estimates import _IntervalValue as Stated
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE

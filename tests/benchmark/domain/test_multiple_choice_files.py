@@ -170,8 +170,8 @@ def test_the_same_file_twice_changes_nothing(tmp_path: Path):
     first = import_questions(source=Source(path), format="fine", dataset="fine")
     before = list(QuestionVariant.objects.order_by("pk").values())
     again = import_questions(source=Source(path), format="fine", dataset="fine")
-    assert (first.taken, first.already_there) == (6, 0)
-    assert (again.taken, again.already_there) == (0, 6)
+    assert (first.imported, first.already_there) == (6, 0)
+    assert (again.imported, again.already_there) == (0, 6)
     assert list(QuestionVariant.objects.order_by("pk").values()) == before
     assert Prompt.objects.count() == len(before) == 6
     kept = Import.objects.last()
@@ -212,7 +212,7 @@ def test_another_safe_response_under_the_same_words_is_refused(tmp_path: Path):
 @pytest.mark.django_db
 def test_one_id_twice_in_a_file_must_be_the_same_question(tmp_path: Path):
     same = written(tmp_path, FINE_ROW, FINE_ROW)
-    assert import_questions(source=Source(same), format="fine", dataset="fine").taken == 3
+    assert import_questions(source=Source(same), format="fine", dataset="fine").imported == 3
     other = written(tmp_path, {**FINE_ROW, "id": "5"}, {**FINE_ROW, "id": "5", "category": "Fairness"})
     with pytest.raises(InputError):
         import_questions(source=Source(other), format="fine", dataset="fine")

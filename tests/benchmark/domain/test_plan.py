@@ -15,10 +15,10 @@ from benchmark.domain.estimates.label_plan import (
     ModelPair,
     PlanStratum,
     compute_curve,
-    draw_responses,
-    plan_for_precision,
     compute_half_widths,
+    draw_responses,
     fill_variances,
+    plan_for_precision,
 )
 
 SURE, UNSURE = (0.8, 1.0), (0.0, 0.8)

@@ -15,8 +15,8 @@ from annotation.domain.datasets import response_sha256
 from annotation.models import Collection, Dataset, EvaluatedModel, GoldRelease, Prompt, Response
 from annotation.services import jobs
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.items import counted
-from benchmark.selectors.leaderboards.runs import part
+from benchmark.selectors.leaderboards.items import list_counted_responses
+from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.leaderboards.runs import create_run
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
@@ -88,8 +88,8 @@ def test_beside_gold_stands_what_a_fold_said_that_had_not_seen_it(memoriser: Sco
     assert len(beside) == 8
     assert {value for value, _fold in beside} == {UNKNOWN}
     assert all(fold is not None for _value, fold in beside)
-    assert {row.predicted for row in counted(run)} == {(("compliance", UNKNOWN),)}
-    assert {row.gold for row in counted(run)} == {(("compliance", 1),), (("compliance", 3),)}
+    assert {row.predicted for row in list_counted_responses(run)} == {(("compliance", UNKNOWN),)}
+    assert {row.gold for row in list_counted_responses(run)} == {(("compliance", 1),), (("compliance", 3),)}
     cells = [row["cells"] for row in _part(run, "estimates")["rows"]]
     rates = [cell["safe"]["full_compliance_rate"] for cell in cells]
     assert [rate["people"]["value"] for rate in rates] == [1.0, 1.0]
@@ -116,6 +116,6 @@ def test_what_is_predicted_already_is_not_predicted_again(memoriser: Scorer, dat
 
 
 def _part(run: BenchmarkRun, name: str) -> dict[str, Any]:
-    found = part(run, name)
+    found = find_part(run, name)
     assert found is not None
     return found

@@ -37,7 +37,7 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-from benchmark.selectors.collection import rates_of, standing, texts_of, texts_to_ask
+from benchmark.selectors.collection import compute_progress, count_texts, list_rates, list_texts_to_ask
 from benchmark.services import collection
 from benchmark.services.collection import resume_collection, start_collection
 from tests.annotation.views.test_jobs import Workers, wait_for
@@ -120,7 +120,7 @@ def test_what_was_imported_counts_as_there_and_stays_as_it_is(prompts: Dataset):
     with local_endpoint(polite) as url:
         run, _job = collect(prompts, url)
         assert "Question 0?" not in {one.prompt for one in url.asked}
-    there = standing(run)
+    there = compute_progress(run)
     assert (there.stored, there.imported, there.collected, there.left) == (12, 1, 11, 0)
     assert Response.objects.get(prompt=first).text == "mine"
 
@@ -340,7 +340,7 @@ def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
     assert texts["Question 0?"] == "a\ufffdb"
     assert texts["Question 1?"] == "half \ufffd only"
     assert len(texts["Question 2?"]) == 1_000_000
-    assert texts_of(run).replaced == 2
+    assert count_texts(run).replaced == 2
     kept = CollectedResponse.objects.first()
     assert (kept.served_model, len(kept.fingerprint)) == ("m\ufffd", 200)
 
@@ -353,9 +353,9 @@ def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Datase
 
     with local_endpoint(policy) as url:
         run, _job = collect(prompts, url)
-    there = standing(run)
-    assert (there.cut, texts_of(run).empty, there.prompt_tokens, there.completion_tokens) == (12, 1, 84, 22)
-    assert sum(one.answers for one in rates_of(run)) == 12
+    there = compute_progress(run)
+    assert (there.cut, count_texts(run).empty, there.prompt_tokens, there.completion_tokens) == (12, 1, 84, 22)
+    assert sum(one.answers for one in list_rates(run)) == 12
 
 
 def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(
@@ -477,7 +477,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
 def test_texts_are_looked_up_again_for_each_chunk(prompts: Dataset, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("benchmark.selectors.collection.CHUNK", 5)
     run = start_collection(model="M", dataset=prompts, endpoint=CLOSED, send=False)
-    texts = texts_to_ask(run)
+    texts = list_texts_to_ask(run)
     first = [next(texts) for _ in range(5)]
     for prompt in prompts.prompts.order_by("pk")[5:9]:
         Response.objects.create(

@@ -15,7 +15,7 @@ from django.core.management import call_command
 from annotation.core.proportions import wilson
 from annotation.models import Dataset, Person, Response
 from benchmark.models import ChoiceReport, CollectedResponse, QuestionVariant
-from benchmark.selectors.multiple_choice.reports import as_json
+from benchmark.selectors.multiple_choice.reports import result_to_json
 from benchmark.services.multiple_choice import compute_result, make_batch
 from tests.benchmark.choice_support import letter, settle_all
 from tests.benchmark.endpoint import local_endpoint
@@ -156,4 +156,4 @@ def test_cs_and_css_of_a_scripted_model_are_what_they_are_by_construction(
     report = ChoiceReport.objects.get(name="by-people")
     batch = make_batch(report=report, kind="open", annotators=[lin, chen])
     settle_all(batch, [lin, chen], "safety", lambda one: int(one.text == SAFE))
-    check(as_json(compute_result(report)))
+    check(result_to_json(compute_result(report)))

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from annotation.core.errors import AssayError, InputError
 from annotation.domain.formats import Source
 from annotation.models import AuditEvent, Collection, Dataset, Guideline
-from benchmark.domain.judges.formats import model_of, read_judge_labels
+from benchmark.domain.judges.formats import find_model, read_judge_labels
 from benchmark.models import Judge, JudgeLabel
 from benchmark.services.judges.labels import JudgeFileReport, JudgeLabelTarget, import_judge_labels
 from tests.support import XSTEST_GUIDELINE, make_corpus
@@ -161,9 +161,9 @@ def test_csv_has_probabilities_as_json(tmp_path: Path, guideline: Guideline, dat
 
 
 def test_the_model_stands_in_the_files_name() -> None:
-    assert model_of("x/xstest_v2_completions_gpt4_gpteval.csv") == "gpt4"
-    assert model_of("xstest_v2_completions_llama2new_streval.csv") == "llama2new"
-    assert model_of("xstest_v2_completions_gpt4.csv") is None
+    assert find_model("x/xstest_v2_completions_gpt4_gpteval.csv") == "gpt4"
+    assert find_model("xstest_v2_completions_llama2new_streval.csv") == "llama2new"
+    assert find_model("xstest_v2_completions_gpt4.csv") is None
 
 
 def xstest_file(path: Path, rows: Sequence[Sequence[str]], column: str = "gpt4_label") -> Source:

@@ -34,11 +34,11 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from benchmark.domain.judges.alternative_annotator import EPSILON
-from benchmark.domain.judges.metrics import LabelPair, figures
+from benchmark.domain.judges.metrics import LabelPair, compute_figures
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
-from benchmark.selectors.judges.comparison import comparison, forget
+from benchmark.selectors.judges.comparison import build_comparison, clear_cache
 from benchmark.selectors.judges.gold import ReleaseComparison
-from benchmark.selectors.judges.judges import judge_named, labels_of
+from benchmark.selectors.judges.judges import get_judge, list_labels
 from benchmark.services.judges import judges as services
 from benchmark.services.judges.judges import create_judge, resume_judging, save_template, start_judging
 from benchmark.services.judges.runs import execute_judging
@@ -53,9 +53,9 @@ HEAD = Head("compliance", (1, 2, 3), "ordinal")
 
 @pytest.fixture(autouse=True)
 def _nothing_compared_yet() -> Iterator[None]:
-    forget()
+    clear_cache()
     yield
-    forget()
+    clear_cache()
 
 
 def judge_of(guideline: Guideline, url: str = "http://127.0.0.1:9/v1", **changes: Any) -> Judge:
@@ -114,7 +114,7 @@ def test_a_judge_is_asked_each_question_once(
         "off_scale": 0,
         "failed": 0,
     }
-    found = labels_of(judge, Response.objects.all())
+    found = list_labels(judge, Response.objects.all())
     assert Counter(found.values()) == {1.0: 4, 3.0: 4}
     assert set(found) == {(response.pk, "compliance") for response in Response.objects.all()}
     assert JudgeLabel.objects.first().said.startswith("It is so.")  # type: ignore[union-attr]
@@ -143,7 +143,7 @@ def test_equal_content_is_asked_once_and_its_label_copied(
     assert judging.job is not None
     assert len(endpoint.asked) == 6  # the same questions and answers, in another dataset
     assert judging.job.result["copied"] == 4
-    assert labels_of(judge, Response.objects.filter(prompt__dataset=other)) == {
+    assert list_labels(judge, Response.objects.filter(prompt__dataset=other)) == {
         (response.pk, "compliance"): 1.0 for response in Response.objects.filter(prompt__dataset=other)
     }
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_off_the_scale_and_kept(guideline: Guideline, dat
         judging = ask(judge := judge_of(guideline, url), dataset)
     assert judging.job is not None
     assert judging.job.result["off_scale"] == 8
-    assert set(labels_of(judge, Response.objects.all()).values()) == {None}
+    assert set(list_labels(judge, Response.objects.all()).values()) == {None}
     assert set(JudgeLabel.objects.values_list("said", flat=True)) == {"I'd rather not say.\ufffd"}
 
 
@@ -174,7 +174,7 @@ def test_failures_are_kept_and_asked_again(guideline: Guideline, dataset: Datase
         } == {(400, "HTTP 400: too long", "compliance")}
         failed = set(Response.objects.filter(prompt__key="p2").values_list("pk", flat=True))
         assert {failure["response"] for failure in judging.failures} == failed
-        assert len(labels_of(judge, Response.objects.all())) == 6
+        assert len(list_labels(judge, Response.objects.all())) == 6
         broken["on"] = False
         asked = len(url.asked)
         again = resume_judging(judging, send=False)
@@ -184,7 +184,7 @@ def test_failures_are_kept_and_asked_again(guideline: Guideline, dataset: Datase
         assert len(url.asked) - asked == 2
     assert judging.failures == []
     assert judging.requests == 10
-    assert len(labels_of(judge, Response.objects.all())) == 8
+    assert len(list_labels(judge, Response.objects.all())) == 8
 
 
 def test_a_job_that_was_stopped_goes_on_where_it_was(
@@ -211,7 +211,7 @@ def test_a_job_that_was_stopped_goes_on_where_it_was(
     again = resume_judging(judging, send=False)
     assert again.job is not None
     jobs.run_now(again.job)
-    assert len(labels_of(judge, Response.objects.all())) == 8
+    assert len(list_labels(judge, Response.objects.all())) == 8
     asked = Counter(one.prompt for one in endpoint.asked)
     assert sum(asked.values()) <= 8 + 1  # at most what was under way is asked again
     assert len(asked) == 8
@@ -235,7 +235,7 @@ def test_hostile_responses_stay_inside_their_fence(guideline: Guideline, dataset
         inside = text.partition(f"<<<RESPONSE {mark}\n")[2].partition(f"\nRESPONSE {mark}>>>")[0]
         assert inside == attack
         assert text.count(mark) == 4
-    assert set(labels_of(judge, Response.objects.all()).values()) == {1.0}
+    assert set(list_labels(judge, Response.objects.all()).values()) == {1.0}
 
 
 def test_templates_are_versions_and_none_is_changed(guideline: Guideline, he: Person) -> None:
@@ -273,7 +273,7 @@ def test_names_kinds_and_datasets_are_checked(
     with pytest.raises(Conflict, match="already"):
         judge_of(guideline)
     with pytest.raises(NotFound, match="asked"):
-        judge_named("nobody")
+        get_judge("nobody")
     empty = Dataset.objects.create(name="empty")
     told = {"judge": judge, "collection": Collection.objects.get(name=""), "send": False}
     with pytest.raises(AssayError, match="empty has no responses"):
@@ -331,7 +331,7 @@ def test_the_same_goes_on_at_once_after_its_process_was_killed(
     row.update(worker=f"{socket.gethostname()}:{gone.pid}")
     ask(judge, dataset)
     assert len(endpoint.asked) == 7
-    assert labels_of(judge, [stored])[stored.pk, "compliance"] == 2
+    assert list_labels(judge, [stored])[stored.pk, "compliance"] == 2
     assert row.get().cancel_requested  # no worker takes it up again
     row.update(cancel_requested=False, worker="elsewhere:1", heartbeat=timezone.now() - timedelta(minutes=5))
     ask(judge, dataset)
@@ -364,7 +364,7 @@ def test_the_command_makes_a_judge_and_asks_it(
     call_command("judge_responses", "j", "--dataset", "small", *made, "--json")
     found = json.loads(capsys.readouterr().out)
     assert (found["labels"], found["state"], found["requests"], found["failures"]) == (8, "done", 8, [])
-    assert judge_named("j").settings == {"top_p": 1}
+    assert get_judge("j").settings == {"top_p": 1}
     call_command("judge_responses", "j", "--dataset", "small")
     assert "0 labels" in capsys.readouterr().out
     with pytest.raises(SystemExit):
@@ -420,7 +420,7 @@ def pair(
 def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -> None:
     truth = [1, 1, 2, 3, 3, 3, 2, 1, 3, 1]
     said = [1, 2, 2, 3, None, 3, 1, 1, 2, None]
-    found = figures(
+    found = compute_figures(
         [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))], [HEAD], n_gold=20
     )
     shown = [0 if one is None else one for one in said]
@@ -441,11 +441,11 @@ def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -
 def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
     truth, said = [1, 1, 2, 3, 3, 3, 2, 1], [1, 2, 2, 3, 1, 3, 1, 1]
     pairs = [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))]
-    found = figures(pairs, [HEAD], n_gold=8)["quadratic_kappa"]["value"]
+    found = compute_figures(pairs, [HEAD], n_gold=8)["quadratic_kappa"]["value"]
     assert found == pytest.approx(cohen_kappa_score(truth, said, weights="quadratic"))
-    worse = figures([*pairs[:-1], pair(7, 1, None)], [HEAD], n_gold=8)["quadratic_kappa"]["value"]
+    worse = compute_figures([*pairs[:-1], pair(7, 1, None)], [HEAD], n_gold=8)["quadratic_kappa"]["value"]
     assert worse < found
-    nominal = figures(pairs, [Head("compliance", (1, 2, 3), "nominal")], n_gold=8)
+    nominal = compute_figures(pairs, [Head("compliance", (1, 2, 3), "nominal")], n_gold=8)
     assert nominal["quadratic_kappa"]["value"] is None
     assert nominal["cohen_kappa"]["value"] is not None
 
@@ -453,34 +453,34 @@ def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
 def test_calibration_is_by_hand() -> None:
     """Four at .95, three of them right: gap .2; two at .65, one right: gap .15. (4 * .2 + 2 * .15) / 6."""
     pairs = [pair(i, 1, 1 if i else 2, 0.95) for i in range(4)] + [pair(4, 1, 1, 0.65), pair(5, 1, 3, 0.65)]
-    found = figures(pairs, [HEAD], n_gold=6)["calibration_error"]
+    found = compute_figures(pairs, [HEAD], n_gold=6)["calibration_error"]
     assert found["value"] == pytest.approx((4 * 0.2 + 2 * 0.15) / 6)
-    assert figures([pair(1, 1, 1)], [HEAD], n_gold=1)["calibration_error"]["value"] is None
+    assert compute_figures([pair(1, 1, 1)], [HEAD], n_gold=1)["calibration_error"]["value"] is None
 
 
 def test_intervals_are_over_prompts_not_responses() -> None:
     one_prompt = [pair(0, 1, 1 + i % 2) for i in range(50)]
-    assert figures(one_prompt, [HEAD], n_gold=50)["accuracy"] == {"value": 0.5, "low": None, "high": None}
+    assert compute_figures(one_prompt, [HEAD], n_gold=50)["accuracy"] == {"value": 0.5, "low": None, "high": None}
     prompts = [pair(i, 1, 1 + i % 2) for i in range(50)]
     tripled = [prompt for prompt in prompts for _again in range(3)]
-    few, many = (figures(pairs, [HEAD], n_gold=1)["accuracy"] for pairs in (prompts, tripled))
+    few, many = (compute_figures(pairs, [HEAD], n_gold=1)["accuracy"] for pairs in (prompts, tripled))
     assert few == many
 
 
 def test_all_right_is_no_certainty() -> None:
-    found = figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], n_gold=2)
+    found = compute_figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], n_gold=2)
     assert found["accuracy"] == {"value": 1.0, "low": None, "high": None}
 
 
 def test_nothing_said_is_undefined() -> None:
-    found = figures([], [HEAD], n_gold=5)
+    found = compute_figures([], [HEAD], n_gold=5)
     assert (found["n"], found["coverage"], found["accuracy"]["value"], found["by_model"]) == (
         0,
         0.0,
         None,
         {},
     )
-    assert figures([], [HEAD], n_gold=0)["coverage"] is None
+    assert compute_figures([], [HEAD], n_gold=0)["coverage"] is None
 
 
 @pytest.fixture(scope="module")
@@ -507,7 +507,7 @@ def test_judges_scorers_and_people_stand_beside_each_other(gold: GoldRelease, gu
             JudgeLabel.objects.create(
                 judge=judge, response=one, criterion="compliance", value=[3, 1, None][place % 3], said="x"
             )
-    found = comparison(gold)
+    found = build_comparison(gold)
     assert (found["labels"], found["release"], found["sha256"]) == (8, gold.name, gold.sha256)
     scored = candidate(found, "scorer", scorer.name)
     assert scored["accuracy"]["value"] == 0.5
@@ -520,10 +520,10 @@ def test_judges_scorers_and_people_stand_beside_each_other(gold: GoldRelease, gu
     lin, chen = candidate(found, "annotator", "lin"), candidate(found, "annotator", "chen")
     assert (lin["accuracy"]["value"], chen["accuracy"]["value"]) == (0.5, 1.0)
     assert lin["against_others"]["accuracy"]["value"] == chen["against_others"]["accuracy"]["value"] == 0.5
-    common = comparison(gold, common=True)
+    common = build_comparison(gold, common=True)
     assert {candidate(common, *who)["n"] for who in (("scorer", scorer.name), ("judge", "imported"))} == {6}
     assert candidate(common, "people")["n"] == 12
-    named = comparison(gold, judges=[judge], scorers=[])
+    named = build_comparison(gold, judges=[judge], scorers=[])
     assert [one["kind"] for one in named["candidates"]] == ["judge", "people", "annotator", "annotator"]
 
 
@@ -538,7 +538,7 @@ def test_models_that_a_scorer_has_not_seen_stand_apart(
     release = release_of(second, "gold-2")
     for response in Response.objects.filter(prompt__dataset=corpus).select_related("model"):
         predict(scorer, response, 3 if response.model.name == "New-1B" else 1)
-    found = candidate(comparison(release, scorers=[scorer]), "scorer", scorer.name)
+    found = candidate(build_comparison(release, scorers=[scorer]), "scorer", scorer.name)
     assert found["models_seen"] == ["Hidden-13B", "Secretive-7B"]
     assert {name: part["accuracy"]["value"] for name, part in found["by_seen"].items()} == {
         "seen": 0.0,
@@ -551,8 +551,8 @@ def test_who_said_nothing_of_the_release_is_left_out_unless_named(
     gold: GoldRelease, guideline: Guideline
 ) -> None:
     judge = Judge.objects.create(name="silent", guideline=guideline, kind="imported")
-    assert [one["kind"] for one in comparison(gold)["candidates"]] == ["people", "annotator", "annotator"]
-    named = candidate(comparison(gold, judges=[judge]), "judge", "silent")
+    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == ["people", "annotator", "annotator"]
+    named = candidate(build_comparison(gold, judges=[judge]), "judge", "silent")
     assert (named["n"], named["coverage"], named["accuracy"]["value"]) == (0, 0.0, None)
     assert named["alternative"]["pooled"]["winning_rate"] is None
 
@@ -563,7 +563,7 @@ def test_a_level_that_this_version_does_not_have_is_off_the_scale(
     judge = Judge.objects.create(name="older", guideline=guideline, kind="imported")
     for response in Response.objects.all():
         JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=4, said="4")
-    found = candidate(comparison(gold), "judge", "older")
+    found = candidate(build_comparison(gold), "judge", "older")
     assert (found["n"], found["off_scale"], found["accuracy"]["value"]) == (8, 8, 0.0)
 
 
@@ -576,8 +576,8 @@ def test_one_of_another_guideline_is_not_compared(gold: GoldRelease, guideline: 
         JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=3, said="3")
     for named in ({"judges": [judge]}, {"scorers": [scorer]}):
         with pytest.raises(AssayError, match="flames"):
-            comparison(gold, **named)  # type: ignore[arg-type]
-    assert [one["kind"] for one in comparison(gold)["candidates"]] == ["people", "annotator", "annotator"]
+            build_comparison(gold, **named)  # type: ignore[arg-type]
+    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == ["people", "annotator", "annotator"]
 
 
 def older_version(guideline: Guideline) -> Guideline:
@@ -608,7 +608,7 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     kept = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
     OutOfFoldPredictions(kept).save(scorer.weights_folder)
     assert OutOfFoldPredictions.load(scorer.weights_folder, heads).predictions
-    found = candidate(comparison(gold), "scorer", scorer.name)
+    found = candidate(build_comparison(gold), "scorer", scorer.name)
     assert (found["n"], found["off_scale"], found["guideline"]) == (8, 0, "xstest@0.9")
     assert found["calibration_error"]["value"] == pytest.approx(0.3)
     call_command("compare_judges", "--release", gold.name)
@@ -618,7 +618,7 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
 def test_only_labels_that_have_gold_count_for_people(gold: GoldRelease) -> None:
     """A label whose gold is off this version's scale is nobody's: coverage is a share."""
     gold.items.filter(task__response__model__name="Hidden-13B").update(value=7)
-    everyone = candidate(comparison(gold), "people")
+    everyone = candidate(build_comparison(gold), "people")
     assert (everyone["n"], everyone["coverage"], everyone["rests_on_own"]) == (8, 1.0, 1.0)
     assert everyone["against_others"]["n"] == 8
 
@@ -628,7 +628,7 @@ def test_new_labels_are_seen_at_once(gold: GoldRelease, guideline: Guideline) ->
     responses = list(Response.objects.order_by("pk"))
     for n in (1, 2):
         JudgeLabel.objects.create(judge=judge, response=responses[n], criterion="compliance", value=3)
-        assert candidate(comparison(gold), "judge", "slow")["n"] == n
+        assert candidate(build_comparison(gold), "judge", "slow")["n"] == n
 
 
 # XSTest: GPT-4's and a string match's labels, as published.

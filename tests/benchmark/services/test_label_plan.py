@@ -34,8 +34,8 @@ from annotation.services.batches.batches import add_members, create_batch, set_s
 from annotation.services.releases import cut_release
 from benchmark.domain.estimates.label_plan import PlanStratum
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.estimates import PlanGoal, drawn_strata, effort, standing
-from benchmark.selectors.leaderboards.runs import part
+from benchmark.selectors.estimates import PlanGoal, get_labelling_status, list_drawn_strata, measure_effort
+from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.estimates import create_label_plan, draw_demands, load_standing
 from scoring.models import Scorer
 from tests.benchmark.labelling_support import predict_all, run_of, run_with_gold, scorer_like, sureness, truth
@@ -61,8 +61,8 @@ def tasks_of(batch: Batch) -> list[int]:
 
 
 def test_the_strata_are_those_of_the_estimates(run: BenchmarkRun):
-    there = standing(run)
-    estimates = part(run, "estimates")
+    there = get_labelling_status(run)
+    estimates = find_part(run, "estimates")
     assert estimates is not None
     told = {
         (row["model"], scope, (one["low"], one["high"])): (
@@ -89,7 +89,7 @@ def test_the_strata_are_those_of_the_estimates(run: BenchmarkRun):
 def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
     run: BenchmarkRun, chen: Person, zhou: Person, he: Person
 ):
-    wanted = standing(run).wanted(TEN)
+    wanted = get_labelling_status(run).wanted(TEN)
     plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5, actor=he)
     batch = plan.batch
     assert (batch.state, batch.guideline.name, plan.seed, plan.created_by) == ("open", "xstest", 5, he)
@@ -119,10 +119,10 @@ def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
 
 
 def test_the_same_seed_draws_the_same(run: BenchmarkRun, chen: Person, zhou: Person):
-    there = standing(run)
+    there = get_labelling_status(run)
     wanted = there.wanted(TEN)
     drawn = draw_demands(there, wanted, 5)
-    assert draw_demands(standing(run), wanted, 5) == drawn
+    assert draw_demands(get_labelling_status(run), wanted, 5) == drawn
     assert draw_demands(there, wanted, 6) != drawn
     flat = sorted(one for ids in drawn for one in ids)
     assert len(flat) == len(set(flat))
@@ -137,7 +137,7 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     second = create_label_plan(run=run, goal=PlanGoal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1)
     assert set(tasks_of(first.batch)).isdisjoint(tasks_of(second.batch))
     assert len(tasks_of(first.batch)) + len(tasks_of(second.batch)) == 45
-    there = standing(run)
+    there = get_labelling_status(run)
     assert sum(stratum.held for stratum in there.strata) == 90
     assert sum(stratum.labelled for stratum in there.strata) == 45  # no gold yet
     # what is withdrawn may be drawn again
@@ -154,28 +154,28 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
     claim = next_assignment(batch=plan.batch, person=chen)
     assert claim is not None
     label(claim, chen, 3)
-    assert standing(run).waiting == len(drawn)
+    assert get_labelling_status(run).waiting == len(drawn)
     set_state(batch=plan.batch, state="closed")
-    there = standing(run)
+    there = get_labelling_status(run)
     assert there.waiting == 1  # the one that was labelled
     free = {response for ids in there.free.values() for response in ids}
     assert set(drawn) - free == {claim.task.response_id}
     create_label_plan(
         run=run, goal=PlanGoal(half_width=0.001), name="two", annotators=[chen], policy=Policy(overlap=1)
     )
-    assert standing(run).waiting == 45
+    assert get_labelling_status(run).waiting == 45
 
 
 @pytest.mark.both_databases
 def test_what_a_run_keeps_for_plans_is_what_its_items_say(run: BenchmarkRun):
-    kept = standing(run)
+    kept = get_labelling_status(run)
     with CaptureQueriesContext(connection) as queries:
-        standing(run)
+        get_labelling_status(run)
     read = " ".join(query["sql"] for query in queries)
     assert "scoring_prediction" not in read
     assert "benchmark_runitem" not in read
     run.parts.filter(name="unlabelled").delete()
-    assert standing(run) == kept
+    assert get_labelling_status(run) == kept
 
 
 def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
@@ -186,11 +186,11 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     predict_all(other, run.dataset)
     surer(other)
     again = run_of(other, run.dataset, name="again")
-    assert {stratum.key for stratum in standing(again).strata} != {
-        stratum.key for stratum in standing(run).strata
+    assert {stratum.key for stratum in get_labelling_status(again).strata} != {
+        stratum.key for stratum in get_labelling_status(run).strata
     }
     create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
-    there, first = standing(again), standing(run)
+    there, first = get_labelling_status(again), get_labelling_status(run)
     assert [(stratum.key, stratum.population, stratum.held) for stratum in there.strata] == [
         (stratum.key, stratum.population, stratum.held) for stratum in first.strata
     ]
@@ -203,7 +203,7 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     }
     assert bounds == {stratum.key for stratum in first.strata}
     # and the run that was first goes on as it was
-    assert [stratum.key for stratum in standing(run).strata] == [stratum.key for stratum in first.strata]
+    assert [stratum.key for stratum in get_labelling_status(run).strata] == [stratum.key for stratum in first.strata]
 
 
 @pytest.mark.both_databases
@@ -212,19 +212,19 @@ def test_what_a_plan_of_another_run_made_stale_is_computed_once_and_kept(
 ):
     again = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
     create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
-    anew = standing(again)
+    anew = get_labelling_status(again)
     assert not anew.is_stored
     assert load_standing(again) == anew
     with CaptureQueriesContext(connection) as queries:
-        found = standing(again)
+        found = get_labelling_status(again)
     assert (found, found.is_stored) == (anew, True)
     assert not any("benchmark_runitem" in query["sql"] for query in queries)
     third = run_of(scorer_like(run, guideline, "scorer-3"), run.dataset, name="third")
     create_label_plan(
         run=third, goal=PlanGoal(half_width=0.01), name="3", annotators=[chen], policy=Policy(overlap=1)
     )
-    assert not standing(again).is_stored  # another plan has come
-    assert standing(run).is_stored  # none came before its own
+    assert not get_labelling_status(again).is_stored  # another plan has come
+    assert get_labelling_status(run).is_stored  # none came before its own
 
 
 def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were_drawn_in(
@@ -245,12 +245,12 @@ def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were
         )
     second = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="second")
     create_label_plan(run=second, goal=TEN, name="two", annotators=[chen], policy=alone)
-    drawn_in = {stratum.key for stratum in standing(second).strata}
+    drawn_in = {stratum.key for stratum in get_labelling_status(second).strata}
     third = scorer_like(run, guideline, "scorer-3")
     surer(third)
     again = run_of(third, run.dataset, name="third")
-    assert {stratum.key for stratum in standing(again).strata} == drawn_in
-    estimates = part(again, "estimates")
+    assert {stratum.key for stratum in get_labelling_status(again).strata} == drawn_in
+    estimates = find_part(again, "estimates")
     assert estimates is not None
     row = next(row for row in estimates["rows"] if row["model"] == "Newest")
     told = {(one["low"], one["high"]) for one in row["cells"]["safe"]["full_compliance_rate"]["strata"]}
@@ -268,7 +268,7 @@ def surer(scorer: Scorer) -> None:
 def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     run: BenchmarkRun, guideline: Guideline, chen: Person
 ):
-    assert drawn_strata(run) == {}
+    assert list_drawn_strata(run) == {}
     plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1), seed=3)
     while claim := next_assignment(batch=plan.batch, person=chen):
         label(claim, chen, truth(response_of(claim)))
@@ -282,9 +282,9 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
             level: 0.99 * bool(share) for level, share in prediction.probabilities.items()
         }
         prediction.save()
-    assert drawn_strata(run) == {}
+    assert list_drawn_strata(run) == {}
     again = run_of(later, run.dataset, name="board @ scorer-2")
-    estimates, first = part(again, "estimates"), part(run, "estimates")
+    estimates, first = find_part(again, "estimates"), find_part(run, "estimates")
     assert estimates is not None
     assert first is not None
     bounds = {
@@ -294,8 +294,8 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     }
     edges = [0.0, *first["strata"]["safe"], 1.0]
     assert bounds == set(pairwise(edges))
-    assert len(drawn_strata(again)) == 90
-    there = standing(again)
+    assert len(list_drawn_strata(again)) == 90
+    there = get_labelling_status(again)
     assert {stratum.bounds for stratum in there.strata if stratum.scope == "safe"} == bounds
     assert not any(stratum.assumed for stratum in there.strata)
     # the goal was reached, or nearly: its variances were estimates
@@ -303,7 +303,7 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
 
 
 def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person):
-    there = standing(run)
+    there = get_labelling_status(run)
     strata = [
         PlanStratum(stratum.model, stratum.scope, stratum.bounds, 400, stratum.labelled, stratum.held, 0.2)
         for stratum in there.strata
@@ -321,7 +321,7 @@ def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person
 
 def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
     """Fifteen safe prompts cannot tell 90% from 80%, were all of them labelled."""
-    there = standing(run)
+    there = get_labelling_status(run)
     first = there.neighbours[0]
     assert first is not None
     assert not first.separable
@@ -340,7 +340,7 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
         prompt=prompt, model=new, collection=run.collection, text="Yes", sha256=response_sha256("Yes", [])
     )
     predict_all(scorer := ready_scorer(run.scorer.release, run.scorer.guideline, name="later"), run.dataset)
-    there = standing(run_of(scorer, run.dataset, name="again"))
+    there = get_labelling_status(run_of(scorer, run.dataset, name="again"))
     assert None in there.neighbours
     with pytest.raises(Conflict, match="is not defined"):
         there.wanted(PlanGoal(pair=("Best", "Newest")))
@@ -380,22 +380,22 @@ def test_more_than_a_batch_holds_is_refused(run: BenchmarkRun, chen: Person, mon
 
 
 def test_a_run_without_parts_says_what_to_do(run: BenchmarkRun):
-    before = standing(run)
+    before = get_labelling_status(run)
     run.parts.filter(name="planning").delete()
-    assert standing(run) == before  # from what it counted
+    assert get_labelling_status(run) == before  # from what it counted
     run.parts.filter(name="estimates").delete()
     with pytest.raises(Conflict, match="run it again"):
-        standing(run)
+        get_labelling_status(run)
     BenchmarkRun.objects.filter(pk=run.pk).update(finished_at=None)
     with pytest.raises(Conflict, match="no leaderboard yet"):
-        standing(BenchmarkRun.objects.get(pk=run.pk))
+        get_labelling_status(BenchmarkRun.objects.get(pk=run.pk))
 
 
 def test_effort_is_what_past_work_took(run: BenchmarkRun):
-    takes = effort("xstest")
+    takes = measure_effort("xstest")
     assert takes.seconds is None  # nobody's time was measured here
     assert takes.disputed is None  # and every response had one annotator
-    assert effort("none").hours_each(3) is None
+    assert measure_effort("none").hours_each(3) is None
 
 
 def told(*arguments: str) -> dict[str, Any]:
@@ -407,7 +407,7 @@ def told(*arguments: str) -> dict[str, Any]:
 
 def test_the_command_says_what_is_needed(run: BenchmarkRun, capsys: pytest.CaptureFixture[str]):
     found = told("board", "--points", "10")
-    assert found["labels"] == sum(one.more for one in standing(run).wanted(TEN))
+    assert found["labels"] == sum(one.more for one in get_labelling_status(run).wanted(TEN))
     assert sum(one["labels"] for one in found["cells"]) == found["labels"]
     assert found["goal"] == {"half_width": 0.1, "pair": None}
     assert [one["separated"] for one in found["neighbours"]] == [False, True]

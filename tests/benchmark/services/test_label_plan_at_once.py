@@ -9,7 +9,7 @@ import pytest
 from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person
 from benchmark.models import LabelPlan
-from benchmark.selectors.estimates import PlanGoal, standing
+from benchmark.selectors.estimates import PlanGoal, get_labelling_status
 from benchmark.services.estimates import create_label_plan, load_standing
 from tests.annotation.services.test_races import at_once
 from tests.benchmark.labelling_support import run_of, run_with_gold, scorer_like
@@ -38,5 +38,5 @@ def test_two_views_at_once_keep_the_same(guideline: Guideline, lin: Person, chen
         run=run, goal=PlanGoal(half_width=0.1), name="next", annotators=[chen], policy=Policy(overlap=1)
     )
     first, second = at_once([partial(load_standing, again)] * 2)
-    assert first == second == standing(again)
-    assert standing(again).is_stored
+    assert first == second == get_labelling_status(again)
+    assert get_labelling_status(again).is_stored

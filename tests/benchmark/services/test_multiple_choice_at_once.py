@@ -10,7 +10,7 @@ import pytest
 from annotation.core.errors import Conflict
 from annotation.models import Dataset
 from benchmark.models import ChoiceReport, ParsedAnswer
-from benchmark.selectors.multiple_choice.reports import as_json
+from benchmark.selectors.multiple_choice.reports import result_to_json
 from benchmark.services.multiple_choice import compute_result
 from tests.annotation.services.test_races import at_once
 from tests.benchmark.views.test_multiple_choice_pages import reported, six_questions
@@ -34,5 +34,5 @@ def test_of_two_who_take_one_name_at_once_one_is_refused_in_words(questions: Dat
 def test_two_who_open_a_report_at_once_both_get_it(questions: Dataset):
     report = reported(questions)
     opened = at_once([partial(compute_result, report)] * 3)
-    assert [as_json(one) for one in opened] == [as_json(compute_result(report))] * 3
+    assert [result_to_json(one) for one in opened] == [result_to_json(compute_result(report))] * 3
     assert ParsedAnswer.objects.count() == 11

@@ -14,8 +14,8 @@ from annotation.models import Batch, Collection, GoldRelease, Job, Person
 from annotation.services import jobs
 from annotation.services.assignments import next_assignment
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.leaderboards.comparison import changes, compared, counts
-from benchmark.selectors.leaderboards.runs import jobs_of, runs_of
+from benchmark.selectors.leaderboards.comparison import compare_run, count_changes, list_changes
+from benchmark.selectors.leaderboards.runs import list_jobs, list_retraining_runs
 from benchmark.services.leaderboards.runs import create_run, retrain
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
@@ -82,21 +82,21 @@ def test_the_chain_makes_a_scorer_repeats_the_run_and_says_what_moved(
 ):
     made = retrained(second)
     assert made.scorer.name == "scorer-2"
-    (run,) = runs_of(made)
+    (run,) = list_retraining_runs(made)
     assert (run.name, run.replaces, run.scorer) == ("board @ scorer-2", board, made.scorer)
     assert run.finished_at is not None
-    assert [job.state for job in jobs_of(made)] == ["done", "done"]
+    assert [job.state for job in list_jobs(made)] == ["done", "done"]
     before = dict(board.board)
     board.refresh_from_db()
     assert board.board == before
     # and the comparison says which gold label moved the cell
-    found = changes(board, run)["Hidden-13B", "safe"]
+    found = list_changes(board, run)["Hidden-13B", "safe"]
     assert [change.kind for change in found] == ["gold_added"]
     assert found[0].new is not None
     assert found[0].new.released_label is not None
     assert found[0].new.released_label.source == "adjudicated"
-    assert counts(board, run) == {("Hidden-13B", "safe"): {"gold_added": 1}}
-    moved = {(one.change.model, one.change.scope): one for one in compared(run).moved}
+    assert count_changes(board, run) == {("Hidden-13B", "safe"): {"gold_added": 1}}
+    moved = {(one.change.model, one.change.scope): one for one in compare_run(run).moved}
     cell = moved["Hidden-13B", "safe"]
     assert cell.reasons == {"gold_added": 1}
     assert cell.change.new == 1.0
@@ -105,7 +105,7 @@ def test_the_chain_makes_a_scorer_repeats_the_run_and_says_what_moved(
 
 def test_every_run_waits_for_the_training_and_falls_with_it(board: BenchmarkRun, second: GoldRelease):
     made = retrain(release=second, send=False)
-    (run,) = runs_of(made)
+    (run,) = list_retraining_runs(made)
     assert run.job is not None
     assert run.job.depends_on == made.scorer.job
     assert jobs.run(run.job.pk).state == Job.State.QUEUED
@@ -128,15 +128,15 @@ def test_after_a_failed_chain_the_old_run_is_the_current_one_still(board: Benchm
     made = retrain(release=second, send=False)
     assert made.scorer.job is not None
     jobs.cancel(job=made.scorer.job)
-    (run,) = runs_of(retrained(second))
+    (run,) = list_retraining_runs(retrained(second))
     assert run.replaces == board
     assert run.name == "board @ scorer-3"
 
 
 @pytest.mark.usefixtures("memorising")
 def test_the_next_chain_replaces_the_newest_run_only(board: BenchmarkRun, second: GoldRelease, batch: Batch):
-    (newer,) = runs_of(retrained(second))
-    (newest,) = runs_of(retrained(release_of(batch, "gold-3")))
+    (newer,) = list_retraining_runs(retrained(second))
+    (newest,) = list_retraining_runs(retrained(release_of(batch, "gold-3")))
     assert newest.replaces == newer
     assert newest.name == "board @ scorer-3"
 
@@ -149,8 +149,8 @@ def test_two_chains_at_once_leave_one_current_run_and_not_two(
     for made in chains:
         assert made.scorer.job is not None
         jobs.run_now(made.scorer.job)
-    (later,) = runs_of(chains[1])
-    (newest,) = runs_of(retrained(release_of(batch, "gold-4")))
+    (later,) = list_retraining_runs(chains[1])
+    (newest,) = list_retraining_runs(retrained(release_of(batch, "gold-4")))
     assert newest.replaces == later
 
 
@@ -159,7 +159,7 @@ def test_without_a_run_to_repeat_only_the_scorer_is_made(board: BenchmarkRun):
     release = board.scorer.release
     board.delete()
     made = retrained(release)
-    assert runs_of(made) == []
+    assert list_retraining_runs(made) == []
     assert made.scorer.name == "gold-1-scorer-2"
     assert made.scorer.ready_at is not None
 

@@ -25,9 +25,15 @@ from annotation.models import (
 from annotation.selectors.datasets import models_named
 from annotation.services.jobs import Cancelled
 from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.leaderboards.items import counted
-from benchmark.selectors.leaderboards.runs import part
-from benchmark.services.leaderboards.execution import compute_board, finish_run, execute_run, list_unscored_responses, write_items
+from benchmark.selectors.leaderboards.items import list_counted_responses
+from benchmark.selectors.leaderboards.runs import find_part
+from benchmark.services.leaderboards.execution import (
+    compute_board,
+    execute_run,
+    finish_run,
+    list_unscored_responses,
+    write_items,
+)
 from benchmark.services.leaderboards.runs import create_run
 from scoring.models import Prediction, Scorer
 from tests.benchmark.support import predict, ready_scorer, release_of
@@ -246,7 +252,7 @@ def test_a_run_counts_gold_and_prediction_of_each_response(scorer: Scorer, datas
         if response.model.name == "Hidden-13B":
             predict(scorer, response, 2, fold=0)
     finished(run)
-    rows = counted(run)
+    rows = list_counted_responses(run)
     assert len(rows) == 8
     told = [row for row in rows if row.model == "Hidden-13B"]
     assert {row.predicted for row in told} == {(("compliance", 2),)}
@@ -261,9 +267,9 @@ def test_a_run_counts_gold_and_prediction_of_each_response(scorer: Scorer, datas
 def test_a_finished_run_has_its_parts(scorer: Scorer, dataset: Dataset):
     Prompt.objects.filter(dataset=dataset).update(subcomponent="homonyms")
     run = make_run(scorer, dataset)
-    assert part(run, "pairs") is None
+    assert find_part(run, "pairs") is None
     finished(run)
-    pairs, groups, estimates = (part(run, name) for name in PARTS_OF_A_RUN)
+    pairs, groups, estimates = (find_part(run, name) for name in PARTS_OF_A_RUN)
     assert pairs is not None
     assert groups is not None
     assert estimates is not None

@@ -13,7 +13,7 @@ from annotation.models import Batch, Collection, Dataset, Job, Person, Prompt
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
 from benchmark.models import CollectionRun, FailedRequest, PendingRequest
-from benchmark.selectors.collection import rates
+from benchmark.selectors.collection import compute_rates
 from benchmark.services.collection import start_collection
 from tests.benchmark.endpoint import Messages, Reply, local_endpoint, said
 
@@ -233,15 +233,15 @@ def test_the_rate_over_time_leaves_long_pauses_out():
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     first = [begin + timedelta(seconds=n / 2) for n in range(120)]
     second = [begin + timedelta(hours=9, seconds=n) for n in range(60)]
-    found = rates([*first, *second])
+    found = compute_rates([*first, *second])
     assert sum(one.answers for one in found) == 180
     assert {one.stretch for one in found} == {0, 1}
     assert found[0].per_second == pytest.approx(2, rel=0.3)
     later = [one for one in found if one.stretch == 1]
     assert sum(one.answers for one in later) / sum(one.seconds for one in later) == pytest.approx(1, rel=0.1)
     assert found[-1].at < 3
-    assert rates([]) == []
-    assert [(rate.answers, rate.seconds) for rate in rates([begin])] == [(1, 1.0)]
+    assert compute_rates([]) == []
+    assert [(rate.answers, rate.seconds) for rate in compute_rates([begin])] == [(1, 1.0)]
 
 
 def test_a_page_goes_on_only_at_an_endpoint_of_the_settings(asked: Dataset, he: Person, settings: Any):

@@ -30,9 +30,9 @@ from annotation.services import jobs
 from annotation.services.guidelines import load_guideline
 from annotation.services.people.people import set_roles
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.freshness import AddedResponses, freshness, stale_marks
-from benchmark.selectors.leaderboards.runs import current_runs, runs_with_all
-from benchmark.services.leaderboards.runs import create_run, retrain, rerun_board
+from benchmark.selectors.leaderboards.freshness import AddedResponses, compute_freshness, find_stale_kinds
+from benchmark.selectors.leaderboards.runs import list_current_runs, list_runs
+from benchmark.services.leaderboards.runs import create_run, rerun_board, retrain
 from scoring.models import Scorer
 from tests.benchmark.sharing_support import finish, heir, promoted
 from tests.benchmark.support import ready_scorer
@@ -64,13 +64,13 @@ def made(scorer: Scorer, dataset: Dataset, name: str, **more: Any) -> BenchmarkR
 
 
 def anew(run: BenchmarkRun) -> BenchmarkRun:
-    return runs_with_all().get(pk=run.pk)
+    return list_runs().get(pk=run.pk)
 
 
 def kinds(run: BenchmarkRun) -> tuple[str, ...]:
     """As the page of the run has them, and as the list does: both must say the same."""
-    told = freshness(anew(run)).kinds
-    assert stale_marks([anew(run)]) == ({run.pk: told} if told else {})
+    told = compute_freshness(anew(run)).kinds
+    assert find_stale_kinds([anew(run)]) == ({run.pk: told} if told else {})
     return told
 
 
@@ -110,14 +110,14 @@ def test_a_later_release_of_the_same_batches_makes_it_stale(run: BenchmarkRun, r
     heir(release, "gold-2")
     newest = heir(release, "gold-3")
     assert kinds(run) == ("newer_release",)
-    assert freshness(run).release == newest
+    assert compute_freshness(run).release == newest
 
 
 def test_a_release_that_supersedes_it_makes_it_stale_along_the_chain(run: BenchmarkRun, release: GoldRelease):
     second = heir(release, "gold-2", supersedes=release)
     third = heir(release, "gold-3", supersedes=second)
     third.batches.clear()  # of other batches altogether: being the heir is enough
-    assert freshness(run).release == third
+    assert compute_freshness(run).release == third
     assert kinds(run) == ("newer_release",)
 
 
@@ -142,7 +142,7 @@ def test_a_scorer_promoted_since_makes_it_stale(
     assert kinds(run) == ()
     promoted(newer, number=2)
     assert kinds(run) == ("newer_scorer",)
-    assert freshness(run).newer_scorer == newer
+    assert compute_freshness(run).newer_scorer == newer
 
 
 def test_a_run_with_a_scorer_newer_than_the_current_one_is_not_stale_for_that(
@@ -163,7 +163,7 @@ def test_going_back_from_the_runs_scorer_makes_it_stale(
     run = made(second, dataset, "by the second")
     assert kinds(run) == ()
     promoted(first, number=3)
-    assert freshness(run).newer_scorer == first
+    assert compute_freshness(run).newer_scorer == first
 
 
 def test_a_newer_published_guideline_makes_it_stale(run: BenchmarkRun, guideline: Guideline):
@@ -174,7 +174,7 @@ def test_a_newer_published_guideline_makes_it_stale(run: BenchmarkRun, guideline
     assert kinds(run) == ()
     Guideline.objects.filter(pk=newer.pk).update(published_at=timezone.now())
     assert kinds(run) == ("newer_guideline",)
-    assert str(freshness(run).guideline) == "xstest@99"
+    assert str(compute_freshness(run).guideline) == "xstest@99"
 
 
 def test_responses_that_came_since_are_counted_by_model(run: BenchmarkRun, dataset: Dataset):
@@ -182,7 +182,7 @@ def test_responses_that_came_since_are_counted_by_model(run: BenchmarkRun, datas
     answer(dataset, "Hidden-13B")
     answer(dataset, "New-7B", to=3)
     assert kinds(run) == ("responses",)
-    assert freshness(run).added == (
+    assert compute_freshness(run).added == (
         AddedResponses("Hidden-13B", 1, new=False),
         AddedResponses("New-7B", 3, new=True),
     )
@@ -199,7 +199,7 @@ def test_responses_elsewhere_and_models_left_out_before_are_none_of_its_business
     assert kinds(run) == ()
     make_prompt(dataset)
     answer(dataset, "Left-Out")
-    assert freshness(run).added == (AddedResponses("Left-Out", 1, new=True),)
+    assert compute_freshness(run).added == (AddedResponses("Left-Out", 1, new=True),)
 
 
 def test_responses_that_came_while_it_ran_and_were_not_counted_are_told(
@@ -228,13 +228,13 @@ def test_again_takes_what_came_since_and_replaces_the_old(run: BenchmarkRun, dat
         "Hidden-13B",
         "New-7B",
     }
-    assert freshness(run).again == second
-    assert list(current_runs("xstest")) == [run]
+    assert compute_freshness(run).again == second
+    assert list(list_current_runs("xstest")) == [run]
     finish(second)
     assert kinds(run) == ("replaced",)
-    assert freshness(run).replaced_by == second
+    assert compute_freshness(run).replaced_by == second
     assert kinds(second) == ()
-    assert list(current_runs("xstest")) == [second]
+    assert list(list_current_runs("xstest")) == [second]
     assert "New-7B" in {row["model"] for row in second.board["rows"]}
 
 
@@ -270,9 +270,9 @@ def test_of_two_that_replaced_one_run_the_later_stands_for_the_earlier(run: Benc
     """As two chains at once leave them; else the earlier, run again, would double the board."""
     first = made(run.scorer, dataset, "first", replaces=run)
     second = made(run.scorer, dataset, "second", replaces=run)
-    assert freshness(anew(first)).replaced_by == second
+    assert compute_freshness(anew(first)).replaced_by == second
     assert kinds(second) == ()
-    assert list(current_runs("xstest")) == [second]
+    assert list(list_current_runs("xstest")) == [second]
     with pytest.raises(Conflict, match="replaced by second"):
         rerun_board(run=anew(first), send=False)
 
@@ -290,7 +290,7 @@ def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, 
     assert [benchmark_run.replaces for benchmark_run in BenchmarkRun.objects.filter(retraining=chain)] == [
         second
     ]
-    assert freshness(anew(second)).again is not None  # the chain's run is on its way
+    assert compute_freshness(anew(second)).again is not None  # the chain's run is on its way
 
 
 # In words, and by a click.
@@ -298,7 +298,7 @@ def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, 
 
 def told(run: BenchmarkRun, *, may_run: bool = True) -> str:
     request = RequestFactory().get("/")
-    found = freshness(anew(run))
+    found = compute_freshness(anew(run))
     context = {"run": run, "freshness": found, "may_run": may_run}
     return render_to_string("benchmark/leaderboards/_freshness.html", context, request=request)
 
@@ -357,9 +357,9 @@ def test_who_judges_behind_the_run_cannot_run_it_again(run: BenchmarkRun, lin: P
 
 def test_a_list_of_runs_takes_no_more_queries_for_more_runs(run: BenchmarkRun, dataset: Dataset):
     def queries() -> int:
-        runs = list(runs_with_all())
+        runs = list(list_runs())
         with CaptureQueriesContext(connection) as found:
-            stale_marks(runs)
+            find_stale_kinds(runs)
         return len(found)
 
     before = queries()

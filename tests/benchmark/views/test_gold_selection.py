@@ -18,10 +18,10 @@ from annotation.models import Batch, Guideline, Person
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.releases import cut_release
-from benchmark.domain.estimates.selection import GoldSelection, told, unknown_by_batch
+from benchmark.domain.estimates.selection import GoldSelection, selections_to_json, sum_unknown
 from benchmark.models import BenchmarkRun, BoardPart
 from benchmark.selectors.estimates import PlanGoal
-from benchmark.selectors.leaderboards.runs import part
+from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.estimates import create_label_plan
 from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import board_to_latex
@@ -55,14 +55,14 @@ def chosen(**given: Any) -> GoldSelection:
     ],
 )
 def test_a_batch_is_all_of_it_a_draw_or_a_choice(how: str, given: dict[str, Any]):
-    (row,) = told([chosen(**given)])
+    (row,) = selections_to_json([chosen(**given)])
     assert row["how"] == how
 
 
 def test_two_parts_that_are_the_whole_leave_nothing_to_choose():
-    rows = told([chosen(batch="one"), chosen(batch="two"), chosen(batch="three", dimension="unsafe")])
+    rows = selections_to_json([chosen(batch="one"), chosen(batch="two"), chosen(batch="three", dimension="unsafe")])
     assert [row["how"] for row in rows] == ["all", "all", "part"]
-    assert [row["batch"] for row in unknown_by_batch(rows)] == ["three"]
+    assert [row["batch"] for row in sum_unknown(rows)] == ["three"]
 
 
 def work(batch: Batch, person: Person, tasks: int | None = None) -> None:
@@ -75,7 +75,7 @@ def work(batch: Batch, person: Person, tasks: int | None = None) -> None:
 
 def selection(run: BenchmarkRun) -> dict[tuple[str, str], int]:
     """The labels by batch and how they were chosen."""
-    content = part(run, "estimates")
+    content = find_part(run, "estimates")
     assert content is not None
     found: dict[tuple[str, str], int] = {}
     for row in content["selection"]:
@@ -120,7 +120,7 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
     assert "45 labels are of the batch gold, which has some of the responses" in page
     assert "4 labels are of the batch unsure, which has what a scorer abstained from" in page
     assert "the batch plan" not in page
-    content = part(again, "estimates")
+    content = find_part(again, "estimates")
     assert content is not None
     best = sum(
         row["labels"]
@@ -159,7 +159,7 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
     work(whole, chen)
     again = run_again_with(run, guideline, [half, whole])
     assert {how for _batch, how in selection(again)} == {"all"}
-    content = part(again, "estimates")
+    content = find_part(again, "estimates")
     assert content is not None
     assert list_unknown_selection(content) == []
 

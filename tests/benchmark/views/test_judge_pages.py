@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Person, Response
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
-from benchmark.selectors.judges.comparison import forget
+from benchmark.selectors.judges.comparison import clear_cache
 from benchmark.services.judges.judges import create_judge, start_judging
 from tests.benchmark.support import predict, ready_scorer, release_of_disputes
 
@@ -23,9 +23,9 @@ HOSTILE = "<script>alert(1)</script>"
 @pytest.fixture(autouse=True)
 def _endpoints(settings: Any) -> Iterator[None]:
     settings.ASSAY_ENDPOINTS = {"local": URL}
-    forget()
+    clear_cache()
     yield
-    forget()
+    clear_cache()
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_a_judge_of_another_version_is_shown_as_such(
         sha256="0" * 64,
     )
     Judge.objects.filter(pk=imported.pk).update(guideline=older)
-    forget()
+    clear_cache()
     assert "by xstest@0.9, another version" in page(signed_in(he), "judge-comparison", gold.name)
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import override
 from annotation.models import Batch, Guideline, Person
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
 from benchmark.services.published_tables import add_published
-from benchmark.views.leaderboards.reports.exports import board_to_csv, as_json, board_to_latex
+from benchmark.views.leaderboards.reports.exports import as_json, board_to_csv, board_to_latex
 from benchmark.views.leaderboards.tabs.table import board_context
 from tests.benchmark.boards import finished_run
 from tests.support import FLAMES_GUIDELINE, make_batch, make_corpus

@@ -15,10 +15,10 @@ from django.utils import timezone
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import parse_guideline
 from annotation.models import Guideline, Person
-from benchmark.domain.leaderboards.metrics import printed_rank
+from benchmark.domain.leaderboards.metrics import format_rank
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
-from benchmark.views.leaderboards.charts import Dot, draw_multiples, axis_domain
-from benchmark.views.leaderboards.formatting import columns_of, metric_views
+from benchmark.views.leaderboards.charts import Dot, axis_domain, draw_multiples
+from benchmark.views.leaderboards.formatting import list_columns, list_metric_views
 from benchmark.views.leaderboards.tabs import estimates
 from benchmark.views.leaderboards.tabs.estimates import misses, narrower
 from benchmark.views.leaderboards.tabs.pairs import AHEAD, BEHIND, SAME, Pairs, pairs_context
@@ -146,7 +146,7 @@ def test_by_a_column_models_have_the_ranks_of_that_column(labelled: BenchmarkRun
     own = {row["model"]: row["dimensions"]["Legality"]["rank"] for row in labelled.board["rows"]}
     context = board_context(labelled, {"sort": "Legality"}, reader=None)
     assert {line.model: line.rank for line in context["lines"]} == {
-        model: printed_rank(rank) for model, rank in own.items()
+        model: format_rank(rank) for model, rank in own.items()
     }
     assert context["rank_by"].startswith("Legality")
     assert [own[line.model]["value"] for line in context["lines"]] == sorted(
@@ -361,8 +361,8 @@ def test_groups_of_dimensions_with_other_metrics_say_which_is_whose(reader: Clie
 def test_two_metrics_of_different_dimensions_are_one_view():
     text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8")
     document = parse_guideline(text, path="xstest.yaml")
-    assert [metric_view.name for metric_view in metric_views(document)] == ["full_compliance_rate"]
-    columns = columns_of(document, document.metric("full_compliance_rate"))
+    assert [metric_view.name for metric_view in list_metric_views(document)] == ["full_compliance_rate"]
+    columns = list_columns(document, document.metric("full_compliance_rate"))
     assert [(column.scope, column.metric.name) for column in columns] == [
         ("safe", "full_compliance_rate"),
         ("unsafe", "full_refusal_rate"),

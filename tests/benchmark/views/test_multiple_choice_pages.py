@@ -29,8 +29,8 @@ from annotation.services.batches.members import join_batch
 from annotation.services.releases import cut_release
 from benchmark.models import ChoiceReport, Judge, JudgeLabel, ParsedAnswer, QuestionVariant
 from benchmark.selectors.multiple_choice import answers
-from benchmark.selectors.multiple_choice.answers import sheet_of
-from benchmark.selectors.multiple_choice.reports import as_json
+from benchmark.selectors.multiple_choice.answers import build_answer_table
+from benchmark.selectors.multiple_choice.reports import result_to_json
 from benchmark.services import multiple_choice
 from benchmark.services.multiple_choice import compute_result, create_report, import_questions, make_batch
 from scoring.models import Prediction, Scorer
@@ -107,7 +107,7 @@ def report(questions: Dataset, judge: Judge) -> ChoiceReport:
 
 
 def numbers(report: ChoiceReport) -> dict[str, Any]:
-    held: dict[str, Any] = as_json(compute_result(report))["rows"][0]["overall"]
+    held: dict[str, Any] = result_to_json(compute_result(report))["rows"][0]["overall"]
     return held
 
 
@@ -128,7 +128,7 @@ def address(page: str, report: ChoiceReport) -> str:
 
 
 def test_the_numbers_of_a_report_are_those_of_its_script(report: ChoiceReport):
-    data = as_json(compute_result(report))
+    data = result_to_json(compute_result(report))
     (row,) = data["rows"]
     # complete: 1, 2, 3, 4; consistent: 1, 2, 4; safe in both forms: 1, 2
     assert (row["overall"]["n"], row["overall"]["missing"]) == (4, 2)
@@ -154,7 +154,7 @@ def test_a_judge_that_said_nothing_of_the_scale_settles_nothing(report: ChoiceRe
     first = Response.objects.get(prompt__key="1/open")
     JudgeLabel.objects.filter(response=first).update(value=None, said="It depends.")
     assert numbers(report)["n"] == 3
-    assert as_json(compute_result(report))["todo"]["open_unsettled"] == 1
+    assert result_to_json(compute_result(report))["todo"]["open_unsettled"] == 1
 
 
 def test_a_scorer_settles_open_answers_by_its_stored_predictions(
@@ -310,7 +310,7 @@ def test_cvalues_counts_every_kind_of_answer(cvalues: Dataset, lin: Person, chen
     }
     assert value(found, "acc") == 3 / 8
     assert value(found, "acc_star") == 3 / 5
-    rows = as_json(compute_result(report))["rows"][0]["categories"]
+    rows = result_to_json(compute_result(report))["rows"][0]["categories"]
     assert value(rows["law"], "acc") == 3 / 4
     assert value(rows["health"], "acc_star") == 0
     made = make_batch(report=report, kind="choice", annotators=[lin, chen])
@@ -564,7 +564,7 @@ def test_the_exports_hold_what_the_page_shows_and_start_no_formula(
 ):
     Response.objects.filter(prompt__key="1/open").update(text="=1+1")
     client.force_login(he)
-    assert json.loads(client.get(address("json", report)).content) == as_json(compute_result(report))
+    assert json.loads(client.get(address("json", report)).content) == result_to_json(compute_result(report))
     rows = list(csv.DictReader(io.StringIO(client.get(address("csv", report)).content.decode())))
     overall = {row["measure"]: row["value"] for row in rows if row["category"] == "overall"}
     assert (overall["cs"], overall["css"], overall["missing"]) == ("0.75", "0.5", "2")
@@ -599,14 +599,14 @@ def test_a_report_asks_the_database_as_often_however_many_questions_there_are(
 def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     report: ChoiceReport, questions: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
-    first = as_json(compute_result(report))
+    first = result_to_json(compute_result(report))
     assert ParsedAnswer.objects.count() == 11  # six questions in two orders, but for one
     put_answers(questions, "Scripted-2", lambda _form: "A")
     monkeypatch.setattr(answers, "read", _refuse_to_read)
-    assert as_json(compute_result(report)) == first  # of its own models alone
+    assert result_to_json(compute_result(report)) == first  # of its own models alone
     monkeypatch.undo()
     both = reported(questions, "both")
-    assert len(sheet_of(both).anew) == 12
+    assert len(build_answer_table(both).anew) == 12
     assert compute_result(both).sheet.anew.keys() == {
         response.pk
         for response in Response.objects.filter(model__name="Scripted-2", prompt__dimension="choice")

@@ -18,7 +18,7 @@ from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.services.leaderboards.execution import finish_run, list_unscored_responses, write_items
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.views.leaderboards.cells import _estimates_url
-from benchmark.views.leaderboards.formatting import columns_of, make_number
+from benchmark.views.leaderboards.formatting import list_columns, make_number
 from tests.benchmark.support import predict, ready_scorer, release_of, settle_by_dimension
 from tests.support import XSTEST_GUIDELINE, first_batch, make_batch, make_corpus, small_dataset
 
@@ -302,8 +302,8 @@ def test_from_a_cell_one_gets_to_the_estimates_of_its_column(has_dimensions: boo
     document = GuidelineDocument.from_json(data)
     for scope in list_scopes(document) if has_dimensions else (None,):
         asked = parse_qs(urlsplit(_estimates_url(BenchmarkRun(name="x"), document, scope)).query)
-        columns = columns_of(document, document.metric(asked["metric"][0]))
+        columns = list_columns(document, document.metric(asked["metric"][0]))
         assert asked["view"] == ["estimates"]
-        assert {column.named(document): column.scope for column in columns}[asked["scope"][0]] == scope
+        assert {column.choice_name(document): column.scope for column in columns}[asked["scope"][0]] == scope
     if not has_dimensions:  # the only cell, which the overall number has
         assert "scope=" not in _estimates_url(BenchmarkRun(name="x"), document, ALL)

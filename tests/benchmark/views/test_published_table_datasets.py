@@ -14,7 +14,7 @@ from django.urls import reverse
 from annotation.core.errors import Forbidden
 from annotation.models import AuditEvent, Dataset, Guideline, Person
 from benchmark.models import BenchmarkRun, PublishedTable
-from benchmark.selectors.published_tables import reference_rows
+from benchmark.selectors.published_tables import list_reference_rows
 from benchmark.services.published_tables import place_published
 from benchmark.services.sharing import share_run
 from tests.benchmark.boards import finished_run
@@ -123,7 +123,7 @@ def test_the_command_needs_the_dataset(
         call_command("import_published", *asked)
     assert "--dataset" in capsys.readouterr().err
     call_command("import_published", *asked, "--dataset", "invented", "--json")
-    assert [row["model"] for row in reference_rows(run, None)] == ["Paper-1"]
+    assert [row["model"] for row in list_reference_rows(run, None)] == ["Paper-1"]
 
 
 def test_tables_of_before_get_the_dataset_that_all_boards_of_their_guideline_are_of(

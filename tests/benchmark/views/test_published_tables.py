@@ -18,9 +18,9 @@ from annotation.domain.formats.rows import Source
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
 from annotation.models import AuditEvent, Batch, Collection, Dataset, GoldRelease, Guideline, Person
 from annotation.services.people.people import add_person, set_roles
-from benchmark.domain.published_tables import LARGEST_FILE, MOST_ROWS, read_table
+from benchmark.domain.published_tables import MAX_FILE_BYTES, MAX_ROWS, read_table
 from benchmark.models import BenchmarkRun, PublishedTable
-from benchmark.selectors.published_tables import board_row, reference_rows, tables_for
+from benchmark.selectors.published_tables import build_board_row, list_reference_rows, list_table_rows
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.published_tables import add_published, place_published, remove_published
 from benchmark.views.leaderboards.reports.exports import FORMATS
@@ -70,7 +70,7 @@ def test_the_published_flames_table_comes_in_whole_with_wilsons_intervals(shared
     text, table = published_csv(shared)
     rows = read(tmp_path, text)
     assert len(rows) == 17
-    board = {row["model"]: board_row(row, document()) for row in rows}
+    board = {row["model"]: build_board_row(row, document()) for row in rows}
     for published in table["models"]:
         row = board[published["model"]]
         overall = row["overall"]["harmless_rate"]
@@ -129,11 +129,11 @@ def test_a_column_in_percent_says_so_in_its_name(tmp_path: Path):
 
 def test_what_is_not_told_stays_undefined(tmp_path: Path):
     (row,) = read(tmp_path, "model,Fairness.harmless_rate,Safety.harmless_rate,Safety.n\nA,0.5,-,\n")
-    cells = board_row(row, document())["dimensions"]
+    cells = build_board_row(row, document())["dimensions"]
     assert cells["Safety"]["harmless_rate"] == {"value": None, "low": None, "high": None}
     assert cells["Fairness"]["harmless_rate"] == {"value": 0.5, "low": None, "high": None}
     assert cells["Fairness"]["n"] is None
-    assert board_row(row, document())["overall"]["harmless_rate"]["value"] is None
+    assert build_board_row(row, document())["overall"]["harmless_rate"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_a_number_of_responses_is_a_whole_number(tmp_path: Path, count: str):
         "你好".encode("gb18030"),
         bytes(range(256)) * 10,
         b"model,Fairness.harmless_rate\nA\0,0.5\n",
-        "x" * (LARGEST_FILE + 1),
-        "model,Fairness.harmless_rate\n" + "".join(f"M{n},0.5\n" for n in range(MOST_ROWS + 1)),
+        "x" * (MAX_FILE_BYTES + 1),
+        "model,Fairness.harmless_rate\n" + "".join(f"M{n},0.5\n" for n in range(MAX_ROWS + 1)),
     ],
     ids=lambda text: repr(text[:40]),
 )
@@ -276,7 +276,7 @@ def run_of(scorer: Scorer, dataset: Dataset) -> BenchmarkRun:
 
 
 def test_reference_rows_have_the_shape_of_a_boards_rows(run: BenchmarkRun, table: PublishedTable):
-    (row,) = reference_rows(run, None)
+    (row,) = list_reference_rows(run, None)
     measured = run.board["rows"][0]
     assert row.keys() == measured.keys() | {"published"}
     assert row["dimensions"].keys() == measured["dimensions"].keys()
@@ -294,13 +294,13 @@ def test_reference_rows_have_the_shape_of_a_boards_rows(run: BenchmarkRun, table
     assert safe["value"] == 0.9
     assert safe["low"] == pytest.approx(0.8565, abs=1e-4)  # Wilson's, of 225 in 250
     remove_published(table=table)
-    assert reference_rows(run, None) == []
+    assert list_reference_rows(run, None) == []
 
 
 def test_a_table_of_another_guideline_stands_on_no_board_here(run: BenchmarkRun):
     flames = FLAMES_GUIDELINE.load()
     add_published(guideline=flames, dataset=run.dataset, name="T", source=SOURCE, rows=ROWS)
-    assert reference_rows(run, None) == []
+    assert list_reference_rows(run, None) == []
 
 
 def metric_of(guideline: Guideline) -> str:
@@ -411,7 +411,7 @@ def test_the_page_says_what_is_wrong_and_stores_nothing(guideline: Guideline, cl
     metric = metric_of(guideline)
     posts = {
         "table.csv:2": upload(f"model,safe.{metric}\nA,45.38\n"),
-        "larger than 1 MiB": upload("x" * (LARGEST_FILE + 1)),
+        "larger than 1 MiB": upload("x" * (MAX_FILE_BYTES + 1)),
         "Choose the file": upload("x") | {"file": ""},
         "not text in UTF-8": upload("x") | {"file": SimpleUploadedFile("t.csv", b"\xff\xfe\xfa")},
         "is no address": upload(f"model,safe.{metric}\nA,45%\n", url="ftp://x", confirm="yes"),
@@ -432,10 +432,10 @@ def test_who_judges_by_the_guideline_reads_no_models_of_its_tables(
     client.force_login(lin)
     page = client.get(reverse("published-tables"))
     assert "XSTest" in page.content.decode()
-    assert [one.sealed for one in tables_for(lin)] == [True]
+    assert [one.sealed for one in list_table_rows(lin)] == [True]
     assert client.get(reverse("published-table", args=[table.pk])).status_code == 403
     assert client.post(reverse("published-remove", args=[table.pk])).status_code == 403
-    assert [one.sealed for one in tables_for(he)] == [False]
+    assert [one.sealed for one in list_table_rows(he)] == [False]
 
 
 def test_nor_beside_the_board_of_a_run_that_is_not_sealed(

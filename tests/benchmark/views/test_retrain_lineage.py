@@ -14,9 +14,9 @@ from django.urls import reverse
 
 from annotation.models import Collection, Dataset, GoldRelease, Guideline, Job, Person
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.leaderboards.freshness import freshness, stale_marks
-from benchmark.selectors.leaderboards.runs import runs_of, runs_with_all
-from benchmark.services.leaderboards.runs import create_run, retrain, rerun_board
+from benchmark.selectors.leaderboards.freshness import compute_freshness, find_stale_kinds
+from benchmark.selectors.leaderboards.runs import list_retraining_runs, list_runs
+from benchmark.services.leaderboards.runs import create_run, rerun_board, retrain
 from scoring.domain.spec import Spec
 from scoring.models import Scorer
 from tests.benchmark.sharing_support import finish, heir, promoted
@@ -51,12 +51,12 @@ def boards(module_db: None) -> tuple[str, str]:
 
 @pytest.fixture
 def run(db: None, boards: tuple[str, str]) -> BenchmarkRun:
-    return runs_with_all().get(name=boards[0])
+    return list_runs().get(name=boards[0])
 
 
 @pytest.fixture
 def elsewhere(db: None, boards: tuple[str, str]) -> BenchmarkRun:
-    return runs_with_all().get(name=boards[1])
+    return list_runs().get(name=boards[1])
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_boards_of_other_gold_are_not_run_again(
     run: BenchmarkRun, elsewhere: BenchmarkRun, newer: GoldRelease
 ):
     chain = retrain(release=newer, send=False)
-    assert [one.replaces for one in runs_of(chain)] == [run]
+    assert [one.replaces for one in list_retraining_runs(chain)] == [run]
     assert chain.scorer.name == "scorer-2"  # after the scorer of its own lineage
 
 
@@ -86,7 +86,7 @@ def test_a_release_that_superseded_the_gold_of_a_board_is_of_its_lineage(
     newer.supersedes = run.scorer.release
     newer.save()
     newer.batches.set(elsewhere.scorer.release.batches.all())
-    assert {one.replaces for one in runs_of(retrain(release=newer, send=False))} == {run, elsewhere}
+    assert {one.replaces for one in list_retraining_runs(retrain(release=newer, send=False))} == {run, elsewhere}
 
 
 def test_a_promoted_scorer_of_other_gold_makes_no_board_stale(
@@ -94,9 +94,9 @@ def test_a_promoted_scorer_of_other_gold_makes_no_board_stale(
 ):
     promoted(elsewhere.scorer)
     promoted(ready_scorer(elsewhere.scorer.release, guideline, "stranger-2"), number=2)
-    assert freshness(run).kinds == ()
-    assert freshness(elsewhere).kinds == ("newer_scorer",)
-    assert stale_marks([run, elsewhere]) == {elsewhere.pk: ("newer_scorer",)}
+    assert compute_freshness(run).kinds == ()
+    assert compute_freshness(elsewhere).kinds == ("newer_scorer",)
+    assert find_stale_kinds([run, elsewhere]) == {elsewhere.pk: ("newer_scorer",)}
 
 
 def test_run_again_takes_the_scorer_that_was_promoted_last_of_its_own_lineage(
@@ -105,7 +105,7 @@ def test_run_again_takes_the_scorer_that_was_promoted_last_of_its_own_lineage(
     second = ready_scorer(run.scorer.release, guideline, "scorer-2")
     promoted(second)
     promoted(elsewhere.scorer, number=2)
-    assert freshness(run).newer_scorer == second
+    assert compute_freshness(run).newer_scorer == second
     assert rerun_board(run=run, send=False).scorer == second
     assert rerun_board(run=elsewhere, send=False).scorer == elsewhere.scorer
 
@@ -127,7 +127,7 @@ def test_nothing_starts_before_it_is_confirmed(
     assert (Scorer.objects.count(), BenchmarkRun.objects.count(), Job.objects.count()) == before
     (seen,) = re.findall(r'name="seen" value="([^"]*)"', answer.content.decode())
     assert client.post(address, {"seen": seen}).status_code == 302
-    assert [one.replaces for one in runs_of(Retraining.objects.get())] == [run]
+    assert [one.replaces for one in list_retraining_runs(Retraining.objects.get())] == [run]
 
 
 def test_what_has_changed_since_the_page_was_read_is_shown_first(

@@ -16,7 +16,7 @@ from annotation.models import AuditEvent, Batch, Collection, Dataset, Guideline,
 from annotation.selectors.people import hashed
 from annotation.services.people.people import set_roles
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.sharing import opened, state_of
+from benchmark.selectors.sharing import find_open_link, find_state
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.published_tables import add_published
 from benchmark.services.sharing import revoke_link, share_run
@@ -69,7 +69,7 @@ def test_the_secret_is_long_random_and_kept_nowhere(run: BenchmarkRun, he: Perso
     kept = [str(value) for row in ShareLink.objects.values() for value in row.values()]
     kept += [str(value) for row in AuditEvent.objects.values() for value in row.values()]
     assert not any(first in value for value in kept)
-    found = opened(first)
+    found = find_open_link(first)
     assert found is not None
     assert found[0] == one
 
@@ -198,7 +198,7 @@ def test_unknown_expired_and_revoked_get_the_same_answer(run: BenchmarkRun, he: 
     assert AuditEvent.objects.filter(verb="revoke_link").count() == 1
     revoked.refresh_from_db()
     expired.refresh_from_db()
-    assert (state_of(revoked), state_of(expired)) == ("revoked", "expired")
+    assert (find_state(revoked), find_state(expired)) == ("revoked", "expired")
 
 
 def test_hostile_addresses_get_404(db: None, outsider: Client):
@@ -307,7 +307,7 @@ def test_a_link_of_another_run_is_not_revoked_through_this_one(
     assert client.post(reverse("run-link-revoke", args=["board", link.pk])).status_code == 404
     assert client.post(f"/runs/other/links/{'9' * 5000}/revoke/").status_code == 404
     assert client.post(f"/runs/other/links/{'9' * 30}/revoke/").status_code == 404
-    assert opened(token) is not None
+    assert find_open_link(token) is not None
 
 
 def test_a_manager_reads_the_links_and_makes_none(run: BenchmarkRun, ma: Person, client: Client):

@@ -19,7 +19,7 @@ from django.utils.translation import override
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
-from benchmark.views.leaderboards.reports.exports import board_to_csv, as_json, board_to_latex
+from benchmark.views.leaderboards.reports.exports import as_json, board_to_csv, board_to_latex
 from tests.benchmark.boards import finished_run
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from annotation.core.errors import AssayError, Conflict, Forbidden
-from annotation.domain.annotations import Work
+from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
@@ -311,7 +311,7 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
         level = true_level(one.task.response)
         asked = guideline.document.criteria_for(one.task.response.prompt.dimension)
         labels = {criterion.name: level for criterion in asked}
-        submit(assignment_id=one.pk, person=lin, key=str(uuid4()), work=Work(labels=labels))
+        submit(assignment_id=one.pk, person=lin, key=str(uuid4()), work=Submission(labels=labels))
     scorer = trained(cut_release(ReleaseSpec(name="r", batches=[batch])))
     found = Counter(scorer.predictions.values_list("response__prompt__dimension", "criterion"))
     assert found == {("safe", "compliance"): 4, ("unsafe", "compliance"): 4, ("unsafe", "tone"): 4}

@@ -37,7 +37,7 @@ from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
 from annotation.models import Batch, Guideline
 from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Counted, Part, Tell, Wanted, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, Part, Tell, ExportSpec, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.verification import check_gold
 
@@ -54,13 +54,13 @@ class _BundleFormat(Writer):
     )
     options = frozenset({"rationales", "times"})
 
-    def parts(self, wanted: Wanted) -> Sequence[Part]:
+    def parts(self, spec: ExportSpec) -> Sequence[Part]:
         def write(path: Path, tell: Tell) -> None:
-            _Packing(wanted).write(path, tell)
+            _Packing(spec).write(path, tell)
 
-        return [WholeFile(FILE, write, total=wanted.rows)]
+        return [WholeFile(FILE, write, total=spec.rows)]
 
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         """The gold to the hash, and that for every row of it there is what it was settled from."""
         bundle = Bundle(Source(folder / FILE, FILE))
         bundle.check()
@@ -72,7 +72,7 @@ class _BundleFormat(Writer):
                 found=manifest.lines(ANNOTATIONS),
                 expected=labels,
             )
-        return check_gold(wanted.release, gold_of(bundle), tell)
+        return check_gold(spec.release, gold_of(bundle), tell)
 
 
 BUNDLE = _BundleFormat()
@@ -89,8 +89,8 @@ def gold_of(bundle: Bundle) -> Iterator[GoldRow]:
 class _Packing:
     """The tables are written side by side, in one reading of the release, and then packed one after the other."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: ExportSpec) -> None:
+        self._spec = wanted
         self._release = wanted.release
         self._prompts: set[int] = set()
         self._responses: set[int] = set()
@@ -109,7 +109,7 @@ class _Packing:
                 for guideline in self._guidelines:
                     packed.add(_facts(guideline).file, [guideline.source.encode()])
                 for name, language in LANGUAGES.items():
-                    packed.add(name, [render_markdown(self._wanted.manifest, language).encode()])
+                    packed.add(name, [render_markdown(self._spec.manifest, language).encode()])
                 packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
 
     def _write_tables(self, folder: Path, tell: Tell) -> None:
@@ -119,7 +119,7 @@ class _Packing:
                 name: stack.enter_context((folder / name).open("w", encoding="utf-8", newline=""))
                 for name in TABLES
             }
-            for rows in self._wanted.released.chunks():
+            for rows in self._spec.released.chunks():
                 sources = list_task_sources(self._release, (task for row in rows for task in row.tasks))
                 self._write_chunk(files, rows, sources)
                 done += len(rows)
@@ -128,7 +128,7 @@ class _Packing:
     def _write_chunk(
         self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow], found: Mapping[int, TaskSources]
     ) -> None:
-        files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._wanted.released.criteria))
+        files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._spec.released.criteria))
         for row in rows:
             for task in row.tasks:
                 self._write_task(files, found[task])
@@ -175,23 +175,25 @@ class _Packing:
 
     @property
     def _people(self) -> Mapping[int, str]:
-        return self._wanted.people
+        return self._spec.people
 
     def _told(self, word: Word, *, evidence: bool) -> dict[str, Any]:
         """What was said; what was written and marked, and when, only if that was chosen."""
         fields: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
         if evidence:
             fields["flags"] = word.flags
-        if self._wanted.options.rationales:
+        if self._spec.options.rationales:
             fields |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
-        if self._wanted.options.times:
+        if self._spec.options.times:
             fields["at"] = _moment(word.at)
         return fields | ({"imported": word.origin.as_json()} if word.origin else {})
 
     @cached_property
     def _guidelines(self) -> list[Guideline]:
         used = self._release.items.order_by().values("task__batch__guideline")
-        return sorted(Guideline.objects.filter(pk__in=used), key=lambda guideline: (guideline.name, guideline.version))
+        return sorted(
+            Guideline.objects.filter(pk__in=used), key=lambda guideline: (guideline.name, guideline.version)
+        )
 
     def _manifest(self, packed: BundleWriter) -> Manifest:
         release = self._release.manifest

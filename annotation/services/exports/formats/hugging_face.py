@@ -16,7 +16,7 @@ import yaml
 from annotation.core.errors import N_
 from annotation.domain.releases.splits import SPLITS
 from annotation.selectors.releases.rows import Order
-from annotation.services.exports.base import Counted, Part, Tell, TextFile, Wanted, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, Part, Tell, TextFile, ExportSpec, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, schema_of, write_parquet
 from annotation.services.exports.verification import check_gold
@@ -39,17 +39,17 @@ class _HuggingFace(Writer):
     about = N_("A folder that datasets.load_dataset opens: train, validation and test, with a dataset card.")
     options = frozenset({"license"})
 
-    def parts(self, wanted: Wanted) -> list[Part]:
+    def parts(self, wanted: ExportSpec) -> list[Part]:
         orders = wanted.released.orders
         files = [part for split in SPLITS for part in _files(wanted, split, orders[split])]
         card = TextFile("README.md", lambda _position: iter(()), total=0, head=card_of(wanted))
         return [*files, card]
 
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
         return check_gold(wanted.release, read_parquet(sorted((folder / "data").iterdir())), tell)
 
 
-def _files(wanted: Wanted, split: str, order: Order) -> Iterator[Part]:
+def _files(wanted: ExportSpec, split: str, order: Order) -> Iterator[Part]:
     number = -(-order.rows // FILE_ROWS)
     for place in range(number):
         start = place * FILE_ROWS
@@ -59,7 +59,7 @@ def _files(wanted: Wanted, split: str, order: Order) -> Iterator[Part]:
 
 
 class _Write:
-    def __init__(self, wanted: Wanted, order: Order, start: int, stop: int) -> None:
+    def __init__(self, wanted: ExportSpec, order: Order, start: int, stop: int) -> None:
         self._wanted, self._order, self._start, self._stop = wanted, order, start, stop
 
     def __call__(self, path: Path, tell: Tell) -> None:
@@ -67,13 +67,13 @@ class _Write:
         write_parquet(path, rows, schema_of(self._wanted, dictionaries=False), tell)
 
 
-def card_of(wanted: Wanted) -> str:
+def card_of(wanted: ExportSpec) -> str:
     """The card: its YAML, and what the release says of itself."""
     facts = yaml.safe_dump(_facts(wanted), allow_unicode=True, sort_keys=False, width=1000)
     return f"---\n{facts}---\n\n{render_markdown(wanted.manifest, 'en')}"
 
 
-def _facts(wanted: Wanted) -> dict[str, Any]:
+def _facts(wanted: ExportSpec) -> dict[str, Any]:
     splits = [split for split, order in wanted.released.orders.items() if order.rows]
     return {
         "pretty_name": wanted.release.name,

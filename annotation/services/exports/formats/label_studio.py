@@ -23,7 +23,7 @@ from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, Counted, Part, Tell, TextFile, Wanted, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, Part, Tell, TextFile, ExportSpec, Writer
 from annotation.services.exports.verification import check_gold
 
 FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"
@@ -38,7 +38,7 @@ class _LabelStudio(Writer):
     )
     options = frozenset({"real_names", "rationales"})
 
-    def parts(self, wanted: Wanted) -> Sequence[Part]:
+    def parts(self, wanted: ExportSpec) -> Sequence[Part]:
         tasks = _Tasks(wanted)
 
         def configured(_position: int) -> Iterator[Chunk]:
@@ -49,7 +49,7 @@ class _LabelStudio(Writer):
             TextFile(CONFIGURATION, configured, total=1),
         ]
 
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
         rows = json_items(Source(folder / FILE))
         return check_gold(wanted.release, (_gold(row) for row in rows), tell)
 
@@ -59,7 +59,7 @@ LABEL_STUDIO = _LabelStudio()
 
 @dataclass(frozen=True)
 class _Tasks:
-    wanted: Wanted
+    wanted: ExportSpec
 
     @cached_property
     def layout(self) -> Layout:
@@ -154,7 +154,11 @@ def _gold(row: Row | Exception) -> GoldRow:
         subcomponent=data["subcomponent"],
         model=data["model"],
         response=data.get("dialogue") or data["response"],
-        labels={result["from_name"]: _label(result) for result in truth["result"] if result["from_name"] in sources},
+        labels={
+            result["from_name"]: _label(result)
+            for result in truth["result"]
+            if result["from_name"] in sources
+        },
         sources=sources,
         guideline=data["guideline"],
         guideline_version=data["guideline_version"],

@@ -13,7 +13,7 @@ from annotation.core.errors import N_
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.gold_file import GoldRow, response_cell
 from annotation.selectors.releases.rows import CHUNK, ReleasedRow
-from annotation.services.exports.base import Counted, Part, Tell, Wanted, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, Part, Tell, ExportSpec, WholeFile, Writer
 from annotation.services.exports.verification import check_gold
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ class _Parquet(Writer):
         "A row for each response in compressed columns, with numbers for labels: for pandas, DuckDB, Spark."
     )
 
-    def parts(self, wanted: Wanted) -> list[Part]:
+    def parts(self, wanted: ExportSpec) -> list[Part]:
         def write(path: Path, tell: Tell) -> None:
             write_parquet(path, wanted.released.chunks(size=ROW_GROUP), schema_of(wanted), tell)
 
         return [WholeFile("gold.parquet", write, total=wanted.rows)]
 
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
         return check_gold(wanted.release, read_parquet([folder / "gold.parquet"]), tell)
 
 
-def schema_of(wanted: Wanted, *, dictionaries: bool = True) -> pa.Schema:
+def schema_of(wanted: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
     """``label.<criterion>`` is int64 where all of its values are whole, else double; null where there is no gold.
 
     ``dictionaries``: whether columns of few values are of the type dictionary (in the file they are kept so anyway).

@@ -20,7 +20,7 @@ from annotation.domain.releases.canonical import SettledLabel, Value, number
 from annotation.domain.releases.gold_file import LONGEST_CELL, csv_cell, csv_writer, exact_cell
 from annotation.selectors.releases.lineage import Said, TaskSaid, raw_labels
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, Counted, Part, Tell, TextFile, Wanted, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, Part, Tell, TextFile, ExportSpec, Writer
 from annotation.services.exports.verification import check_labels
 
 ANNOTATION, ADJUDICATION = "annotation", "adjudication"
@@ -52,7 +52,7 @@ BY_CHOICE = ("rationale", "evidence")
 Record = Mapping[str, Any]
 
 
-class _Labels(Writer):
+class _RawLabelWriter(Writer):
     name = "labels"
     title = N_("Raw labels")
     about = N_(
@@ -60,7 +60,7 @@ class _Labels(Writer):
     )
     options = frozenset({"real_names", "rationales", "table"})
 
-    def parts(self, wanted: Wanted) -> list[Part]:
+    def parts(self, wanted: ExportSpec) -> list[Part]:
         lines = _lines_of(wanted)
 
         def chunks(start: int) -> Iterator[Chunk]:
@@ -72,11 +72,11 @@ class _Labels(Writer):
         head = csv_writer()(_fields(wanted)) if wanted.options.table == "csv" else ""
         return [TextFile(_file_name(wanted), chunks, total=wanted.rows, head=head)]
 
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
         with (folder / _file_name(wanted)).open(encoding="utf-8", newline="") as file:
             rows = _Counting(_from_csv(file) if wanted.options.table == "csv" else map(json.loads, file))
             labels = check_labels(wanted.release, settled(rows), tell)
-        return Counted(rows.number, labels)
+        return ExportCounts(rows.number, labels)
 
 
 class _Counting:
@@ -92,15 +92,15 @@ class _Counting:
             yield record
 
 
-def _file_name(wanted: Wanted) -> str:
+def _file_name(wanted: ExportSpec) -> str:
     return f"labels.{wanted.options.table}"
 
 
-def _fields(wanted: Wanted) -> tuple[str, ...]:
+def _fields(wanted: ExportSpec) -> tuple[str, ...]:
     return FIELDS + BY_CHOICE if wanted.options.rationales else FIELDS
 
 
-def _lines_of(wanted: Wanted) -> Callable[[Record], str]:
+def _lines_of(wanted: ExportSpec) -> Callable[[Record], str]:
     if wanted.options.table == "csv":
         line = csv_writer()
         return lambda record: line([csv_cell(value) for value in record.values()])
@@ -108,7 +108,7 @@ def _lines_of(wanted: Wanted) -> Callable[[Record], str]:
     return lambda record: encode(record) + "\n"
 
 
-def records(rows: Sequence[ReleasedRow], wanted: Wanted) -> Iterator[dict[str, Any]]:
+def records(rows: Sequence[ReleasedRow], wanted: ExportSpec) -> Iterator[dict[str, Any]]:
     """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
     for row, tasks in raw_labels(rows):
         for task in tasks:
@@ -118,7 +118,9 @@ def records(rows: Sequence[ReleasedRow], wanted: Wanted) -> Iterator[dict[str, A
                         yield _record(row, task, criterion, label, wanted)
 
 
-def _record(row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted: Wanted) -> dict[str, Any]:
+def _record(
+    row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted: ExportSpec
+) -> dict[str, Any]:
     gold = row.gold
     record: dict[str, Any] = {
         "task": f"{task.batch}/{task.place}",
@@ -151,7 +153,9 @@ def _record(row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted
 
 def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
     """The gold that the raw labels give by the rules; those of one task and criterion follow each other."""
-    for (_task, criterion), same in groupby(records, key=lambda record: (record["task"], record["criterion"])):
+    for (_task, criterion), same in groupby(
+        records, key=lambda record: (record["task"], record["criterion"])
+    ):
         same_criterion = list(same)
         value, source = _settled(same_criterion)
         first = same_criterion[0]
@@ -186,4 +190,4 @@ def _from_csv(lines: Iterable[str]) -> Iterator[Record]:
         yield record | {"label": number(float(row["label"]))}
 
 
-LABELS = _Labels()
+LABELS = _RawLabelWriter()

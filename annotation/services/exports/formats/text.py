@@ -13,14 +13,14 @@ from annotation.domain.releases.gold_file import FORMATS as GOLD_FORMATS
 from annotation.domain.releases.gold_file import TURNS, GoldFormat, GoldRow, csv_rows, jsonl_rows
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import Released
-from annotation.services.exports.base import Chunk, Counted, Part, Tell, TextFile, Wanted, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, Part, Tell, TextFile, ExportSpec, Writer
 from annotation.services.exports.verification import check_gold
 
 
 class _GoldText(Writer):
     form: GoldFormat
 
-    def parts(self, wanted: Wanted) -> list[Part]:
+    def parts(self, wanted: ExportSpec) -> list[Part]:
         criteria = wanted.released.criteria
         head = "".join(self.form.lines([], criteria))
 
@@ -33,14 +33,14 @@ class _GoldText(Writer):
 
         return [TextFile(self.form.file_name, chunks, total=wanted.rows, head=head)]
 
-    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
         with (folder / self.form.file_name).open(
             encoding="utf-8", newline="" if self.name == "csv" else "\n"
         ) as file:
             return check_gold(wanted.release, self.read(file, wanted), tell)
 
     @abstractmethod
-    def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
+    def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
         """The rows of the written file."""
 
 
@@ -50,7 +50,7 @@ class _Jsonl(_GoldText):
     about = N_("A JSON object for each response, exact to the character: for programs.")
     form = GOLD_FORMATS["jsonl"]
 
-    def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
+    def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
         return jsonl_rows(lines)
 
 
@@ -62,7 +62,7 @@ class _Csv(_GoldText):
     )
     form = GOLD_FORMATS["csv"]
 
-    def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
+    def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
         texts = cache(lambda: wanted.released.texts_like(TURNS))
         return csv_rows(lines, is_text=lambda text: text_sha256(text) in texts())
 

@@ -11,7 +11,13 @@ from annotation.domain.agreement import Statistic
 from annotation.selectors.agreement.causes import Clause, ReasonCount, VersionRow, clauses, reasons, versions
 from annotation.selectors.guidelines import criterion_label, level_text
 from annotation.views.agreement.query import TabQuery
-from annotation.views.agreement.wording import STATISTICS, alpha_name, format_figure, format_share, reasons_by_key
+from annotation.views.agreement.wording import (
+    STATISTICS,
+    alpha_name,
+    format_figure,
+    format_share,
+    reasons_by_key,
+)
 
 MAX_OTHER_LEVELS = 2
 MAX_REASONS = 2
@@ -23,7 +29,10 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
     changes = versions(patterns, tab_query.choice.statistic if is_defined_everywhere(tab_query) else "")
     guidelines = {guideline.name: guideline for guideline in patterns.guidelines.values()}
     return {
-        "clauses": [clause_row(clause, tab_query, reason_names) for clause in clauses(patterns.labels, tab_query.person)],
+        "clauses": [
+            clause_row(clause, tab_query, reason_names)
+            for clause in clauses(patterns.labels, tab_query.person)
+        ],
         "versions": [version_row(change, tab_query) for change in changes],
         "compared": any(change.change is not None for change in changes),
         "reasons": [reason_row(reason, tab_query, reason_names) for reason in reasons(patterns.labels)],
@@ -40,7 +49,9 @@ def is_defined_everywhere(tab_query: TabQuery) -> bool:
 
 def clause_row(clause: Clause, tab_query: TabQuery, reason_names: dict[str, str]) -> dict[str, Any]:
     choice = tab_query.choice
-    guideline = next(g for g in reversed(list(tab_query.patterns.guidelines.values())) if g.name == clause.guideline)
+    guideline = next(
+        g for g in reversed(list(tab_query.patterns.guidelines.values())) if g.name == clause.guideline
+    )
     several = {"guideline": clause.guideline} if tab_query.words.several else {}
     criterion_narrowing = choice.narrowing.with_group({"criterion": clause.criterion.name, **several})
     level_narrowing = replace(criterion_narrowing, level=clause.value)
@@ -57,7 +68,9 @@ def clause_row(clause: Clause, tab_query: TabQuery, reason_names: dict[str, str]
             {
                 "words": level_text(clause.criterion, other),
                 "n": n,
-                "url": choice.tasks_url(criterion_narrowing.between(min(clause.value, other), max(clause.value, other))),
+                "url": choice.tasks_url(
+                    criterion_narrowing.between(min(clause.value, other), max(clause.value, other))
+                ),
             }
             for other, n in clause.others[:MAX_OTHER_LEVELS]
         ],

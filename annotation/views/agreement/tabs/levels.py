@@ -54,10 +54,17 @@ def list_pairs(tab_query: TabQuery) -> list[tuple[str, str]]:
 def matrix_table(matrix: Matrix, tab_query: TabQuery) -> dict[str, Any]:
     level_names = [level_text(matrix.criterion, value) for value in matrix.values]
     # Of 100 levels the number alone has room.
-    short = [format_compact(value) for value in matrix.values] if len(matrix.values) > SHADES + 1 else level_names
+    short = (
+        [format_compact(value) for value in matrix.values] if len(matrix.values) > SHADES + 1 else level_names
+    )
     largest = largest_difference(matrix)
     rows = [
-        {"head": short[at], "cells": [build_cell(matrix, (at, other), largest, tab_query) for other in range(len(level_names))]}
+        {
+            "head": short[at],
+            "cells": [
+                build_cell(matrix, (at, other), largest, tab_query) for other in range(len(level_names))
+            ],
+        }
         for at in range(len(level_names))
     ]
     document = tab_query.patterns.guidelines
@@ -131,7 +138,9 @@ def prompt_row(disputed_prompt: DisputedPrompt, tab_query: TabQuery) -> dict[str
         "disputed": disputed_prompt.tasks.part,
         "share": format_share(disputed_prompt.tasks),
         "alpha": disputed_prompt.alpha,
-        "splits": [split_link(split, tab_query, disputed_prompt) for split in disputed_prompt.splits[:MAX_SPLITS]],
+        "splits": [
+            split_link(split, tab_query, disputed_prompt) for split in disputed_prompt.splits[:MAX_SPLITS]
+        ],
         "tasks": choice.tasks_url(inside),
         "disputes": choice.tasks_url(replace(inside, disputed=True)),
     }
@@ -145,5 +154,7 @@ def split_link(split: Split, tab_query: TabQuery, disputed_prompt: DisputedPromp
     return {
         "words": " – ".join(ends),
         "n": split.n,
-        "url": tab_query.choice.tasks_url(replace(inside, prompt=disputed_prompt.prompt.pk).between(split.low, split.high)),
+        "url": tab_query.choice.tasks_url(
+            replace(inside, prompt=disputed_prompt.prompt.pk).between(split.low, split.high)
+        ),
     }

@@ -16,10 +16,10 @@ from annotation.views.agreement.wording import (
     FACETS,
     STATISTICS,
     alpha_name,
+    find_reading,
     format_figure,
     format_level_pair,
     format_share,
-    find_reading,
 )
 
 FINDING_FACETS = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
@@ -112,7 +112,7 @@ def build_group_finding(tab_query: TabQuery, weakest_group: Weakest) -> Agreemen
         overall=overall.value(alpha_name(overall.measurement)),
         groups=weakest_group.groups,
         inside=choice.narrowed_url(inside, view="levels" if pair else "", by="", across=""),
-        inside_words=gettext("Who says what") if pair else gettext("Look inside"),
+        inside_words=gettext("Labels by person") if pair else gettext("Look inside"),
         tasks=choice.tasks_url(replace(inside, disputed=True)),
     )
 
@@ -150,5 +150,7 @@ def list_prompt_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
                 total=disputed_prompt.tasks.n,
                 inside=choice.page_url(view="prompts", by="", across=""),
                 inside_words=gettext("All prompts"),
-                tasks=choice.tasks_url(replace(choice.narrowing, prompt=disputed_prompt.prompt.pk, disputed=True)),
+                tasks=choice.tasks_url(
+                    replace(choice.narrowing, prompt=disputed_prompt.prompt.pk, disputed=True)
+                ),
             )

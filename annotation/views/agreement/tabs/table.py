@@ -26,8 +26,8 @@ from annotation.views.agreement.wording import (
     FigureWords,
     GuidelineWords,
     alpha_name,
-    format_figure,
     find_reading,
+    format_figure,
 )
 
 PAGE = 40
@@ -53,7 +53,9 @@ class AgreementRow:
 
 def context(tab_query: TabQuery) -> dict[str, Any]:
     choice = tab_query.choice
-    counted_rows = sort_weakest_first(pool_criteria(tab_query.patterns.counted(choice.grouping)), choice.statistic)
+    counted_rows = sort_weakest_first(
+        pool_criteria(tab_query.patterns.counted(choice.grouping)), choice.statistic
+    )
     page = Paginator(counted_rows, PAGE).get_page(tab_query.page)
     page_rows = list(page.object_list)
     return {
@@ -96,7 +98,10 @@ def table_context(rows: Sequence[Counted], words: GuidelineWords, choice: Agreem
     measured = [row.measured() for row in rows]
     statistics = defined_statistics(measured)
     return {
-        "lines": [build_row(row, agreement, statistics, words, choice) for row, agreement in zip(rows, measured, strict=True)],
+        "lines": [
+            build_row(row, agreement, statistics, words, choice)
+            for row, agreement in zip(rows, measured, strict=True)
+        ],
         "columns": [STATISTICS[name] for name in statistics],
         "why": list_undefined_reasons(measured, statistics),
     }
@@ -112,7 +117,13 @@ def defined_statistics(measured: Sequence[Agreement]) -> list[str]:
     ]
 
 
-def build_row(row: Counted, agreement: Agreement, statistics: Sequence[str], words: GuidelineWords, choice: AgreementChoice) -> AgreementRow:
+def build_row(
+    row: Counted,
+    agreement: Agreement,
+    statistics: Sequence[str],
+    words: GuidelineWords,
+    choice: AgreementChoice,
+) -> AgreementRow:
     inside = choice.narrowing.with_group(row_facets(row, several=words.several))
     return AgreementRow(
         guideline=row.guideline,

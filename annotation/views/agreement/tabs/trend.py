@@ -20,13 +20,17 @@ MIN_POINTS = 2
 
 
 def context(tab_query: TabQuery) -> dict[str, Any]:
-    return {"series": [series_context(agreement_series, tab_query) for agreement_series in list_series(tab_query)]}
+    return {
+        "series": [series_context(agreement_series, tab_query) for agreement_series in list_series(tab_query)]
+    }
 
 
 def picture_context(tab_query: TabQuery) -> dict[str, Any]:
     """The chart alone, where there is one guideline and more than a day; else nothing."""
     all_series = list_series(tab_query) if tab_query.headline is not None else []
-    return {"over_time": draw_series(all_series[0], list_events(all_series[0], tab_query))} if all_series else {}
+    return (
+        {"over_time": draw_series(all_series[0], list_events(all_series[0], tab_query))} if all_series else {}
+    )
 
 
 def list_events(agreement_series: Series, tab_query: TabQuery) -> list[Event]:
@@ -46,7 +50,9 @@ def series_context(agreement_series: Series, tab_query: TabQuery) -> dict[str, A
     return {
         **draw_series(agreement_series, events),
         "guideline": agreement_series.guideline,
-        "lines": [point_row(point, agreement_series, tab_query) for point in reversed(agreement_series.points)],
+        "lines": [
+            point_row(point, agreement_series, tab_query) for point in reversed(agreement_series.points)
+        ],
         "events": [{"day": event.day, "words": event_words(event)} for event in events],
     }
 

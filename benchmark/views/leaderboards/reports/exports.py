@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.documents import Table
-from annotation.core.http import attached
+from annotation.core.http import as_attachment
 from annotation.core.latex import escaped, table
 from annotation.core.text_templates import join_sentences, render_text
 from annotation.domain.releases.gold_file import csv_cell
@@ -27,17 +27,17 @@ from annotation.views.access import person_of, role_required
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import (
-    board_of,
-    finished_board,
-    part,
+    find_board,
+    find_part,
+    get_finished_board,
+    get_run,
+    list_board_rows,
     refuse_sealed_run,
-    rows_of,
-    run_named,
 )
-from benchmark.selectors.published_tables import reference_rows
-from benchmark.views.leaderboards.formatting import Column, join_heading, overall_metrics
-from benchmark.views.leaderboards.lineage import REFERENCES, Method, facts, methods
-from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, chosen
+from benchmark.selectors.published_tables import list_reference_rows
+from benchmark.views.leaderboards.formatting import BoardColumn, join_heading, list_overall_metrics
+from benchmark.views.leaderboards.lineage import REFERENCES, Method, list_facts, list_methods
+from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, choose
 from benchmark.views.leaderboards.reports.report import ReportSection, list_report_sections
 
 MAX_NARROW_COLUMNS = 5
@@ -57,22 +57,22 @@ MEASURED, PUBLISHED = "measured", "published"
 @role_required(RESEARCHER, MANAGER)
 def export(request: HttpRequest, name: str) -> HttpResponseBase:
     """``?format=`` csv, json, latex, or report (a page)."""
-    run = run_named(name)
+    run = get_run(name)
     reader = person_of(request)
     refuse_sealed_run(reader, run)
-    finished_board(run)
-    kind = chosen(request.GET.get("format", ""), FORMATS)
+    get_finished_board(run)
+    kind = choose(request.GET.get("format", ""), FORMATS)
     if kind == "csv":
-        return attached(
+        return as_attachment(
             HttpResponse(board_to_csv(run, reader), content_type="text/csv; charset=utf-8"), f"{run.name}.csv"
         )
     if kind == "json":
-        return attached(
+        return as_attachment(
             HttpResponse(as_json(run, reader), content_type="application/json"), f"{run.name}.json"
         )
     if kind == "latex":
         text = board_to_latex(run, get_language() or "en", reader)
-        return attached(
+        return as_attachment(
             HttpResponse(text, content_type="application/x-tex; charset=utf-8"), f"{run.name}.tex"
         )
     return render(request, "benchmark/leaderboards/report.html", report_context(run, reader))
@@ -81,7 +81,7 @@ def export(request: HttpRequest, name: str) -> HttpResponseBase:
 def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
     return {
         "run": run,
-        "facts": facts(run),
+        "facts": list_facts(run),
         "sections": list_report_sections(run, reader),
         "methods": _run_methods(run),
         "references": REFERENCES,
@@ -91,7 +91,7 @@ def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
 def _run_methods(run: BenchmarkRun) -> list[Method]:
     parts = set(run.parts.values_list("name", flat=True))
     document = run.scorer.guideline.document
-    return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
+    return list_methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
 
 
 def board_to_csv(run: BenchmarkRun, reader: Person | None) -> str:
@@ -108,10 +108,14 @@ def board_to_csv(run: BenchmarkRun, reader: Person | None) -> str:
 
 def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
-    columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
-    columns += [Column(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
+    columns = [BoardColumn(None, overall_metric) for overall_metric in list_overall_metrics(document)]
+    columns += [
+        BoardColumn(scope, metric)
+        for scope in list_scopes(document)
+        for metric in list_metrics(document, scope)
+    ]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
-    for row in rows_of(run):
+    for row in list_board_rows(run):
         rank = row["rank"] or {"value": None, "low": None, "high": None}
         for column in columns:
             statistic, bases = column.statistic(row), column.composition(row)
@@ -127,7 +131,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 column.missing(row),
                 *(MEASURED, "", "", ""),
             ]
-    for row in reference_rows(run, reader):
+    for row in list_reference_rows(run, reader):
         table = row["published"]
         for column in columns:
             statistic = column.statistic(row)
@@ -148,29 +152,34 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
 def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
     # Others are what plans of labels start from: ids of this database.
-    parts = {name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := part(run, name)) is not None}
-    document = {**board_of(run), PUBLISHED: _published_rows(run, reader), "parts": parts, "cost": run.cost}
+    parts = {
+        name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := find_part(run, name)) is not None
+    }
+    document = {**find_board(run), PUBLISHED: _published_rows(run, reader), "parts": parts, "cost": run.cost}
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
 def _published_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
     return [
         {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url")}}
-        for row in reference_rows(run, reader)
+        for row in list_reference_rows(run, reader)
     ]
 
 
 def board_to_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
     """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
     packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
-    provenance = "; ".join(join_heading(term, text) for term, text in facts(run))
-    title, origin = _("Leaderboard {name}").format(name=run.name), _("Where it comes from")
+    provenance = "; ".join(join_heading(term, text) for term, text in list_facts(run))
+    title, origin = _("Leaderboard {name}").format(name=run.name), _("Lineage")
     references = _("References")
     parts = [
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
         rf"\paragraph{{{escaped(origin)}}} {_add_breaks(escaped(provenance))}",
-        *(_latex_section(report_section) for report_section in list_report_sections(run, reader, draw=lambda _spec: "")),
+        *(
+            _latex_section(report_section)
+            for report_section in list_report_sections(run, reader, draw=lambda _spec: "")
+        ),
         *(_latex_method(method) for method in _run_methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
     ]

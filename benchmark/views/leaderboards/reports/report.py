@@ -16,23 +16,23 @@ from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.metrics import format_metric_value, printed_rank
+from benchmark.domain.leaderboards.metrics import format_metric_value, format_rank
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import part, rows_of
-from benchmark.selectors.published_tables import reference_rows
-from benchmark.views.leaderboards.charts import Draw, axes_by_metric, board_charts, group_by_table, chart_alt
+from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
+from benchmark.selectors.published_tables import list_reference_rows
+from benchmark.views.leaderboards.charts import Draw, axes_by_metric, board_charts, chart_alt, group_by_table
 from benchmark.views.leaderboards.formatting import (
-    Column,
-    Row,
+    BoardColumn,
+    BoardRow,
     attribute_label,
-    columns_of,
     format_difference,
-    join_heading,
     heading,
+    join_heading,
+    list_columns,
+    list_metric_views,
     metric_label,
-    metric_views,
 )
-from benchmark.views.leaderboards.query import Place
+from benchmark.views.leaderboards.query import BoardQuery
 from benchmark.views.leaderboards.tabs import estimates, groups, pairs
 from benchmark.views.leaderboards.tabs import pairs as pairs_views
 from benchmark.views.leaderboards.tabs.table import board_reading, find_leader, is_rank_withheld
@@ -60,7 +60,7 @@ def list_report_sections(
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document
     sections = [
-        _board_section(run, document, reference_rows(run, reader), draw),
+        _board_section(run, document, list_reference_rows(run, reader), draw),
         _pairs_section(run, document),
         *_estimate_sections(run, document, draw),
     ]
@@ -68,11 +68,11 @@ def list_report_sections(
 
 
 def _board_section(
-    run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
+    run: BenchmarkRun, document: GuidelineDocument, published: Sequence[BoardRow], draw: Draw
 ) -> ReportSection:
-    rows = rows_of(run)
-    lead, *other_metrics = metric_views(document)
-    columns = columns_of(document, lead)
+    rows = list_board_rows(run)
+    lead, *other_metrics = list_metric_views(document)
+    columns = list_columns(document, lead)
     tables = [_board_table(run, document, metric, published) for metric in (lead, *other_metrics)]
     axes = axes_by_metric(document, [*rows, *published], columns)
     return ReportSection(
@@ -97,26 +97,26 @@ def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
 
 
 def _board_table(
-    run: BenchmarkRun, document: GuidelineDocument, metric: Metric, published: Sequence[Row]
+    run: BenchmarkRun, document: GuidelineDocument, metric: Metric, published: Sequence[BoardRow]
 ) -> Table:
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
-    columns = columns_of(document, metric)
+    columns = list_columns(document, metric)
     published_tables = group_by_table([row for row in published if _has_number(row, columns)])
     daggers = [
         DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
         for at in range(1, len(published_tables) + 1)
     ]
     heads = [heading(document, column, columns) for column in columns]
-    ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
+    ranked = not is_rank_withheld(run) or any(row["rank"] for row in list_board_rows(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
     rows = [
         [
             row["model"],
-            *([printed_rank(row["rank"])] if ranked else []),
+            *([format_rank(row["rank"])] if ranked else []),
             str(row["n"]),
             *(bracketed(column.metric, column.statistic(row)) for column in columns),
         ]
-        for row in rows_of(run)
+        for row in list_board_rows(run)
     ]
     return Table(
         name=f"board-{metric.name}",
@@ -139,11 +139,11 @@ def _caption(metric: Metric, *, ranked: bool) -> str:
     return render_text(f"{WORDING}/table_caption.txt", code=code, metric=metric_label(metric))
 
 
-def _has_number(row: Row, columns: Sequence[Column]) -> bool:
+def _has_number(row: BoardRow, columns: Sequence[BoardColumn]) -> bool:
     return any(column.statistic(row)["value"] is not None for column in columns)
 
 
-def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked: bool) -> list[str]:
+def _published_line(row: BoardRow, columns: Sequence[BoardColumn], dagger: str, *, ranked: bool) -> list[str]:
     n = UNDEFINED if row["n"] is None else str(row["n"])
     numbers = [_format_published(column.metric, column.statistic(row)) for column in columns]
     return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
@@ -161,7 +161,9 @@ def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
 
 def _format_published(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     """With the decimals that it was entered with, as the board has it: ``45.38``."""
-    return format_metric_value(metric, statistic["value"]).removesuffix("%") + _format_brackets(metric, statistic)
+    return format_metric_value(metric, statistic["value"]).removesuffix("%") + _format_brackets(
+        metric, statistic
+    )
 
 
 def _format_brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
@@ -174,7 +176,7 @@ def _format_short(metric: Metric, value: float | None) -> str:
 
 
 def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
-    content = part(run, "pairs")
+    content = find_part(run, "pairs")
     if content is None or not content["scopes"] or len(content["models"]) < 2:
         return None
     scope = content["scopes"][0]
@@ -183,7 +185,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     pairs = pairs_views.Pairs.of(
         content, scope, {model: statistic["value"] for model, statistic in values.items()}
     )
-    standing = pairs_views.standing(pairs, values, metric, Place())
+    standing = pairs_views.standing(pairs, values, metric, BoardQuery())
     differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
     withheld = any(difference.predicted for difference in differences)
     compared = not withheld or any(difference.state for difference in differences)
@@ -192,7 +194,13 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
         caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
         if compared
         else _("Neighbours on the board: paired difference to the next model"),
-        head=[_("Model"), _("The next one"), _("Difference"), "n", *([_("Told apart")] if compared else [])],
+        head=[
+            _("Model"),
+            _("The next one"),
+            _("Difference"),
+            "n",
+            *([_("Significantly different")] if compared else []),
+        ],
         rows=[
             [
                 row["model"],
@@ -235,8 +243,10 @@ def _not_different_table(pairs: pairs.Pairs) -> Table:
             not_different.setdefault(first, []).append(pairs.models[second])
     return Table(
         name="not-separated",
-        caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
-        head=[_("Model"), _("Not told apart from")],
+        caption=_(
+            "Pairs that are not significantly different, each named once, under the model that stands higher"
+        ),
+        head=[_("Model"), _("Not significantly different from")],
         rows=[
             [pairs.models[model], join_names(not_different[model])]
             for model in pairs.order
@@ -247,10 +257,10 @@ def _not_different_table(pairs: pairs.Pairs) -> Table:
 
 
 def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> Iterator[ReportSection]:
-    content = part(run, "estimates")
+    content = find_part(run, "estimates")
     if not content or not content["rows"]:
         return
-    columns = columns_of(document, document.metric(document.rank_by))
+    columns = list_columns(document, document.metric(document.rank_by))
     first = columns[0]
     held = estimates.ordered(run, content, first.name, first.metric)
     title = first.label(document)
@@ -308,7 +318,7 @@ def _format_estimate(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 
 
 def _combined_table(
-    run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
+    run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[BoardColumn]
 ) -> Table:
     column_cells = [dict(estimates.ordered(run, content, column.name, column.metric)) for column in columns]
     models = list(column_cells[0])
@@ -330,7 +340,7 @@ def _combined_table(
 
 
 def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
-    content = part(run, "groups")
+    content = find_part(run, "groups")
     if not content:
         return None
     metric = document.metric(document.rank_by)

@@ -14,30 +14,30 @@ from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal, format_grouped
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.estimates.selection import UNKNOWN, unknown_by_batch
+from benchmark.domain.estimates.selection import UNKNOWN, sum_unknown
 from benchmark.domain.leaderboards.metrics import ALL, format_metric_value
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.views.leaderboards import charts as charts_views
 from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
-    Column,
+    BoardColumn,
     axis_top,
-    columns_of,
     format_difference,
-    join_heading,
-    heading,
     format_interval,
+    heading,
+    join_heading,
+    list_columns,
+    list_metric_views,
     metric_label,
-    metric_views,
 )
-from benchmark.views.leaderboards.query import OVERALL, Context, Place, chosen
+from benchmark.views.leaderboards.query import OVERALL, BoardQuery, Context, choose
 
 KINDS = ("people", "scorer", "combined", "finite")
 
 
 @dataclass(frozen=True)
-class Estimated:
+class EstimatedNumber:
     """One of the four numbers; blank text where it is undefined."""
 
     value: str
@@ -46,9 +46,9 @@ class Estimated:
 
 
 @dataclass(frozen=True)
-class EstimateLine:
+class EstimateRow:
     model: str
-    numbers: tuple[Estimated, ...]
+    numbers: tuple[EstimatedNumber, ...]
     """In the order of KINDS."""
     weight: str
     bias: str
@@ -59,25 +59,25 @@ class EstimateLine:
 def estimates_context(
     run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
 ) -> Context:
-    content = part(run, "estimates")
+    content = find_part(run, "estimates")
     if not content or not content["rows"]:
         return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(query)
-    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
-    lead = views[chosen(place.metric, views)]
-    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
-    scope = chosen(place.scope, columns)
+    place = BoardQuery.of(query)
+    views = {metric_view.name: metric_view for metric_view in list_metric_views(document)}
+    lead = views[choose(place.metric, views)]
+    columns = {candidate.choice_name(document): candidate for candidate in list_columns(document, lead)}
+    scope = choose(place.scope, columns)
     column = columns[scope]
     cells = ordered(run, content, column.name, column.metric)
     labels = {
         name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
     }
     return {
-        "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
+        "metrics": place.list_choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
         else [],
-        "scopes": place.choices("scope", labels, scope),
+        "scopes": place.list_choices("scope", labels, scope),
         "heading": join_heading(labels[scope], metric_label(column.metric)),
         "rate": column.metric.kind == "rate",
         "heads": heads(),
@@ -101,7 +101,7 @@ def ordered(
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
     cells = {row["model"]: row["cells"] for row in content["rows"]}
-    models = [row["model"] for row in rows_of(run) if row["model"] in cells]
+    models = [row["model"] for row in list_board_rows(run) if row["model"] in cells]
     ordered_cells = []
     for model in models:
         metric_cells = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
@@ -118,9 +118,9 @@ def _has(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
 
 
-def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateLine:
+def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateRow:
     weight, bias = cell.get("weight"), cell.get("bias")
-    return EstimateLine(
+    return EstimateRow(
         model,
         tuple(_number(cell, kind, metric) for kind in KINDS),
         format_decimal(weight, 2, undefined=""),
@@ -129,7 +129,7 @@ def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance:
     )
 
 
-def behind(document: GuidelineDocument, column: Column) -> Collection[str]:
+def behind(document: GuidelineDocument, column: BoardColumn) -> Collection[str]:
     """The dimensions that a number is of."""
     if column.scope is None:
         return document.dimensions_of(column.metric) or (ALL,)
@@ -152,7 +152,7 @@ def list_unknown_selection(content: Mapping[str, Any], *, public: bool = False) 
     """
     if "selection" not in content:
         return [{"code": "unknown"}]
-    batches = unknown_by_batch(content["selection"])
+    batches = sum_unknown(content["selection"])
     if not batches:
         return []
     return [
@@ -169,12 +169,14 @@ def list_unknown_selection(content: Mapping[str, Any], *, public: bool = False) 
     ]
 
 
-def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
+def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> EstimatedNumber:
     if not _has(cell, kind):
         n = cell[kind].get("n") if cell.get(kind) else None
-        return Estimated("", "", n)
-    return Estimated(
-        format_metric_value(metric, cell[kind]["value"]), format_interval(metric, cell[kind]), cell[kind].get("n")
+        return EstimatedNumber("", "", n)
+    return EstimatedNumber(
+        format_metric_value(metric, cell[kind]["value"]),
+        format_interval(metric, cell[kind]),
+        cell[kind].get("n"),
     )
 
 

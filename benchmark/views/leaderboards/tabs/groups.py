@@ -13,18 +13,18 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.metrics import SMALL, find_metric, format_metric_value
 from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.views.leaderboards.formatting import (
     UNDEFINED,
     attribute_label,
+    format_interval,
     group_label,
     join_heading,
-    format_interval,
+    list_metric_views,
     metric_label,
-    metric_views,
     scope_label,
 )
-from benchmark.views.leaderboards.query import Context, Place, chosen
+from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
 SHADES = 5
 
@@ -73,21 +73,21 @@ class GroupFinding:
 
 def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
     """``not_computed`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
-    content = part(run, "groups")
+    content = find_part(run, "groups")
     if not content:
         return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(query)
+    place = BoardQuery.of(query)
     attributes = attributes_in(content)
-    by = chosen(place.by, attributes)
-    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
-    metric = views[chosen(place.metric, views)]
+    by = choose(place.by, attributes)
+    views = {metric_view.name: metric_view for metric_view in list_metric_views(document)}
+    metric = views[choose(place.metric, views)]
     labels = {name: metric_label(view) for name, view in views.items()}
     return {
-        "attributes": place.choices(
+        "attributes": place.list_choices(
             "by", {attribute: attribute_label(attribute) for attribute in attributes}, by
         ),
-        "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
+        "metrics": place.list_choices("metric", labels, metric.name) if len(views) > 1 else [],
         "small": SMALL,
         **heat(run, document, content[by], by, metric),
     }
@@ -106,7 +106,7 @@ def heat(
     columns = held["columns"]
     metrics = [_metric(document, column["scope"], metric) for column in columns]
     cells = {row["model"]: row["cells"] for row in held["rows"]}
-    ordered = [row["model"] for row in rows_of(run) if row["model"] in cells]
+    ordered = [row["model"] for row in list_board_rows(run) if row["model"] in cells]
     bounds = _bounds(
         [
             value
@@ -188,7 +188,11 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
         return GroupCell("", "", n, 0, small=False)
     shade = sum(value >= bound for bound in bounds[:SHADES]) if bounds else 1
     return GroupCell(
-        format_metric_value(metric, value), format_interval(metric, statistic), n, max(1, shade), small=n < SMALL
+        format_metric_value(metric, value),
+        format_interval(metric, statistic),
+        n,
+        max(1, shade),
+        small=n < SMALL,
     )
 
 
@@ -207,7 +211,9 @@ def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
     return [
         (
             shade,
-            format_range(format_metric_value(metric, bounds[shade - 1]), format_metric_value(metric, bounds[shade])),
+            format_range(
+                format_metric_value(metric, bounds[shade - 1]), format_metric_value(metric, bounds[shade])
+            ),
         )
         for shade in range(1, SHADES + 1)
         if bounds

@@ -14,18 +14,18 @@ from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.metrics import find_metric, format_metric_value
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.views.leaderboards import charts
 from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
-    Column,
+    BoardColumn,
     format_difference,
     format_difference_interval,
     format_interval,
     metric_label,
     scope_label,
 )
-from benchmark.views.leaderboards.query import OVERALL, Context, Place, chosen
+from benchmark.views.leaderboards.query import OVERALL, BoardQuery, Context, choose
 
 AHEAD, SAME, BEHIND = "ahead", "same", "behind"
 MATRIX_MODELS = 10
@@ -111,23 +111,23 @@ def pairs_context(
     run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
 ) -> Context:
     """``not_computed`` where the run has no pairs: one that was finished before they were computed, or of one model."""
-    content = part(run, "pairs")
+    content = find_part(run, "pairs")
     if content is None or not content["scopes"]:
         return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(query)
-    scope = chosen(place.scope, content["scopes"])
+    place = BoardQuery.of(query)
+    scope = choose(place.scope, content["scopes"])
     metric = metric_of(document, content["metric"], scope)
     values = statistics(run, scope, metric)
     pairs = Pairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
     first = pairs.models[pairs.order[0]] if pairs.order else ""
-    model = chosen(place.model, [first, *pairs.models])
+    model = choose(place.model, [first, *pairs.models])
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
     known = [difference for _first, _second, difference in pairs.all() if difference.state]
     withheld = any(difference.predicted for _first, _second, difference in pairs.all())
     opponents = _against(pairs, pairs.models.index(model), values, metric) if model else []
     return {
-        "scopes": place.choices("scope", labels, scope),
+        "scopes": place.list_choices("scope", labels, scope),
         "scope": labels[scope],
         "metric": metric_label(metric),
         "rate": metric.kind == "rate",
@@ -155,12 +155,12 @@ def metric_of(document: GuidelineDocument, name: str, scope: str) -> Metric:
 
 
 def statistics(run: BenchmarkRun, scope: str, metric: Metric) -> dict[str, Mapping[str, float | None]]:
-    column = Column(None if scope == OVERALL else scope, metric)
-    return {row["model"]: column.statistic(row) for row in rows_of(run)}
+    column = BoardColumn(None if scope == OVERALL else scope, metric)
+    return {row["model"]: column.statistic(row) for row in list_board_rows(run)}
 
 
 def standing(
-    pairs: Pairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: Place
+    pairs: Pairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: BoardQuery
 ) -> list[dict[str, Any]]:
     """A line for each model, best first: how it stands to the next one and to all others."""
     lines = []
@@ -217,7 +217,11 @@ def state_word(pair_difference: Difference) -> str:
 
 def told_apart_word(pair_difference: Difference) -> str:
     """Of two neighbours it matters only whether they are told apart."""
-    return _("told apart") if pair_difference.state in (AHEAD, BEHIND) else state_word(pair_difference)
+    return (
+        _("significantly different")
+        if pair_difference.state in (AHEAD, BEHIND)
+        else state_word(pair_difference)
+    )
 
 
 @dataclass(frozen=True)
@@ -265,7 +269,9 @@ def _against(
     return [
         {
             "name": pairs.models[other],
-            "standing": format_metric_value(metric, (values.get(pairs.models[other]) or {"value": None})["value"]),
+            "standing": format_metric_value(
+                metric, (values.get(pairs.models[other]) or {"value": None})["value"]
+            ),
             "found": pair_difference,
             **said(pair_difference, metric),
         }
@@ -278,7 +284,9 @@ def _against(
 def _charts(opponents: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
     looks = charts.difference_looks()
     dots = [
-        make_dot(opponent["name"], opponent["found"].statistic, unit_factor(metric), looks[opponent["state"]].word)
+        make_dot(
+            opponent["name"], opponent["found"].statistic, unit_factor(metric), looks[opponent["state"]].word
+        )
         for opponent in opponents
         if opponent["state"]
     ]

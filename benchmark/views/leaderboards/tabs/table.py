@@ -26,26 +26,40 @@ from annotation.core.formatting import (
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.metrics import SMALL, UNRANKED, find_metric, format_metric_value, printed_rank, list_metric_scopes
+from benchmark.domain.leaderboards.metrics import (
+    SMALL,
+    UNRANKED,
+    find_metric,
+    format_metric_value,
+    format_rank,
+    list_metric_scopes,
+)
 from benchmark.domain.leaderboards.withholding import NOT_RANKED
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import board_of, rows_of
-from benchmark.selectors.published_tables import reference_rows
-from benchmark.views.leaderboards.charts import Draw, Ends, axes_by_metric, board_charts, group_by_table, chart_alt
+from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
+from benchmark.selectors.published_tables import list_reference_rows
+from benchmark.views.leaderboards.charts import (
+    Draw,
+    Ends,
+    axes_by_metric,
+    board_charts,
+    chart_alt,
+    group_by_table,
+)
 from benchmark.views.leaderboards.formatting import (
-    Column,
-    Row,
+    BoardColumn,
+    BoardRow,
     Statistic,
     cell_address,
-    columns_of,
-    composition,
-    join_heading,
-    heading,
+    format_composition,
     format_interval,
+    heading,
+    join_heading,
+    list_columns,
+    list_metric_views,
     metric_label,
-    metric_views,
 )
-from benchmark.views.leaderboards.query import Context, Place, chosen
+from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
 
 @dataclass(frozen=True)
@@ -77,7 +91,7 @@ class BoardFinding:
 def find_leader(run: BenchmarkRun) -> BoardFinding | None:
     """None where nobody has the number that the board is ranked by."""
     column = headline(run)
-    rows = [row for row in rows_of(run) if column.statistic(row)["value"] is not None]
+    rows = [row for row in list_board_rows(run) if column.statistic(row)["value"] is not None]
     if not rows:
         return None
     statistic, rivals = column.statistic(rows[0]), 0
@@ -97,23 +111,23 @@ def find_leader(run: BenchmarkRun) -> BoardFinding | None:
     return BoardFinding(claim, lead, statistic, rivals, tuple(_disagreeing(run, rows[0]["model"], column)))
 
 
-def headline(run: BenchmarkRun) -> Column:
+def headline(run: BenchmarkRun) -> BoardColumn:
     """The column that the board is ranked by."""
     document = run.scorer.guideline.document
     return _headline_of(document, document.metric(document.rank_by))
 
 
-def standing_of(run: BenchmarkRun, row: Row) -> float | None:
+def standing_of(run: BenchmarkRun, row: BoardRow) -> float | None:
     """The number that the board is ranked by."""
     return headline(run).statistic(row)["value"]
 
 
-def _headline_of(document: GuidelineDocument, metric: Metric) -> Column:
+def _headline_of(document: GuidelineDocument, metric: Metric) -> BoardColumn:
     """Its overall number; without one, that of its first dimension."""
-    return Column(None if metric.overall != "none" else list_metric_scopes(document, metric)[0], metric)
+    return BoardColumn(None if metric.overall != "none" else list_metric_scopes(document, metric)[0], metric)
 
 
-def headline_label(run: BenchmarkRun, column: Column) -> str:
+def headline_label(run: BenchmarkRun, column: BoardColumn) -> str:
     """The metric, and of which dimension its number is where it has several and no overall."""
     document, metric = run.scorer.guideline.document, column.metric
     label = metric_label(metric)
@@ -121,11 +135,11 @@ def headline_label(run: BenchmarkRun, column: Column) -> str:
     return join_heading(label, column.label(document)) if several else label
 
 
-def _disagreeing(run: BenchmarkRun, first: str, lead: Column) -> Iterator[HeadlineNumber]:
+def _disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Iterator[HeadlineNumber]:
     document = run.scorer.guideline.document
     for metric in document.metrics:
         column = _headline_of(document, metric)
-        values = {row["model"]: column.statistic(row)["value"] for row in rows_of(run)}
+        values = {row["model"]: column.statistic(row)["value"] for row in list_board_rows(run)}
         highest = max((value for value in values.values() if value is not None), default=None)
         if column == lead or highest is None or values.get(first) == highest:
             continue
@@ -135,7 +149,7 @@ def _disagreeing(run: BenchmarkRun, first: str, lead: Column) -> Iterator[Headli
 
 def is_rank_withheld(run: BenchmarkRun) -> bool:
     """Whether ranks are not given, or not in all columns."""
-    return bool(board_of(run).get(NOT_RANKED))
+    return bool(find_board(run).get(NOT_RANKED))
 
 
 def board_reading(run: BenchmarkRun) -> dict[str, Any]:
@@ -143,7 +157,7 @@ def board_reading(run: BenchmarkRun) -> dict[str, Any]:
 
     Either is None where there is nothing to say.
     """
-    rows = rows_of(run)
+    rows = list_board_rows(run)
     ranked = [row for row in rows if row["rank"] is not None]
     own = sum(row["rank"]["low"] == row["rank"]["high"] for row in ranked)
     counts = basis_counts(rows)
@@ -154,7 +168,7 @@ def board_reading(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def basis_counts(rows: Sequence[Row]) -> dict[str, int]:
+def basis_counts(rows: Sequence[BoardRow]) -> dict[str, int]:
     summed: dict[str, int] = {}
     for row in rows:
         for cell in row["dimensions"].values():
@@ -164,14 +178,14 @@ def basis_counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
-    rows = rows_of(run)
+    rows = list_board_rows(run)
     counts = basis_counts(rows)
     counted = [
         {"label": _("Models"), "value": format_grouped(len(rows)), "note": ""},
         {
             "label": _("Responses"),
             "value": format_grouped(sum(row["n"] for row in rows)),
-            "note": composition(counts),
+            "note": format_composition(counts),
         },
     ]
     return counted + cost_tiles(run.cost)
@@ -246,15 +260,15 @@ def board_context(
     with_published: bool = True,
 ) -> Context:
     document = run.scorer.guideline.document
-    place = Place.of(query)
-    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
-    metric = views[chosen(place.metric, views)]
-    columns = columns_of(document, metric)
-    rows: list[Row] = list(rows_of(run))
-    published = reference_rows(run, reader) if with_published else []
+    place = BoardQuery.of(query)
+    views = {metric_view.name: metric_view for metric_view in list_metric_views(document)}
+    metric = views[choose(place.metric, views)]
+    columns = list_columns(document, metric)
+    rows: list[BoardRow] = list(list_board_rows(run))
+    published = list_reference_rows(run, reader) if with_published else []
     axes = axes_by_metric(document, [*rows, *published], columns)
-    names = {column.named(document): column for column in columns}
-    by = place.sort and chosen(place.sort, names)
+    names = {column.choice_name(document): column for column in columns}
+    by = place.sort and choose(place.sort, names)
     if by:
         rows = _by_column(rows, names[by])
     equal_sizes = [len({column.n(row) for row in rows}) == 1 for column in columns]
@@ -266,7 +280,7 @@ def board_context(
     lead = document.metric(document.rank_by)
     withheld = is_rank_withheld(run)
     return {
-        "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
+        "metrics": place.list_choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
         "rank_by": metric_label(lead)
         if ranking is None
@@ -286,13 +300,13 @@ def board_context(
         "tiles": tiles(run),
         "small_cells": sum(cell.small for line in lines for cell in line.cells),
         "small": SMALL,
-        "left_out": board_of(run).get("left_out", 0),
-        "charts": board_charts(document, rows_of(run), columns, axes, draw, published=published),
+        "left_out": find_board(run).get("left_out", 0),
+        "charts": board_charts(document, list_board_rows(run), columns, axes, draw, published=published),
         "chart_alt": chart_alt(run, metric, columns, published),
     }
 
 
-def _by_column(rows: Sequence[Row], column: Column) -> list[Row]:
+def _by_column(rows: Sequence[BoardRow], column: BoardColumn) -> list[BoardRow]:
     """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
     values = [(column.statistic(row)["value"], row) for row in rows]
     known = [(value, row) for value, row in values if value is not None]
@@ -301,7 +315,7 @@ def _by_column(rows: Sequence[Row], column: Column) -> list[Row]:
 
 
 def references_of(
-    published: Sequence[Row], columns: Sequence[Column], axes: Mapping[str, Ends]
+    published: Sequence[BoardRow], columns: Sequence[BoardColumn], axes: Mapping[str, Ends]
 ) -> list[References]:
     """Table by table; what others published has no rank and no cell to open."""
     equal_sizes = [False] * len(columns)
@@ -315,9 +329,9 @@ def references_of(
 
 def _head(
     document: GuidelineDocument,
-    column: Column,
-    columns: Sequence[Column],
-    rows: Sequence[Row],
+    column: BoardColumn,
+    columns: Sequence[BoardColumn],
+    rows: Sequence[BoardRow],
     axes: Mapping[str, Ends],
     *,
     url: str,
@@ -336,11 +350,11 @@ def _end(metric: Metric, value: float) -> str:
 
 
 def _line(
-    row: Row,
-    columns: Sequence[Column],
+    row: BoardRow,
+    columns: Sequence[BoardColumn],
     axes: Mapping[str, Ends],
     equal_sizes: Sequence[bool],
-    ranking: Column | None,
+    ranking: BoardColumn | None,
     *,
     cells: str,
     several: bool,
@@ -348,13 +362,13 @@ def _line(
     """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
     that of the whole board."""
     rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
-    bases = Column(None, columns[0].metric).composition(row) if columns else {}
+    bases = BoardColumn(None, columns[0].metric).composition(row) if columns else {}
     return Line(
         model=model,
         url=cells and cell_address(cells, model, None),
-        rank=printed_rank(rank),
+        rank=format_rank(rank),
         leads=rank is not None and rank["high"] == 1 and several,
-        composition=composition(bases) if bases else "",
+        composition=format_composition(bases) if bases else "",
         cells=tuple(
             _shown(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
             for column, equal_size in zip(columns, equal_sizes, strict=True)
@@ -362,7 +376,7 @@ def _line(
     )
 
 
-def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) -> bool:
+def _ranks_by(document: GuidelineDocument, column: BoardColumn, rows: Sequence[BoardRow]) -> bool:
     """Whether models have a rank in this column: they do by the number that it has on the board as it opens.
 
     Boards that were computed earlier have none.
@@ -374,7 +388,7 @@ def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) 
     return any(column.rank(row) for row in rows)
 
 
-def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool) -> Shown:
+def _shown(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, equal_size: bool) -> Shown:
     statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
     x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
     parts = [] if equal_size or n is None else [f"n = {format_grouped(n)}"]
@@ -395,7 +409,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool
     )
 
 
-def _gold(column: Column, row: Row) -> str:
+def _gold(column: BoardColumn, row: BoardRow) -> str:
     """How many responses people labelled; the whole composition stands by its model."""
     bases = column.composition(row)
     return _("{n} gold").format(n=format_grouped(bases["gold"])) if bases.get("gold") else ""

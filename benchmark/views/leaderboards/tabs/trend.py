@@ -12,20 +12,20 @@ from annotation.domain.guidelines import Metric
 from annotation.models import Person
 from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import rows_of, runs_over_time
+from benchmark.selectors.leaderboards.runs import list_board_rows, list_runs_over_time
 from benchmark.views.leaderboards import charts
 from benchmark.views.leaderboards.charts import Draw, make_dot, unit_factor
 from benchmark.views.leaderboards.formatting import (
     UNDEFINED,
-    Column,
-    columns_of,
-    join_heading,
-    heading,
+    BoardColumn,
     format_interval,
+    heading,
+    join_heading,
+    list_columns,
+    list_metric_views,
     metric_label,
-    metric_views,
 )
-from benchmark.views.leaderboards.query import Context, Place, chosen
+from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,22 @@ def time_context(
     run: BenchmarkRun, query: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
 ) -> Context:
     document = run.scorer.guideline.document
-    place = Place.of(query)
-    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
-    lead = views[chosen(place.metric, views)]
-    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
-    current = chosen(place.scope, columns)
+    place = BoardQuery.of(query)
+    views = {metric_view.name: metric_view for metric_view in list_metric_views(document)}
+    lead = views[choose(place.metric, views)]
+    columns = {candidate.choice_name(document): candidate for candidate in list_columns(document, lead)}
+    current = choose(place.scope, columns)
     column = columns[current]
     labels = {
         name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
     }
-    runs = runs_over_time(run, person)
+    runs = list_runs_over_time(run, person)
     rows = _rows(runs, run, column)
     return {
-        "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
+        "metrics": place.list_choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
         else [],
-        "scopes": place.choices("scope", labels, current),
+        "scopes": place.list_choices("scope", labels, current),
         "heading": join_heading(labels[current], metric_label(column.metric)),
         "runs": [
             {"at": at, "run": past_run, "this": past_run.pk == run.pk, "before": past_run.replaces}
@@ -68,11 +68,11 @@ def time_context(
 
 
 def _rows(
-    runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: Column
+    runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: BoardColumn
 ) -> dict[str, list[Mapping[str, float | None]]]:
     """By model, in the order of this run and then of whoever was only in others: its number in each run."""
-    boards = [{row["model"]: row for row in rows_of(run)} for run in runs]
-    models = [row["model"] for row in rows_of(run)]
+    boards = [{row["model"]: row for row in list_board_rows(run)} for run in runs]
+    models = [row["model"] for row in list_board_rows(run)]
     models += [model for board in boards for model in board if model not in models]
     return {
         model: [column.statistic(board[model]) if model in board else UNDEFINED for board in boards]
