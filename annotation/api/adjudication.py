@@ -99,7 +99,7 @@ class NextDispute(LoopView):
         },
     )
     def post(self, request: Request, name: str) -> Response:
-        dispute_filter = Wanted(**self.read(NextDisputeSerializer).validated_data)
+        dispute_filter = Wanted(**self.parse(NextDisputeSerializer).validated_data)
         claim = assignments.next_dispute(
             batch=batch_named(name), person=self.person, dispute_filter=dispute_filter
         )
@@ -116,7 +116,7 @@ class GiveVerdict(LoopView):
         responses={200: DisputeSerializer, **list_refusals(400, 401, 403, 404, 409, 422)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(s.VerdictSerializer).work(self.channel)
+        work = self.parse(s.VerdictSerializer).work(self.channel)
         record_verdict(assignment_id=assignment_id, person=self.person, work=work)
         return Response(build_dispute_body(dispute(my_dispute(assignment_id, self.person))))
 
@@ -134,6 +134,6 @@ class Adjudicate(LoopView):
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(DecisionSerializer).work(self.channel)
+        work = self.parse(DecisionSerializer).work(self.channel)
         receipt = adjudicate(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         return receipt_response(receipt)

@@ -240,7 +240,7 @@ class NextItem(LoopView):
         },
     )
     def post(self, request: Request, name: str) -> Response:
-        ahead = self.read(NextSerializer).validated_data["ahead"]
+        ahead = self.parse(NextSerializer).validated_data["ahead"]
         claim = assignments.next_assignment(batch=batch_at_work(name), person=self.person, ahead=ahead)
         if claim is None:
             return Response(status=204)
@@ -260,7 +260,7 @@ class Submit(LoopView):
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(WorkSerializer).work(self.channel)
+        work = self.parse(WorkSerializer).work(self.channel)
         try:
             receipt = submit(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         except TooLate as refusal:
@@ -293,7 +293,7 @@ class Revise(LoopView):
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(CorrectionSerializer).work(self.channel)
+        work = self.parse(CorrectionSerializer).work(self.channel)
         receipt = revise(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         if receipt is None:
             return Response({"message": _("This item is closed. Your correction went to the manager.")}, 202)
@@ -308,7 +308,7 @@ class Skip(LoopView):
         responses={200: ClaimSerializer, **list_refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        reason = self.read(SkipSerializer).validated_data["reason"]
+        reason = self.parse(SkipSerializer).validated_data["reason"]
         claim = assignments.release(assignment_id=assignment_id, person=self.person, skip_reason=reason)
         return claim_response(claim)
 
@@ -321,7 +321,7 @@ class Release(LoopView):
         responses={200: ClaimSerializer, **list_refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        self.read(base.EmptySerializer)
+        self.parse(base.EmptySerializer)
         return claim_response(assignments.release(assignment_id=assignment_id, person=self.person))
 
 
@@ -333,7 +333,7 @@ class Extend(LoopView):
         responses={200: ClaimSerializer, **list_refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        self.read(base.EmptySerializer)
+        self.parse(base.EmptySerializer)
         return claim_response(assignments.extend_lease(assignment_id=assignment_id, person=self.person))
 
 

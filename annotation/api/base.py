@@ -175,7 +175,7 @@ class AssayView(APIView):
     def person(self) -> Person:
         return cast("Person", self.request.user)
 
-    def read(self, serializer: type[S]) -> S:
+    def parse(self, serializer: type[S]) -> S:
         """The validated content of the request, or 400."""
         serializer_of_request = serializer(data=self.request.data)
         serializer_of_request.is_valid(raise_exception=True)

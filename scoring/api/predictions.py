@@ -208,7 +208,7 @@ class Predictions(AssayView):
         responses={202: AskedSerializer, **refusals(400, 401, 403, 404, 409, 413, 422)},
     )
     def post(self, request: Request) -> Response:
-        serializer = self.read(AskSerializer)
+        serializer = self.parse(AskSerializer)
         prediction_request = request_predictions(
             scorer=_get_scorer(serializer.validated_data), items=serializer.build_items(), actor=self.person
         )

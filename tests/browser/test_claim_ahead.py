@@ -357,17 +357,17 @@ def test_a_second_tab_without_an_item_ahead_waits_for_the_first_and_goes_on(
 ) -> None:
     corpus = make_corpus(prompts=2, models=["m"], name="few")
     make_batch(guideline, corpus, annotators=[lin, chen, zhou], name="few")  # too few to claim ahead
-    one = sign_in(lin)
-    one.goto("/work/few/")
-    first = shown(one)
-    two = one.context.new_page()
-    two.goto("/work/few/")
-    held = hold(one)
-    press(one, "3", "Enter")
-    expect(two.locator(f"form[data-item='{first}'][aria-busy]")).to_be_visible()
-    press(two, "1", "Enter")
+    first_tab = sign_in(lin)
+    first_tab.goto("/work/few/")
+    first = shown(first_tab)
+    second_tab = first_tab.context.new_page()
+    second_tab.goto("/work/few/")
+    held = hold(first_tab)
+    press(first_tab, "3", "Enter")
+    expect(second_tab.locator(f"form[data-item='{first}'][aria-busy]")).to_be_visible()
+    press(second_tab, "1", "Enter")
     held[0].continue_()
-    for tab in (one, two):
+    for tab in (first_tab, second_tab):
         tab.wait_for_function(
             "id => document.querySelector('form[data-item]')?.dataset.item !== id", arg=first
         )

@@ -41,7 +41,7 @@ class PredictedModels:
         )
 
     @classmethod
-    def everywhere(cls, document: GuidelineDocument, models: Iterable[str]) -> PredictedModels:
+    def build_for_all(cls, document: GuidelineDocument, models: Iterable[str]) -> PredictedModels:
         return cls(document, dict.fromkeys(list_scopes(document), frozenset(models)))
 
     def list_models(self, scope: str) -> frozenset[str]:

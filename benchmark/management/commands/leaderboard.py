@@ -104,7 +104,7 @@ class Command(AssayCommand):
     def _of_file(self, figures: BoardFigures) -> dict[str, Any]:
         """A file does not tell whether people or a scorer made its labels; whoever asks does."""
         models = figures.sample.models if self.predicted else ()
-        predicted = PredictedModels.everywhere(self.document, models)
+        predicted = PredictedModels.build_for_all(self.document, models)
         parts = self._narrowed({part: getattr(figures, part) for part in self.parts})
         if PAIRS in parts:
             parts[PAIRS] = withhold_claims(parts[PAIRS], predicted)

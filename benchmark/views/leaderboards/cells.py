@@ -42,7 +42,7 @@ from benchmark.views.leaderboards.formatting import (
 )
 from benchmark.views.leaderboards.lineage import list_lineage_steps
 from benchmark.views.leaderboards.query import ESTIMATES, OVERALL, BoardQuery
-from benchmark.views.leaderboards.tabs.estimates import EstimateRow, behind, chosen_in, heads, line_of
+from benchmark.views.leaderboards.tabs.estimates import EstimateRow, behind, chosen_in, list_heads, line_of
 from scoring.selectors.training import response_text
 
 PER_PAGE = 50
@@ -83,7 +83,7 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "changes": [_change_row(change, document) for change in changed[:MAX_CHANGES]],
         "changed": len(changed),
         "estimates": estimates,
-        "estimate_heads": heads(),
+        "estimate_heads": list_heads(),
         "estimates_url": _estimates_url(run, document, scope),
         "weighed": any(line.weight for line in estimates),
     }

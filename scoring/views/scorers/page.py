@@ -67,26 +67,26 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "scoring/scorers/scorer.html", context)
 
 
-def _again(found: Scorer) -> str:
+def _again(scorer: Scorer) -> str:
     """The form as it was filled in for this training."""
-    fields = {"release": found.release.name, "name": found.name}
-    if found.base is not None and found.adapted_to is not None:
-        fields |= {"base": found.base.name, "adapt_to": found.adapted_to.name}
+    fields = {"release": scorer.release.name, "name": scorer.name}
+    if scorer.base is not None and scorer.adapted_to is not None:
+        fields |= {"base": scorer.base.name, "adapt_to": scorer.adapted_to.name}
     else:
-        spec = found.spec
+        spec = scorer.spec
         fields |= {"kind": spec.kind, "encoder": find_encoder_name(spec.encoder), "tuning": spec.tuning}
     return f"{reverse('scorer-new')}?{urlencode(fields)}"
 
 
 def _part(found: Scorer, view: str, person: Person) -> dict[str, Any]:
-    alone: dict[str, Callable[[Scorer], dict[str, Any]]] = {
+    contexts: dict[str, Callable[[Scorer], dict[str, Any]]] = {
         OVERVIEW: overview.context,
         "figures": metrics.context,
         "calibration": calibration.context,
         "card": card.context,
     }
-    if view in alone:
-        return alone[view](found)
+    if view in contexts:
+        return contexts[view](found)
     return models.context(found, person) if view == "models" else gate.context(found, person)
 
 

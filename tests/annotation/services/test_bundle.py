@@ -286,8 +286,8 @@ def changed(
             new.add(name, [text], is_table=name in pure.TABLES)
         if honest:
             manifest["files"] = [fact.model_dump() for fact in new.facts]
-        told = change.get(pure.MANIFEST, lambda text: text)(json.dumps(manifest))
-        new.add(pure.MANIFEST, [told.encode()])
+        manifest_text = change.get(pure.MANIFEST, lambda text: text)(json.dumps(manifest))
+        new.add(pure.MANIFEST, [manifest_text.encode()])
     return Source(path, "changed.zip")
 
 
@@ -308,7 +308,7 @@ def lines_of(name: str, lines: int) -> Callable[[str], str]:
 
     def change(text: str) -> str:
         manifest = json.loads(text)
-        next(one for one in manifest["files"] if one["name"] == name)["lines"] = lines
+        next(file for file in manifest["files"] if file["name"] == name)["lines"] = lines
         return json.dumps(manifest)
 
     return change

@@ -238,7 +238,7 @@ def test_tokens_are_counted_or_undefined(count: Any, kept: int | None):
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(protocol, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 10_000)
     with local_endpoint(in_turn("x" * 20_000)) as url:
         found, _told = ask(url)
         assert len(url.asked) == 1

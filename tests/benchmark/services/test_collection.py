@@ -436,7 +436,7 @@ def test_what_came_before_it_failed_stands_beside_the_reason(
         asked.append(messages[-1]["content"])
         return "fine" if len(asked) <= 4 else (404, {}, {"error": {"message": "gone"}})
 
-    monkeypatch.setattr("benchmark.domain.llm_client.client.MOST_REFUSED", 3)
+    monkeypatch.setattr("benchmark.domain.llm_client.client.MAX_REFUSALS", 3)
     with local_endpoint(policy) as url:
         _run, job = collect(prompts, url, concurrency=1)
     assert job.state == "failed"

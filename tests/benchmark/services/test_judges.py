@@ -399,7 +399,7 @@ def test_a_command_that_is_interrupted_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("benchmark.services.judges.runs.ask_all", interrupted)
+        patch.setattr("benchmark.services.judges.runs.send_requests", interrupted)
         with pytest.raises(SystemExit) as ended:
             call_command("judge_responses", *told)
     assert ended.value.code == 1

@@ -602,7 +602,7 @@ def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     first = result_to_json(compute_result(report))
     assert ParsedAnswer.objects.count() == 11  # six questions in two orders, but for one
     put_answers(questions, "Scripted-2", lambda _form: "A")
-    monkeypatch.setattr(answers, "read", _refuse_to_read)
+    monkeypatch.setattr(answers, "parse_choice", _refuse_to_read)
     assert result_to_json(compute_result(report)) == first  # of its own models alone
     monkeypatch.undo()
     both = reported(questions, "both")
@@ -637,7 +637,7 @@ def test_a_worker_reads_the_answers_of_a_new_report_ahead(
     job = Job.objects.get(kind="read_answers")
     assert (job.title, job.created_by) == ("ahead", he)
     assert jobs.run_now(job).result == {"report": "ahead", "read": 11}
-    monkeypatch.setattr(answers, "read", _refuse_to_read)
+    monkeypatch.setattr(answers, "parse_choice", _refuse_to_read)
     assert client.get(made.headers["Location"]).status_code == 200
 
 

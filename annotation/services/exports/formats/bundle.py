@@ -89,9 +89,9 @@ def gold_of(bundle: Bundle) -> Iterator[GoldRow]:
 class _Packing:
     """The tables are written side by side, in one reading of the release, and then packed one after the other."""
 
-    def __init__(self, wanted: ExportSpec) -> None:
-        self._spec = wanted
-        self._release = wanted.release
+    def __init__(self, spec: ExportSpec) -> None:
+        self._spec = spec
+        self._release = spec.release
         self._prompts: set[int] = set()
         self._responses: set[int] = set()
 

@@ -262,7 +262,7 @@ def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Dra
         return
     columns = list_columns(document, document.metric(document.rank_by))
     first = columns[0]
-    held = estimates.ordered(run, content, first.name, first.metric)
+    held = estimates.order_cells(run, content, first.name, first.metric)
     title = first.label(document)
     yield ReportSection(
         title=_("Estimates"),
@@ -305,7 +305,7 @@ def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], 
         head=[
             _("Model"),
             _("Labelled"),
-            *estimates.heads(),
+            *estimates.list_heads(),
             *([_("Weight")] if weighed else []),
             _("Bias of the scorer alone"),
         ],
@@ -320,7 +320,7 @@ def _format_estimate(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 def _combined_table(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[BoardColumn]
 ) -> Table:
-    column_cells = [dict(estimates.ordered(run, content, column.name, column.metric)) for column in columns]
+    column_cells = [dict(estimates.order_cells(run, content, column.name, column.metric)) for column in columns]
     models = list(column_cells[0])
     return Table(
         name="combined",

@@ -69,7 +69,7 @@ def estimates_context(
     columns = {candidate.choice_name(document): candidate for candidate in list_columns(document, lead)}
     scope = choose(place.scope, columns)
     column = columns[scope]
-    cells = ordered(run, content, column.name, column.metric)
+    cells = order_cells(run, content, column.name, column.metric)
     labels = {
         name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
     }
@@ -80,7 +80,7 @@ def estimates_context(
         "scopes": place.list_choices("scope", labels, scope),
         "heading": join_heading(labels[scope], metric_label(column.metric)),
         "rate": column.metric.kind == "rate",
-        "heads": heads(),
+        "heads": list_heads(),
         "lines": (
             lines := [
                 line_of(model, cell, column.metric, chosen_in(content, model, behind(document, column)))
@@ -92,11 +92,11 @@ def estimates_context(
         "findings": list_findings(cells, column.metric),
         "charts": charts(document, cells, column.metric, draw),
         "chart_alt": chart_alt(labels[scope], column.metric, cells),
-        "none_combined": not any(_has(cell, "combined") for _model, cell in cells),
+        "none_combined": not any(_has_estimate(cell, "combined") for _model, cell in cells),
     }
 
 
-def ordered(
+def order_cells(
     run: BenchmarkRun, content: Mapping[str, Any], scope: str, metric: Metric
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
@@ -109,12 +109,12 @@ def ordered(
     return ordered_cells
 
 
-def heads() -> list[str]:
+def list_heads() -> list[str]:
     """Of the columns with the four numbers, in the order of KINDS."""
     return [capfirst(look.word) for look in charts_views.estimate_looks().values()]
 
 
-def _has(cell: Mapping[str, Any], kind: str) -> bool:
+def _has_estimate(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
 
 
@@ -170,7 +170,7 @@ def list_unknown_selection(content: Mapping[str, Any], *, public: bool = False) 
 
 
 def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> EstimatedNumber:
-    if not _has(cell, kind):
+    if not _has_estimate(cell, kind):
         n = cell[kind].get("n") if cell.get(kind) else None
         return EstimatedNumber("", "", n)
     return EstimatedNumber(
@@ -185,7 +185,7 @@ def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric)
 
     Each has a ``topic``: ``gain``, ``bias`` or ``coverage``; in words: ``wording/estimates_finding.txt``.
     """
-    both = [(model, cell) for model, cell in held if _has(cell, "combined")]
+    both = [(model, cell) for model, cell in held if _has_estimate(cell, "combined")]
     if not both:
         return []
     findings: list[dict[str, Any]] = []
@@ -228,7 +228,7 @@ def charts(
         make_dot(model, cell[kind], unit, looks[kind].word)
         for model, cell in held
         for kind in KINDS
-        if _has(cell, kind)
+        if _has_estimate(cell, kind)
     ]
     if not dots:
         return []
