@@ -15,7 +15,7 @@ def error_text(error: AssayError) -> str:
     return f"{error.where}: {message}" if isinstance(error, InputError) else message
 
 
-def kept_error(error: AssayError) -> dict[str, Any]:
+def error_to_json(error: AssayError) -> dict[str, Any]:
     """The error as JSON, so that whoever reads it later reads it in their own language."""
     params = {
         name: value if isinstance(value, int | float) else str(value) for name, value in error.params.items()
@@ -27,7 +27,7 @@ def kept_error(error: AssayError) -> dict[str, Any]:
     }
 
 
-def kept_error_text(kept: dict[str, Any]) -> str:
+def error_from_json(error: dict[str, Any]) -> str:
     """The words of an error that ``kept_error`` kept, in the reader's language."""
-    message = gettext(kept["template"]).format(**kept["params"])
-    return f"{kept['where']}: {message}" if kept["where"] else message
+    message = gettext(error["template"]).format(**error["params"])
+    return f"{error['where']}: {message}" if error["where"] else message

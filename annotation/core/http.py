@@ -59,7 +59,7 @@ def stream_file(
     """
     size = length(parts)
     tag = f'"{etag}"'
-    byte_range = _range(request, size, tag)
+    byte_range = _parse_range(request, size, tag)
     if byte_range is not None and byte_range[0] >= byte_range[1]:
         return _named(HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"}), name)
     start, stop = byte_range or (0, size)
@@ -74,22 +74,22 @@ def stream_file(
     return _named(answer, name)
 
 
-def begins(answer: HttpResponseBase) -> bool:
+def is_from_beginning(answer: HttpResponseBase) -> bool:
     """Whether the file is sent from its beginning, and does not go on."""
     return answer.status_code == 200 or answer.headers.get("Content-Range", "").startswith("bytes 0-")
 
 
-def _range(request: HttpRequest, size: int, tag: str) -> tuple[int, int] | None:
+def _parse_range(request: HttpRequest, size: int, tag: str) -> tuple[int, int] | None:
     """The bytes from and before which to send; None for all of them; nothing between them is no such range."""
-    found = _RANGE.fullmatch(request.headers.get("Range", ""))
-    if found is None or not (found[1] or found[2]):
+    match = _RANGE.fullmatch(request.headers.get("Range", ""))
+    if match is None or not (match[1] or match[2]):
         return None
     if request.headers.get("If-Range", tag) != tag:
         return None
-    if not found[1]:
-        return max(0, size - int(found[2])), size
-    last = int(found[2]) if found[2] else size - 1
-    return int(found[1]), min(last + 1, size)
+    if not match[1]:
+        return max(0, size - int(match[2])), size
+    last = int(match[2]) if match[2] else size - 1
+    return int(match[1]), min(last + 1, size)
 
 
 def _named(answer: HttpResponseBase, name: str) -> HttpResponseBase:
@@ -99,20 +99,20 @@ def _named(answer: HttpResponseBase, name: str) -> HttpResponseBase:
     return answer
 
 
-LONGEST = 18
+MAX_DIGITS = 18
 """Digits: what any database keeps as a whole number."""
 MIN_DAY, MAX_DAY = date(1970, 1, 1), date(2999, 12, 31)
 """Nothing here is older; and a day more, or another time zone, is still a date."""
 
 
-def whole(text: str) -> int | None:
+def parse_int(text: str) -> int | None:
     """The number from 0 on; None for what is none, and for one that no id or count here can be."""
-    return int(text) if text.isdecimal() and len(text) <= LONGEST else None
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def parse_signed(text: str) -> int | None:
     """As ``whole``, and below 0 as well."""
-    number = whole(text.removeprefix("-"))
+    number = parse_int(text.removeprefix("-"))
     return -number if number is not None and text.startswith("-") else number
 
 
@@ -127,7 +127,7 @@ def parse_level(text: str) -> float | None:
 
 def parse_ordinal(text: str) -> int | None:
     """The ordinal of a day; None for what is none."""
-    day = whole(text)
+    day = parse_int(text)
     return day if day is not None and MIN_DAY.toordinal() <= day <= MAX_DAY.toordinal() else None
 
 

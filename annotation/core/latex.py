@@ -29,13 +29,13 @@ _SPECIAL = re.compile("|".join(map(re.escape, SPECIAL)))
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """The text so that LaTeX prints it; line ends and other blanks become one space, control characters go."""
-    character = _BLANK.sub(" ", text)
-    return _SPECIAL.sub(lambda found: SPECIAL[found[0]], character)
+    one_line = _BLANK.sub(" ", text)
+    return _SPECIAL.sub(lambda found: SPECIAL[found[0]], one_line)
 
 
-def table(
+def format_table(
     *,
     columns: str,
     head: Sequence[str],
@@ -57,23 +57,23 @@ def table(
         rf"\begin{{{float_}}}[t]",
         r"\centering",
         r"\small",
-        rf"\caption{{{escaped(caption)}}}",
+        rf"\caption{{{escape_latex(caption)}}}",
         rf"\label{{{label}}}",
         *([FITTED] if fitted else []),
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
-        _row(head),
+        _format_row(head),
         r"\midrule",
-        *(_row(row) for row in rows),
-        *(line for group in below for line in (r"\midrule", *map(_row, group))),
+        *(_format_row(row) for row in rows),
+        *(line for group in below for line in (r"\midrule", *map(_format_row, group))),
         r"\bottomrule",
         r"\end{tabular}" + ("}" if fitted else ""),
-        *(rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escaped(note)}}}" for note in notes),
+        *(rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escape_latex(note)}}}" for note in notes),
         rf"\end{{{float_}}}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: Sequence[str]) -> str:
-    line = " & ".join(map(escaped, cells))
+def _format_row(cells: Sequence[str]) -> str:
+    line = " & ".join(map(escape_latex, cells))
     return ("{}" if line.startswith(("[", "*")) else "") + line + r" \\"

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.core.error_messages import kept_error_text
+from annotation.core.error_messages import error_from_json
 from annotation.models.base import Authored
 
 
@@ -67,7 +67,7 @@ class Job(Authored):
     def why(self) -> str:
         """Why it failed, in the reader's language; ``error`` has it in English."""
         stored = self.result.get("error") if self.error else None
-        return kept_error_text(stored) if stored else self.error
+        return error_from_json(stored) if stored else self.error
 
     @property
     def is_over(self) -> bool:

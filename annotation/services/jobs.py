@@ -35,7 +35,7 @@ from django.db.models.functions import Greatest, Now
 from django.utils.module_loading import autodiscover_modules
 
 from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_database
-from annotation.core.error_messages import kept_error
+from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.models import Job, Person
@@ -351,7 +351,7 @@ def _finish(
 
 def _told(error: AssayError | None) -> dict[str, Any]:
     """The fields that say why a job ended: in English for the log, and to be told in any language."""
-    return {} if error is None else {"error": str(error), "result": {"error": kept_error(error)}}
+    return {} if error is None else {"error": str(error), "result": {"error": error_to_json(error)}}
 
 
 def _close_dependents(job: Job) -> None:

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
-from annotation.core.http import begins, breadcrumbs, stream_file
+from annotation.core.http import is_from_beginning, breadcrumbs, stream_file
 from annotation.core.zip_stream import Member, segments
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
@@ -155,7 +155,7 @@ def record_download(
 ) -> HttpResponseBase:
     """The answer, once the audit trail has it; a download that goes on is told once."""
     if request.method == "GET" and answer.status_code in {200, 206}:
-        tell_download(export=export, file=file, actor=person_of(request), goes_on=not begins(answer))
+        tell_download(export=export, file=file, actor=person_of(request), goes_on=not is_from_beginning(answer))
     return answer
 
 

@@ -25,7 +25,7 @@ from annotation.core.documents import Section, Table, render_sections
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
-from annotation.core.latex import escaped, table
+from annotation.core.latex import escape_latex, format_table
 from annotation.domain.releases.manifest import dimensions_of, imported_into
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
@@ -289,19 +289,19 @@ def render_latex(report: Mapping[str, Any], language: str) -> str:
     with override(language):
         parts = [
             "% \\usepackage{booktabs}" + ("  % \\usepackage{ctex}" if language.startswith("zh") else ""),
-            rf"\section*{{{escaped(_('Annotation report: {name}').format(name=report_heading(report)))}}}",
+            rf"\section*{{{escape_latex(_('Annotation report: {name}').format(name=report_heading(report)))}}}",
             *(latex_section(section) for section in render_report(report)),
-            rf"\paragraph{{{escaped(_('Notes'))}}} {escaped(' '.join(render_notes()))}",
-            rf"\paragraph{{{escaped(_('References'))}}} {escaped('; '.join(list_references()))}.",
+            rf"\paragraph{{{escape_latex(_('Notes'))}}} {escape_latex(' '.join(render_notes()))}",
+            rf"\paragraph{{{escape_latex(_('References'))}}} {escape_latex('; '.join(list_references()))}.",
         ]
         return "\n\n".join(parts) + "\n"
 
 
 def latex_section(section: Section) -> str:
     facts = " ".join(
-        f"\\emph{{{escaped(fact.term)}}}: {end_sentence(escaped(fact.text))}" for fact in section.facts
+        f"\\emph{{{escape_latex(fact.term)}}}: {end_sentence(escape_latex(fact.text))}" for fact in section.facts
     )
-    paragraph = [rf"\paragraph{{{escaped(section.title)}}} {facts}".rstrip()] if facts else []
+    paragraph = [rf"\paragraph{{{escape_latex(section.title)}}} {facts}".rstrip()] if facts else []
     return "\n\n".join([*paragraph, *([latex_table(section.table)] if section.table else [])])
 
 
@@ -311,7 +311,7 @@ def end_sentence(text: str) -> str:
 
 def latex_table(source: Table) -> str:
     numbers = len(source.head) - source.words
-    return table(
+    return format_table(
         columns="l" * source.words + "r" * numbers,
         head=source.head,
         rows=source.rows,

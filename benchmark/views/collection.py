@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Conflict
-from annotation.core.http import Crumb, breadcrumbs, whole
+from annotation.core.http import Crumb, breadcrumbs, parse_int
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.selectors.jobs import is_silent, is_waiting_long
@@ -114,7 +114,7 @@ def new_collection(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def collection_run(request: HttpRequest, number: str) -> HttpResponse:
     person = person_of(request)
-    run = get_collection_run(person, whole(number))
+    run = get_collection_run(person, parse_int(number))
     unit, rates = _scale_times(list_rates(run))
     failures = Paginator(list_failures(run), PER_PAGE).get_page(request.GET.get("page"))
     context = _live_context(run) | {
@@ -142,7 +142,7 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
     """The live part, which asks again; once the job is over the whole page is loaded anew."""
-    run = get_collection_run(person_of(request), whole(number))
+    run = get_collection_run(person_of(request), parse_int(number))
     answer = render(request, "benchmark/collection/live.html", _live_context(run))
     if run.job is None or run.job.is_over:
         answer["HX-Refresh"] = "true"
@@ -154,7 +154,7 @@ def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
 def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
     """Go on: ask for whatever lacks a response."""
     person = person_of(request)
-    run = get_collection_run(person, whole(number))
+    run = get_collection_run(person, parse_int(number))
     refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
     resume_collection(run=run, actor=person)
     return redirect("collecting-run", run.pk)

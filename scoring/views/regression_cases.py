@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
-from annotation.core.http import breadcrumbs, whole
+from annotation.core.http import breadcrumbs, parse_int
 from annotation.core.text_templates import render_text
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
 from annotation.selectors.access import has_role, sealed_datasets
@@ -200,7 +200,7 @@ def _open_response(request: HttpRequest, number: str) -> Response:
     responses = Response.objects.exclude(prompt__dataset__in=sealed).select_related(
         "prompt__dataset", "model", "collection"
     )
-    pk = whole(number)
+    pk = parse_int(number)
     response = None if pk is None else responses.filter(pk=pk).first()
     if response is None:
         raise NotFound(N_("There is no such response."))

@@ -375,12 +375,12 @@ def test_a_second_tab_without_an_item_ahead_waits_for_the_first_and_goes_on(
 
 
 def test_what_is_skipped_in_one_tab_leaves_the_other_too(sign_in: SignIn, batch: Batch, lin: Person) -> None:
-    one = sign_in(lin)
-    first = start(one)
+    first_tab = sign_in(lin)
+    first = start(first_tab)
     second = the_other(lin, first)
-    two = one.context.new_page()
+    two = first_tab.context.new_page()
     start(two)
-    answer(one, "s", "2", "Enter")
+    answer(first_tab, "s", "2", "Enter")
     expect(two.locator(f"form[data-item='{second}']")).to_be_visible()
     assert not Annotation.objects.exists()
 

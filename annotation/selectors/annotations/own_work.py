@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from annotation.core.error_messages import kept_error_text
+from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
@@ -170,7 +170,7 @@ def _kept(draft: Draft) -> KeptDraft:
         prompt=draft.assignment.task.response.prompt.text,
         labels=draft.labels,
         rationale=draft.rationale,
-        why=kept_error_text(draft.why) if draft.why else "",
+        why=error_from_json(draft.why) if draft.why else "",
         kept_at=draft.updated_at,
         live=draft.assignment.state == Assignment.State.CLAIMED,
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.core.error_messages import kept_error
+from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
 from annotation.domain.annotations import FLAGS, MOST_SPANS, Submission
 from annotation.domain.guidelines import Criterion
@@ -112,7 +112,7 @@ def keep_draft(assignment_id: UUID, work: Submission, refusal: AssayError) -> Dr
             "evidence": [span for span in spans if all(map(_is_plain, span.values()))],
             "flags": list(work.flags),
             "seconds": work.seconds,
-            "why": kept_error(refusal),
+            "why": error_to_json(refusal),
             "updated_at": timezone.now(),
         },
     )

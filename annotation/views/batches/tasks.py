@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import parse_signed, whole
+from annotation.core.http import parse_signed, parse_int
 from annotation.domain.assignments.eligibility import (
     NOT_THIS_DIMENSION,
     NOT_THIS_LANGUAGE,
@@ -217,7 +217,7 @@ def show_tasks(
     request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]
 ) -> HttpResponse:
     """The page with the form, on which what was chosen stays chosen where it was refused."""
-    chosen_tasks = {whole(task_id) for task_id in request.POST.getlist("tasks")}
+    chosen_tasks = {parse_int(task_id) for task_id in request.POST.getlist("tasks")}
     context |= {"form": form, "chosen": chosen_tasks}
     return render(request, template, context, status=422 if form.is_bound else 200)
 

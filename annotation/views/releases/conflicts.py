@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.http import as_attachment, breadcrumbs, whole
+from annotation.core.http import as_attachment, breadcrumbs, parse_int
 from annotation.models import RESEARCHER, Batch
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
@@ -82,7 +82,7 @@ def split_keys(keys: Iterator[Any]) -> Iterator[list[Any]]:
 def list_requested_batches(request: HttpRequest) -> list[Batch]:
     """The batches that the address names by number; refused where one of them is sealed for the person."""
     numbers_given = request.GET.getlist("batches")
-    numbers = [number for text in numbers_given if (number := whole(text)) is not None]
+    numbers = [number for text in numbers_given if (number := parse_int(text)) is not None]
     batches = list(Batch.objects.filter(pk__in=numbers).select_related("guideline").order_by("name"))
     refuse_sealed_gold(person_of(request), batches)
     return batches

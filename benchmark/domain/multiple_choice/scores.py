@@ -71,7 +71,7 @@ class FineScores:
     choice: MetricEstimate
 
     @classmethod
-    def of(cls, results: Iterable[QuestionResult]) -> FineScores:
+    def score(cls, results: Iterable[QuestionResult]) -> FineScores:
         result_list = list(results)
         complete = [result for result in result_list if result.is_complete]
         n = len(complete)

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
-from annotation.core.http import whole
+from annotation.core.http import parse_int
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.comparison import text_pieces
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
@@ -175,7 +175,7 @@ def ask(request: HttpRequest, name: str) -> HttpResponse:
 def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
     """What was not answered is asked again."""
     person = person_of(request)
-    judging = JudgeRun.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
+    judging = JudgeRun.objects.select_related("judge").filter(pk=parse_int(str(judging_id)) or 0).first()
     if judging is None:
         raise NotFound(N_("There is no such judging."))
     get_open_judge(person, judging.judge.name)
@@ -189,7 +189,7 @@ def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
 def template(request: HttpRequest, name: str) -> HttpResponse:
     """The versions of a guideline's template, what each changed, and one of them on a sample response."""
     guideline = guideline_named(name)
-    number = whole(request.GET.get("version", ""))
+    number = parse_int(request.GET.get("version", ""))
     current_template = get_template(name, number) if number is not None else find_latest_template(name)
     return _template_page(
         request,

@@ -42,7 +42,7 @@ from benchmark.views.leaderboards.formatting import (
 )
 from benchmark.views.leaderboards.lineage import list_lineage_steps
 from benchmark.views.leaderboards.query import ESTIMATES, OVERALL, BoardQuery
-from benchmark.views.leaderboards.tabs.estimates import EstimateRow, behind, chosen_in, list_heads, line_of
+from benchmark.views.leaderboards.tabs.estimates import EstimateRow, list_dimensions, count_unknown_selection, list_heads, make_row
 from scoring.selectors.training import response_text
 
 PER_PAGE = 50
@@ -104,11 +104,11 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
     metrics = list_overall_metrics(document) if scope is None else list_metrics(document, scope)
     held = row["cells"].get(OVERALL if scope is None else scope) or {}
     return [
-        line_of(
+        make_row(
             metric_label(metric),
             held[metric.name],
             metric,
-            chosen_in(content, model, behind(document, BoardColumn(scope, metric))),
+            count_unknown_selection(content, model, list_dimensions(document, BoardColumn(scope, metric))),
         )
         for metric in metrics
         if held.get(metric.name) is not None

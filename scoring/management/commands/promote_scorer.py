@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.core.error_messages import kept_error_text
+from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand
@@ -38,7 +38,7 @@ class Command(AssayCommand):
             return {"scorer": scorer.name, "job": job.pk, "state": job.state}
         result: dict[str, Any] = self.run_job(job).result
         if not result["promoted"]:
-            reasons = " ".join(kept_error_text(refusal) for refusal in result["refusals"])
+            reasons = " ".join(error_from_json(refusal) for refusal in result["refusals"])
             raise Conflict(N_("{scorer} was not promoted: {why}"), scorer=scorer.name, why=reasons)
         return {"scorer": scorer.name, "guideline": scorer.guideline.name} | result
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from annotation.core.error_messages import kept_error
+from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, Conflict
 from annotation.models import Job, Person
 from annotation.selectors.access import refuse_sealed_gold
@@ -84,7 +84,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
         "against": None if current is None else current.name,
         "promoted": verdict["passed"],
         "verdict": verdict,
-        "refusals": [kept_error(refusal) for refusal in list_refusals(verdict)],
+        "refusals": [error_to_json(refusal) for refusal in list_refusals(verdict)],
     }
     actor = context.job.created_by
     with transaction.atomic():

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.core.http import Crumb, stream_file, breadcrumbs, whole
+from annotation.core.http import Crumb, stream_file, breadcrumbs, parse_int
 from annotation.core.text_templates import render_text
 from annotation.core.version import code_version
 from annotation.core.zip_stream import segments
@@ -44,7 +44,7 @@ def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
 def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     """From this scorer back to the one before it. ``number`` is the promotion that the person saw as the last."""
     scorer = get_scorer_for(person_of(request), name)
-    number = whole(request.POST.get("number", ""))
+    number = parse_int(request.POST.get("number", ""))
     if number is None:
         raise Conflict(N_("Go back from the page of the current scorer."))
     promotion = roll_back(guideline_name=scorer.guideline.name, number=number, actor=person_of(request))

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from annotation.core.error_messages import kept_error
+from annotation.core.error_messages import error_to_json
 from annotation.core.errors import Conflict
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
@@ -326,7 +326,7 @@ def test_what_is_unfinished_stands_first_and_is_continued(batch: Batch, lin: Per
     first, second = (next_assignment(batch=batch, person=lin, ahead=bool(n)) for n in range(2))
     assert first is not None
     assert second is not None
-    late = kept_error(Conflict("This batch is closed."))
+    late = error_to_json(Conflict("This batch is closed."))
     for item, why in ((first, None), (second, late)):
         Draft.objects.create(assignment=item, labels={}, why=why, updated_at=timezone.now())
     text = page(lin, "/history/")

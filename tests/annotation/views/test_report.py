@@ -14,7 +14,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotation.core.latex import escaped
+from annotation.core.latex import escape_latex
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, EvaluatedModel, Person, Prompt
 from annotation.selectors.reports import report_of_batches, report_of_release
@@ -148,7 +148,7 @@ def test_hostile_names_stay_text_in_latex(settled: Batch):
 
 @given(st.text())
 def test_escaped_text_is_balanced_and_has_no_command_of_its_own(text: str):
-    found = escaped(text)
+    found = escape_latex(text)
     assert balanced(found)
     found = found.replace(r"$\lambda$", "")
     known = (

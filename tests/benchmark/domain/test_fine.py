@@ -68,7 +68,7 @@ def test_the_scores_of_four_kinds_of_questions():
         *[asked(False, True, True)] * 1,
         *[asked(None, True, True)] * 4,
     ]
-    found = FineScores.of(every)
+    found = FineScores.score(every)
     assert (found.n, found.missing) == (11, 4)
     assert found.consistency.value == Fraction(7, 11)
     assert found.safe.value == Fraction(5, 11)
@@ -80,14 +80,14 @@ def test_the_scores_of_four_kinds_of_questions():
 
 def test_without_a_complete_question_every_score_is_undefined():
     for every in ([], [asked(None, True, True)]):
-        data = FineScores.of(every).to_json()
+        data = FineScores.score(every).to_json()
         assert data["cs"] == {"value": None, "low": None, "high": None}
         assert (data["n"], data["missing"]) == (0, len(every))
 
 
 @given(every=st.lists(_ASKED, max_size=30))
 def test_both_safe_is_at_most_either_and_consistent(every: list[QuestionResult]):
-    found = FineScores.of(every)
+    found = FineScores.score(every)
     assert found.n + found.missing == len(every)
     if found.n:
         css, cs = found.safe.value, found.consistency.value

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.documents import Table
 from annotation.core.http import as_attachment
-from annotation.core.latex import escaped, table
+from annotation.core.latex import escape_latex, format_table
 from annotation.core.text_templates import join_sentences, render_text
 from annotation.domain.releases.gold_file import csv_cell
 from annotation.models import MANAGER, RESEARCHER, Person
@@ -174,14 +174,14 @@ def board_to_latex(run: BenchmarkRun, language: str, reader: Person | None) -> s
     references = _("References")
     parts = [
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
-        rf"\section*{{{escaped(title)}}}",
-        rf"\paragraph{{{escaped(origin)}}} {_add_breaks(escaped(provenance))}",
+        rf"\section*{{{escape_latex(title)}}}",
+        rf"\paragraph{{{escape_latex(origin)}}} {_add_breaks(escape_latex(provenance))}",
         *(
             _latex_section(report_section)
             for report_section in list_report_sections(run, reader, draw=lambda _spec: "")
         ),
         *(_latex_method(method) for method in _run_methods(run)),
-        rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
+        rf"\paragraph{{{escape_latex(references)}}} {escape_latex('; '.join(REFERENCES))}",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -192,8 +192,8 @@ def _add_breaks(text: str) -> str:
 
 
 def _latex_section(section: ReportSection) -> str:
-    sentences = escaped(join_sentences([*section.sentences, *section.notes]))
-    paragraph = [rf"\paragraph{{{escaped(section.title)}}} {sentences}"] if sentences else []
+    sentences = escape_latex(join_sentences([*section.sentences, *section.notes]))
+    paragraph = [rf"\paragraph{{{escape_latex(section.title)}}} {sentences}"] if sentences else []
     return "\n\n".join(
         [*paragraph, *(_latex_table(section_table) for section_table in section.tables if section_table.rows)]
     )
@@ -205,7 +205,7 @@ def _latex_table(data: Table) -> str:
     wraps = data.name == "not-separated"  # a list of names
     if wraps:
         columns = r"lp{0.7\linewidth}"
-    return table(
+    return format_table(
         columns=columns,
         head=data.head,
         rows=data.rows,
@@ -220,5 +220,5 @@ def _latex_table(data: Table) -> str:
 
 def _latex_method(method: Method) -> str:
     description = render_text("benchmark/wording/method.txt", method=method)
-    text = rf"\paragraph{{{escaped(method.name)}}} {escaped(description)}"
+    text = rf"\paragraph{{{escape_latex(method.name)}}} {escape_latex(description)}"
     return text + (f"\n\\[\n{method.latex}\n\\]" if method.latex else "")

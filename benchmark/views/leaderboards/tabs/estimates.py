@@ -83,7 +83,7 @@ def estimates_context(
         "heads": list_heads(),
         "lines": (
             lines := [
-                line_of(model, cell, column.metric, chosen_in(content, model, behind(document, column)))
+                make_row(model, cell, column.metric, count_unknown_selection(content, model, list_dimensions(document, column)))
                 for model, cell in cells
             ]
         ),
@@ -118,7 +118,7 @@ def _has_estimate(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
 
 
-def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateRow:
+def make_row(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateRow:
     weight, bias = cell.get("weight"), cell.get("bias")
     return EstimateRow(
         model,
@@ -129,14 +129,14 @@ def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance:
     )
 
 
-def behind(document: GuidelineDocument, column: BoardColumn) -> Collection[str]:
+def list_dimensions(document: GuidelineDocument, column: BoardColumn) -> Collection[str]:
     """The dimensions that a number is of."""
     if column.scope is None:
         return document.dimensions_of(column.metric) or (ALL,)
     return (column.scope,)
 
 
-def chosen_in(content: Mapping[str, Any], model: str, dimensions: Collection[str]) -> int:
+def count_unknown_selection(content: Mapping[str, Any], model: str, dimensions: Collection[str]) -> int:
     """How many of the model's labels in these no known chance has chosen."""
     return sum(
         selected["labels"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.core.error_messages import kept_error_text
+from annotation.core.error_messages import error_from_json
 from annotation.models import Job, Person
 from annotation.selectors.guidelines import criterion_label, label_text
 from scoring.models import Promotion, Scorer
@@ -56,7 +56,7 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
         "passed": verdict["passed"],
         "first": verdict["first"],
         "against": result["against"],
-        "reasons": [kept_error_text(kept) for kept in result["refusals"]],
+        "reasons": [error_from_json(kept) for kept in result["refusals"]],
         "rows": rows,
         "chart": differences_chart(drawn, _("Difference of accuracy, new less old")) if drawn else "",
         "labels": verdict["labels"],
