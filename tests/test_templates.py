@@ -94,9 +94,9 @@ def test_the_stylesheet_has_each_layer_once_and_in_order() -> None:
 
 
 def test_the_stylesheet_is_found_joined() -> None:
-    found = finders.find(STYLESHEET)
-    assert found
-    assert Path(found).read_text(encoding="utf-8") == CSS
+    stylesheet = finders.find(STYLESHEET)
+    assert stylesheet
+    assert Path(stylesheet).read_text(encoding="utf-8") == CSS
     assert STYLESHEET in [path for finder in finders.get_finders() for path, _storage in finder.list([])]
 
 

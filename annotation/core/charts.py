@@ -23,7 +23,7 @@ from django.urls import reverse
 from annotation.core.errors import N_, NotFound
 
 logger = logging.getLogger(__name__)
-CARRIED = "data:image/svg+xml;base64,"
+EMBEDDED = "data:image/svg+xml;base64,"
 _KEY = re.compile("([0-9a-f]{64})(-dark)?")  # a sha256
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 INK, MUTED, RULE, GOLD = "#20242c", "#5b6270", "#d9dce3", "#a8741a"
@@ -174,15 +174,15 @@ def chart_url(spec: Mapping[str, Any]) -> str:
             _write(path, text)
     except OSError as error:
         logger.warning("A chart cannot be kept, so its page carries it: %s", error)
-        return _carried(_rendered(text))
+        return _embed(_render(text))
     return reverse("chart", args=[key])
 
 
 def dark_url(url: str) -> str:
     """The address of the same chart for the dark theme."""
-    if not url.startswith(CARRIED):
+    if not url.startswith(EMBEDDED):
         return f"{url.removesuffix('.svg')}-dark.svg"
-    return _carried(_in_the_dark(b64decode(url.removeprefix(CARRIED)).decode()))
+    return _embed(_darken(b64decode(url.removeprefix(EMBEDDED)).decode()))
 
 
 def chart_svg(key: str) -> str:
@@ -194,7 +194,7 @@ def chart_svg(key: str) -> str:
     if drawn.exists():
         return drawn.read_text(encoding="utf-8")
     text = spec.read_text(encoding="utf-8")
-    svg = _rendered(_in_the_dark(text) if known[2] else text)
+    svg = _render(_darken(text) if known[2] else text)
     try:
         _write(drawn, svg)
     except OSError as error:
@@ -202,18 +202,18 @@ def chart_svg(key: str) -> str:
     return svg
 
 
-def _rendered(spec: str) -> str:
+def _render(spec: str) -> str:
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(spec))
 
 
-def _carried(svg: str) -> str:
+def _embed(svg: str) -> str:
     """An address that holds the picture itself."""
-    return CARRIED + b64encode(svg.encode()).decode()
+    return EMBEDDED + b64encode(svg.encode()).decode()
 
 
-def _in_the_dark(text: str) -> str:
+def _darken(text: str) -> str:
     """Of a specification or of an SVG."""
     for light, dark in DARK.items():
         text = text.replace(f'"{light}"', f'"{dark}"')

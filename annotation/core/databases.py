@@ -37,14 +37,14 @@ def adapt_to_pooler(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     with opened.cursor() as cursor:
         cursor.execute(IS_POOLED, [opened.info.backend_pid])
         if cursor.fetchone()[0]:
-            prepare_nothing("it is behind a pooler")
+            disable_prepared_statements("it is behind a pooler")
 
 
-def prepare_nothing(why: str) -> None:
+def disable_prepared_statements(reason: str) -> None:
     """From now on this process uses neither prepared statements nor server-side cursors."""
     connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = True
     logger.warning(
-        "PostgreSQL: %s. Nothing is prepared from now on; say so with DISABLE_SERVER_SIDE_CURSORS=true.", why
+        "PostgreSQL: %s. Nothing is prepared from now on; say so with DISABLE_SERVER_SIDE_CURSORS=true.", reason
     )
 
 

@@ -28,7 +28,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Table:
+class DocumentTable:
     """The first ``words`` columns are text, the others numbers. ``name`` is for LaTeX's label and the page's id.
 
     ``below`` are groups of rows from elsewhere, each under a rule; the ``notes`` under the table say whence.
@@ -44,7 +44,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Section:
+class DocumentSection:
     title: str
     blocks: Sequence[Any]
 
@@ -53,8 +53,8 @@ class Section:
         return [block for block in self.blocks if isinstance(block, Fact)]
 
     @property
-    def table(self) -> Table | None:
-        return next((block for block in self.blocks if isinstance(block, Table)), None)
+    def table(self) -> DocumentTable | None:
+        return next((block for block in self.blocks if isinstance(block, DocumentTable)), None)
 
 
 class DocumentBuilder:
@@ -69,12 +69,12 @@ class DocumentBuilder:
     def add(self, block: Any) -> None:
         self._sections[-1][1].append(block)
 
-    def build(self) -> list[Section]:
+    def build(self) -> list[DocumentSection]:
         """A section without any block is left out."""
-        return [Section(title, tuple(blocks)) for title, blocks in self._sections if blocks]
+        return [DocumentSection(title, tuple(blocks)) for title, blocks in self._sections if blocks]
 
 
-def render_sections(template: str, context: Mapping[str, Any]) -> list[Section]:
+def render_sections(template: str, context: Mapping[str, Any]) -> list[DocumentSection]:
     """What the template says in the active language. Its texts are plain: each form escapes them."""
     builder = DocumentBuilder()
     render_to_string(template, {**context, "document": builder})

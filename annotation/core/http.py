@@ -23,7 +23,7 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 
-from annotation.core.zip_stream import Segment, blocks, length
+from annotation.core.zip_stream import Segment, read_blocks, measure_length
 
 
 def as_attachment(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:
@@ -57,14 +57,14 @@ def stream_file(
 
     A range counts only while the file is the one that it began with (If-Range). Several ranges get the whole.
     """
-    size = length(parts)
+    size = measure_length(parts)
     tag = f'"{etag}"'
     byte_range = _parse_range(request, size, tag)
     if byte_range is not None and byte_range[0] >= byte_range[1]:
         return _named(HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"}), name)
     start, stop = byte_range or (0, size)
     answer = StreamingHttpResponse(
-        blocks(parts, start, stop), content_type=content_type, status=200 if byte_range is None else 206
+        read_blocks(parts, start, stop), content_type=content_type, status=200 if byte_range is None else 206
     )
     answer["Content-Length"] = str(stop - start)
     answer["Accept-Ranges"] = "bytes"

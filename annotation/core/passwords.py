@@ -11,13 +11,13 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-LEAST = 8
+MIN_CHARACTERS = 8
 
 
 class LengthValidator(MinimumLengthValidator):
     """Django 5.2 says this in English to Chinese readers: its own catalogue still has the sentence before."""
 
-    def __init__(self, min_length: int = LEAST) -> None:
+    def __init__(self, min_length: int = MIN_CHARACTERS) -> None:
         super().__init__(min_length)
 
     def get_error_message(self) -> str:
@@ -42,7 +42,7 @@ class NameValidator:
         rest = _plain(password)
         for name in sorted(self._names(user), key=len, reverse=True):
             rest = rest.replace(name, "")
-        if user is not None and rest != _plain(password) and len(rest) < LEAST:
+        if user is not None and rest != _plain(password) and len(rest) < MIN_CHARACTERS:
             raise ValidationError(
                 _("The password is too much like the name: without it, too little is left."),
                 code="password_like_name",
@@ -62,7 +62,7 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def rules() -> str:
+def describe_rules() -> str:
     """All of them in one sentence."""
     words = _("At least {n} characters, not digits alone, no common password, and nothing like the names.")
-    return words.format(n=LEAST)
+    return words.format(n=MIN_CHARACTERS)

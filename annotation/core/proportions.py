@@ -55,10 +55,10 @@ class Rate:
         return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
 
 
-NONE = Rate()
+NO_RATE = Rate()
 
 
-def rates(
+def measure_rates(
     equal: npt.ArrayLike, group: npt.ArrayLike, cluster: npt.ArrayLike, *, groups: int
 ) -> Sequence[Rate]:
     """The rate of each of ``groups`` groups, by their numbers; the three columns have a row for each comparison.
@@ -68,7 +68,7 @@ def rates(
     same = np.asarray(equal, dtype=np.float64)
     of_group, of_cluster = np.asarray(group, dtype=np.int64), np.asarray(cluster, dtype=np.int64)
     if not len(same):
-        return [NONE] * groups
+        return [NO_RATE] * groups
     keys, place = np.unique(of_group * (of_cluster.max() + 1) + of_cluster, return_inverse=True)
     size = np.bincount(place).astype(np.float64)
     hits = np.bincount(place, weights=same)
@@ -79,7 +79,7 @@ def rates(
     share = np.divide(total, n, out=np.zeros_like(total), where=n > 0)
     left = (hits - share[where] * size) ** 2
     spread = np.bincount(where, weights=left, minlength=groups).astype(np.float64)
-    low, high = wilson_bounds(share, _effective(share, n, clusters, spread))
+    low, high = wilson_bounds(share, _find_effective_numbers(share, n, clusters, spread))
     return [
         Rate(
             int(total[group_number]),
@@ -88,12 +88,12 @@ def rates(
             float(high[group_number]),
         )
         if n[group_number]
-        else NONE
+        else NO_RATE
         for group_number in range(groups)
     ]
 
 
-def _effective(share: Floats, n: Floats, clusters: Floats, spread: Floats) -> Floats:
+def _find_effective_numbers(share: Floats, n: Floats, clusters: Floats, spread: Floats) -> Floats:
     """The effective numbers: at most the numbers themselves, and those of the clusters where nothing varies."""
     with np.errstate(divide="ignore", invalid="ignore"):
         between = spread / n**2 * clusters / (clusters - 1)

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 from fractions import Fraction
 
-FINEST = 10_000  # shares are taken as fractions with at most this denominator
+MAX_DENOMINATOR = 10_000  # shares are taken as fractions with at most this denominator
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Block:
 
 def block_of(number: int, *, share: float, seed: str) -> Block | None:
     """The block of a number, at a ``share`` from 0 to 1; None where the share is 0."""
-    exact = Fraction(share).limit_denominator(FINEST)
+    exact = Fraction(share).limit_denominator(MAX_DENOMINATOR)
     if exact <= 0:
         return None
     index = math.floor((number - 1) * exact)
@@ -35,7 +35,7 @@ def block_of(number: int, *, share: float, seed: str) -> Block | None:
     return Block(index, first, last, drawn)
 
 
-def drawn_up_to(number: int, *, share: float, seed: str) -> int:
+def count_drawn(number: int, *, share: float, seed: str) -> int:
     """How many of the numbers from 1 to ``number`` are drawn."""
     block = block_of(number, share=share, seed=seed) if number > 0 else None
     return 0 if block is None else block.index + (block.drawn <= number)

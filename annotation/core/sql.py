@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 from django.db import DatabaseError, connection
 from django.db.models import Field, Model
 
-from annotation.core.databases import prepare_nothing
+from annotation.core.databases import disable_prepared_statements
 
-MOST_PREPARED = 100
+MAX_PREPARED = 100
 OTHER_SERVER = ("26000", "42P05")  # a statement is not there, or is there already
 _PREPARED: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # by the connection to the server
 M = TypeVar("M", bound=Model)
@@ -49,7 +49,7 @@ def _execute_prepared(cursor: Any, sql: str, params: Sequence[Any]) -> None:
     except DatabaseError as error:
         if getattr(error.__cause__, "pgcode", None) not in OTHER_SERVER:
             raise
-        prepare_nothing("a statement that was prepared is not there")
+        disable_prepared_statements("a statement that was prepared is not there")
         if connection.in_atomic_block:  # the transaction is broken; whoever asks again is answered
             raise
         cursor.execute(sql, params)
@@ -66,7 +66,7 @@ def _prepare(cursor: Any, sql: str, params: int) -> str:
     prepared: dict[str, str] = _PREPARED.setdefault(connection.connection, {})
     execution = prepared.get(sql)
     if execution is None:
-        if len(prepared) >= MOST_PREPARED:
+        if len(prepared) >= MAX_PREPARED:
             return sql
         places = tuple(f"${place}" for place in range(1, params + 1))
         text = sql % places if places else sql

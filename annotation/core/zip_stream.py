@@ -22,7 +22,7 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Member:
+class ZipMember:
     """A file with the name that it has in the zip, its length in bytes and its CRC-32."""
 
     name: str
@@ -31,7 +31,7 @@ class Member:
     crc32: int
 
 
-Segment: TypeAlias = bytes | Member
+Segment: TypeAlias = bytes | ZipMember
 """Bytes that stand for themselves, or a whole file."""
 
 
@@ -50,7 +50,7 @@ class HeaderFile(io.BytesIO):
         return self.base + super().tell()
 
 
-def segments(members: Sequence[Member]) -> list[Segment]:
+def build_segments(members: Sequence[ZipMember]) -> list[Segment]:
     """The zip as what stands one after the other in it."""
     parts: list[Segment] = []
     offset = 0
@@ -66,7 +66,7 @@ def segments(members: Sequence[Member]) -> list[Segment]:
     return [*parts, file.getvalue()]
 
 
-def make_entry(member: Member, offset: int) -> zipfile.ZipInfo:
+def make_entry(member: ZipMember, offset: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(member.name, DATE)
     info.create_system, info.external_attr, info.flag_bits = UNIX, READABLE, UTF8
     info.CRC, info.header_offset = member.crc32, offset
@@ -74,17 +74,17 @@ def make_entry(member: Member, offset: int) -> zipfile.ZipInfo:
     return info
 
 
-def length(parts: Sequence[Segment]) -> int:
+def measure_length(parts: Sequence[Segment]) -> int:
     return sum(map(_size, parts))
 
 
-def blocks(parts: Sequence[Segment], start: int, stop: int) -> Iterator[bytes]:
+def read_blocks(parts: Sequence[Segment], start: int, stop: int) -> Iterator[bytes]:
     """The bytes from ``start`` on and before ``stop``, a block at a time."""
     at = 0
     for part in parts:
         first, last = max(start - at, 0), min(stop - at, _size(part))
         if first < last:
-            yield from _blocks(part, first, last)
+            yield from _read_part(part, first, last)
         at += _size(part)
 
 
@@ -92,7 +92,7 @@ def _size(part: Segment) -> int:
     return len(part) if isinstance(part, bytes) else part.size
 
 
-def _blocks(part: Segment, start: int, stop: int) -> Iterator[bytes]:
+def _read_part(part: Segment, start: int, stop: int) -> Iterator[bytes]:
     if isinstance(part, bytes):
         yield part[start:stop]
         return

@@ -18,7 +18,7 @@ SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED = "single", "unanimous", "withi
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledValue:
     """The value of a criterion and where it came from."""
 
     value: Value
@@ -29,7 +29,7 @@ class Settled:
 class Outcome:
     """What follows from all the annotations of a task: settled criteria, and disputed ones (never both)."""
 
-    settled: Mapping[str, Settled]
+    settled: Mapping[str, SettledValue]
     disputed: tuple[str, ...]
 
     @property
@@ -47,11 +47,11 @@ def settle(
     no majority settles. A task is disputed if any criterion is.
     """
     criteria = annotations[0].keys()
-    settled: dict[str, Settled] = {}
+    settled: dict[str, SettledValue] = {}
     disputed: list[str] = []
     for criterion in criteria:
         values = [labels[criterion] for labels in annotations]
-        verdict = _settle_one(values, tolerance=0 if criterion in nominal else tolerance)
+        verdict = _settle_criterion(values, tolerance=0 if criterion in nominal else tolerance)
         if verdict is None:
             disputed.append(criterion)
         else:
@@ -59,13 +59,13 @@ def settle(
     return Outcome(settled=settled, disputed=tuple(disputed))
 
 
-def _settle_one(values: Sequence[Value], *, tolerance: float) -> Settled | None:
+def _settle_criterion(values: Sequence[Value], *, tolerance: float) -> SettledValue | None:
     if len(values) == 1:
-        return Settled(values[0], SINGLE)
+        return SettledValue(values[0], SINGLE)
     if len(set(values)) == 1:
-        return Settled(values[0], UNANIMOUS)
+        return SettledValue(values[0], UNANIMOUS)
     if max(values) - min(values) <= tolerance:
-        return Settled(lower_median(values), WITHIN_TOLERANCE)
+        return SettledValue(lower_median(values), WITHIN_TOLERANCE)
     return None
 
 
@@ -74,7 +74,7 @@ def lower_median(values: Sequence[Value]) -> Value:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def resolve(disputed: Sequence[str], decision: Labels) -> dict[str, Settled]:
+def resolve_dispute(disputed: Sequence[str], decision: Labels) -> dict[str, SettledValue]:
     """The adjudicator decides the disputed criteria, all of them and no others."""
     missing = [criterion for criterion in disputed if criterion not in decision]
     if missing:
@@ -86,7 +86,7 @@ def resolve(disputed: Sequence[str], decision: Labels) -> dict[str, Settled]:
             criteria=", ".join(extra),
             disputed=", ".join(disputed),
         )
-    return {criterion: Settled(decision[criterion], ADJUDICATED) for criterion in disputed}
+    return {criterion: SettledValue(decision[criterion], ADJUDICATED) for criterion in disputed}
 
 
 def is_repeated(number: int, *, share: float, seed: str) -> bool:

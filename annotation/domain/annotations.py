@@ -22,7 +22,7 @@ from annotation.core.errors import N_, Unprocessable
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.domain.guidelines.prose import is_blank
 
-MOST_SPANS = 200
+MAX_SPANS = 200
 # The role of the turns that are judged: evidence is marked in these.
 MARKABLE = "assistant"
 
@@ -44,14 +44,14 @@ class Segment:
     spans: tuple[int, ...]
 
 
-def markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | None]:
+def list_markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | None]:
     """The turns of a response as ``checked`` takes them; a plain response is one turn, its ``text``."""
     if not turns:
         return [text]
     return [turn["text"] if turn["role"] == MARKABLE else None for turn in turns]
 
 
-def can_be_marked(texts: Iterable[str | None]) -> bool:
+def has_markable_text(texts: Iterable[str | None]) -> bool:
     """Whether any of the turns holds something to mark."""
     return any(text is not None and not is_blank(text) for text in texts)
 
@@ -71,12 +71,12 @@ def check_annotation(
     """
     values = document.check_labels(dimension, labels)
     criteria = document.criteria_for(dimension)
-    spans = checked(evidence, texts=texts(), criteria=criteria, labels=values) if evidence else []
-    refuse_what_is_missing(criteria, values, evidence=spans, rationale=rationale, texts=texts)
+    spans = check_evidence(evidence, texts=texts(), criteria=criteria, labels=values) if evidence else []
+    check_completeness(criteria, values, evidence=spans, rationale=rationale, texts=texts)
     return values, spans
 
 
-def checked(
+def check_evidence(
     evidence: Sequence[Mapping[str, Any]],
     *,
     texts: Sequence[str | None],
@@ -88,14 +88,14 @@ def checked(
     ``texts`` are the turns, None where a turn cannot be marked. A span that names no criterion is of the only one that
     is asked; one that names no level is of the level that was chosen.
     """
-    if len(evidence) > MOST_SPANS:
+    if len(evidence) > MAX_SPANS:
         raise Unprocessable(
-            N_("There are {n} spans of evidence; mark at most {most}."), n=len(evidence), most=MOST_SPANS
+            N_("There are {n} spans of evidence; mark at most {most}."), n=len(evidence), most=MAX_SPANS
         )
-    return [asdict(span) for span in sorted({_checked(span, texts, criteria, labels) for span in evidence})]
+    return [asdict(span) for span in sorted({_check_span(span, texts, criteria, labels) for span in evidence})]
 
 
-def refuse_what_is_missing(
+def check_completeness(
     criteria: Iterable[Criterion],
     labels: Mapping[str, Any],
     *,
@@ -112,7 +112,7 @@ def refuse_what_is_missing(
         level = criterion.level(labels[criterion.name])
         requires = level.requires if level else ()
         unmarked = "evidence" in requires and (criterion.name, labels[criterion.name]) not in marked
-        if unmarked and can_be_marked(texts()):
+        if unmarked and has_markable_text(texts()):
             raise Unprocessable(
                 N_(
                     'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
@@ -130,7 +130,7 @@ def refuse_what_is_missing(
             )
 
 
-def segments(text: str, spans: Sequence[Mapping[str, Any]]) -> list[Segment]:
+def cut_segments(text: str, spans: Sequence[Mapping[str, Any]]) -> list[Segment]:
     """The text cut where spans begin and end; joined, the segments are the text."""
     cuts = {0, len(text)}
     for span in spans:
@@ -145,13 +145,13 @@ def segments(text: str, spans: Sequence[Mapping[str, Any]]) -> list[Segment]:
     ]
 
 
-def _checked(
-    one: Mapping[str, Any],
+def _check_span(
+    span: Mapping[str, Any],
     texts: Sequence[str | None],
     criteria: Sequence[Criterion],
     labels: Mapping[str, Any],
 ) -> Span:
-    turn, start, end = (_whole(one.get(name), name) for name in ("turn", "start", "end"))
+    turn, start, end = (_check_offset(span.get(name), name) for name in ("turn", "start", "end"))
     text = texts[turn] if turn < len(texts) else None
     if text is None:
         raise Unprocessable(N_("Evidence is marked in the response; turn {turn} is none."), turn=turn)
@@ -164,8 +164,8 @@ def _checked(
             end=end,
             length=len(text),
         )
-    criterion = _criterion(one.get("criterion"), criteria)
-    level = one.get("level")
+    criterion = _get_criterion(span.get("criterion"), criteria)
+    level = span.get("level")
     return Span(
         turn,
         start,
@@ -175,7 +175,7 @@ def _checked(
     )
 
 
-def _criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:
+def _get_criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:
     if name is None and len(criteria) == 1:
         return criteria[0]
     for criterion in criteria:
@@ -187,7 +187,7 @@ def _criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:
     )
 
 
-def _whole(value: object, name: str) -> int:
+def _check_offset(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Unprocessable(N_('A span of evidence needs "{name}" as a whole number from 0 on.'), name=name)
     return value
@@ -205,7 +205,7 @@ FLAGS = {
 }
 
 # What was submitted under a name that is no longer offered is still shown in words.
-RETIRED = {
+RETIRED_FLAGS = {
     "unclear_guideline": FLAGS[GUIDELINE_UNCLEAR],
     "broken_response": FLAGS["truncated"],
     "upsetting": FLAGS["distressing"],
@@ -214,7 +214,7 @@ RETIRED = {
 
 def flag_text(flag: str) -> str:
     """What a flag says, to be translated; an unknown one is its own name."""
-    return FLAGS.get(flag) or RETIRED.get(flag, flag)
+    return FLAGS.get(flag) or RETIRED_FLAGS.get(flag, flag)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from annotation.core.errors import N_
 from annotation.core.proportions import wilson
-from annotation.core.sampling import block_of, drawn_up_to
+from annotation.core.sampling import block_of, count_drawn
 from annotation.domain.agreement import Pattern, Patterns, agreement, pool
 
 Labels: TypeAlias = Mapping[str, float]
@@ -37,10 +37,10 @@ def checks_to_come(given: int, work: int, *, share: float, seed: str, most: int)
     """How many checks will come among ``work`` items of work after the first ``given``: at most ``most``, which are
     left for the person. The checks among them are items, too, so that t = work + those due among the next t.
     """
-    before = drawn_up_to(given, share=share, seed=seed)
+    before = count_drawn(given, share=share, seed=seed)
     checks = 0
     while True:
-        due = drawn_up_to(given + work + checks, share=share, seed=seed) - before
+        due = count_drawn(given + work + checks, share=share, seed=seed) - before
         if due <= checks:
             return min(checks, most)
         checks = due

@@ -14,7 +14,7 @@ from django.utils.translation import pgettext_lazy
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.passwords import rules
+from annotation.core.passwords import describe_rules
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, EvaluatedModel, Person
 from annotation.services.people.invitations import LONGEST_DAYS
 from annotation.services.people.people import language_tags
@@ -72,7 +72,7 @@ class PersonForm(RolesForm):
 
 
 class NewPasswordForm(forms.Form):
-    password = password_field(_("New password"), help_text=lazy(rules, str)())
+    password = password_field(_("New password"), help_text=lazy(describe_rules, str)())
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -211,7 +211,7 @@ class AccountForm(LanguagesForm):
         help_text=_("How others see you; you can change it."),
         widget=forms.TextInput(attrs={"autocomplete": "nickname"}),
     )
-    password = password_field(_("Password"), help_text=lazy(rules, str)())
+    password = password_field(_("Password"), help_text=lazy(describe_rules, str)())
     again = password_field(_("The password again"))
     field_order = ("name", "display_name", "password", "again", "languages", "others")
 

@@ -24,7 +24,7 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from annotation.core.sql import Statement, fetch_first, fetch_rows, field_of, load_object, to_database
-from annotation.domain.adjudication import Settled
+from annotation.domain.adjudication import SettledValue
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -568,7 +568,7 @@ def tell_answer(task_id: int, now: datetime) -> Statement:
     return update(GoldQuestionTask, task_id, {"told_at": now})
 
 
-def write_gold(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
+def write_gold(task: Task, settled: Mapping[str, SettledValue], now: datetime) -> list[Statement]:
     """The gold labels of the ``settled`` criteria."""
     labels = [
         GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
 from annotation.core.http import is_from_beginning, breadcrumbs, stream_file
-from annotation.core.zip_stream import Member, segments
+from annotation.core.zip_stream import ZipMember, build_segments
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
 from annotation.selectors.exports import (
@@ -76,7 +76,7 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
     release, export = find_export(request, name, export_id)
     context = {
         "release": release,
-        "one": export_row(export, person_of(request)),
+        "row": export_row(export, person_of(request)),
         "job": export.job,
         "crumbs": breadcrumbs(
             (_("Gold releases"), "releases", []),
@@ -110,7 +110,7 @@ def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseB
     etag = hashlib.sha256("".join(file["sha256"] for file in export.files).encode()).hexdigest()
     download_name = f"{name}.{export.format}.zip"
     answer = stream_file(
-        request, segments(members), name=download_name, content_type="application/zip", etag=etag
+        request, build_segments(members), name=download_name, content_type="application/zip", etag=etag
     )
     return record_download(request, answer, export, "*")
 
@@ -137,13 +137,13 @@ def get_takeable_export(request: HttpRequest, name: str, export_id: int) -> Expo
     return export
 
 
-def list_members(export: Export) -> list[Member]:
+def list_members(export: Export) -> list[ZipMember]:
     """The files, where all of them are written and there."""
     if export.verified_at is None:
         raise Conflict(N_("This export is not written yet."))
     folder = folder_of(export)
     members = [
-        Member(file["name"], folder / file["name"], file["bytes"], file["crc32"]) for file in export.files
+        ZipMember(file["name"], folder / file["name"], file["bytes"], file["crc32"]) for file in export.files
     ]
     if not all(member.path.is_file() for member in members):
         raise NotFound(N_("The files of this export are gone; discard it and export again."))

@@ -177,7 +177,7 @@ def _show_check(
     refusal: AssayError | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    context: dict[str, Any] = {"upload": upload, "what": kind_form, "form": form, "job": upload.job}
+    context: dict[str, Any] = {"upload": upload, "kind_form": kind_form, "form": form, "job": upload.job}
     try:
         context["preview"] = preview(upload, kind=upload.kind, format_name=upload.format)
     except AssayError as error:  # this format has nothing of this kind

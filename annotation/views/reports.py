@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.documents import Section, Table, render_sections
+from annotation.core.documents import DocumentSection, DocumentTable, render_sections
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
@@ -47,7 +47,7 @@ REFERENCES = {
 }
 
 
-def render_report(report: Report) -> list[Section]:
+def render_report(report: Report) -> list[DocumentSection]:
     """In their order on the page; what the report does not know is left out, what is undefined is ``-``."""
     return render_sections("annotation/reports/sections.txt", report_context(report))
 
@@ -131,14 +131,14 @@ def list_protocols(report: Report) -> Iterator[dict[str, Any]]:
             **batch,
             "term": batch["name"] if len(protocol) > 1 else _("Distribution"),
             "imported": imported,
-            "given": batch["annotations"] - imported,
+            "submitted": batch["annotations"] - imported,
             "annotated_here": not imported or imported < batch["annotations"],
             "pairing_label": Batch.Pairing(batch["pairing"]).label,
             "qualifying_label": Batch.Qualifying(qualifying).label if qualifying else "",
         }
 
 
-def agreement_table(report: Report) -> Table | None:
+def agreement_table(report: Report) -> DocumentTable | None:
     rows = [
         row for row in report["agreement"] or () if row["n"] and not is_repetition(row, report["agreement"])
     ]
@@ -167,7 +167,7 @@ def agreement_table(report: Report) -> Table | None:
         ]
         for row in rows
     ]
-    return Table("agreement", _("Agreement between annotators, with 95% intervals"), head, cells)
+    return DocumentTable("agreement", _("Agreement between annotators, with 95% intervals"), head, cells)
 
 
 def is_repetition(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -217,11 +217,11 @@ def dimension_name(report: Report, name: str | None) -> str:
     return choose_language(known["label"], "") if known else name or UNDEFINED
 
 
-def disputes_table(report: Report) -> Table | None:
+def disputes_table(report: Report) -> DocumentTable | None:
     rows = [row for row in report["disputes"] if row["dimension"] is not None]
     if not rows:
         return None
-    return Table(
+    return DocumentTable(
         "disputes",
         _("Disputed responses by dimension"),
         [_("Dimension"), _("Responses"), _("Disputed"), _("Share")],
@@ -297,7 +297,7 @@ def render_latex(report: Mapping[str, Any], language: str) -> str:
         return "\n\n".join(parts) + "\n"
 
 
-def latex_section(section: Section) -> str:
+def latex_section(section: DocumentSection) -> str:
     facts = " ".join(
         f"\\emph{{{escape_latex(fact.term)}}}: {end_sentence(escape_latex(fact.text))}" for fact in section.facts
     )
@@ -309,7 +309,7 @@ def end_sentence(text: str) -> str:
     return text if text.endswith((".", "。")) else f"{text}."
 
 
-def latex_table(source: Table) -> str:
+def latex_table(source: DocumentTable) -> str:
     numbers = len(source.head) - source.words
     return format_table(
         columns="l" * source.words + "r" * numbers,

@@ -45,7 +45,7 @@ def care(request: HttpRequest) -> HttpResponse:
         "guidelines": [guideline_severities(family) for family in families(drafts=False)],
         "days": days,
         "page": page,
-        "lines": [exposure_line(reader_points) for reader_points in read_by(list(page.object_list), days)],
+        "rows": [exposure_line(reader_points) for reader_points in read_by(list(page.object_list), days)],
         "some_sealed": sealed_batches(person).exists(),
         "crumbs": breadcrumbs((_("People"), "people", []), title=_("Annotator wellbeing")),
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 from annotation.core.errors import N_, InputError
 from annotation.core.files import read_text
-from annotation.core.names import LONGEST
+from annotation.core.names import MAX_NAME_CHARACTERS
 from annotation.core.proportions import wilson
 from annotation.domain.formats.rows import Row, Source, csv_rows, json_row
 from annotation.domain.guidelines import GuidelineDocument, Metric
@@ -191,7 +191,7 @@ def _parse_row(row: Row, document: GuidelineDocument) -> Published:
 
 
 def _parse_model(row: Row) -> str:
-    name = row.text(MODEL, longest=LONGEST).strip()
+    name = row.text(MODEL, longest=MAX_NAME_CHARACTERS).strip()
     if _CONTROL.search(name):
         raise row.error(N_("a name is one line of text, without control characters."), field=MODEL)
     return name
@@ -228,7 +228,7 @@ def _parse_column(row: Row, name: str, document: GuidelineDocument) -> _NumberCo
     if scope != OVERALL and scope not in list_scopes(document):
         raise row.error(
             N_("there is no such number: write it as SCOPE.METRIC; the scopes are {known}."),
-            field=name[:LONGEST],
+            field=name[:MAX_NAME_CHARACTERS],
             known=", ".join([*list_scopes(document), OVERALL]),
         )
     if metric == N and scope != OVERALL:
@@ -241,7 +241,7 @@ def _parse_column(row: Row, name: str, document: GuidelineDocument) -> _NumberCo
     if declared is None:
         raise row.error(
             N_("the guideline declares no such metric here; it has {known}."),
-            field=name[:LONGEST],
+            field=name[:MAX_NAME_CHARACTERS],
             known=", ".join(candidate.name for candidate in known) or "-",
         )
     return _NumberColumn(None if scope == OVERALL else scope, declared, percent)

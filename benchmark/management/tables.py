@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from annotation.core.terminal import lines, padded, table, width_of, widths_of
+from annotation.core.terminal import format_lines, pad_text, format_table, measure_width, measure_widths
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, sum_unknown
 from benchmark.domain.leaderboards.metrics import (
@@ -47,7 +47,7 @@ def format_comparison(document: Mapping[str, Any]) -> Iterator[str]:
         yield "only the labels that every judge and scorer said something of"
     yield from _section_lines(
         "",
-        table(
+        format_table(
             [
                 COMPARISON_HEADS,
                 *(_candidate_row(candidate, document["guideline"]) for candidate in document["candidates"]),
@@ -108,7 +108,7 @@ def _against_others_table(document: Mapping[str, Any]) -> list[str]:
         if "against_others" in candidate
     ]
     heads = ("", "n", "accuracy", "95%", "macro-F1", "gold rests on own word")
-    return table([heads, *rows]) if rows else []
+    return format_table([heads, *rows]) if rows else []
 
 
 def _by_model_table(document: Mapping[str, Any]) -> list[str]:
@@ -127,7 +127,7 @@ def _by_model_table(document: Mapping[str, Any]) -> list[str]:
         if candidate["kind"] != "annotator"
         for model, figures in candidate["by_model"].items()
     ]
-    return table([heads, *rows], texts=2) if rows else []
+    return format_table([heads, *rows], texts=2) if rows else []
 
 
 def _seen_word(candidate: Mapping[str, Any], model: str) -> str:
@@ -154,7 +154,7 @@ def _levels_table(document: Mapping[str, Any]) -> list[str]:
         for criterion, figures in part["criteria"].items()
         for level, statistics in figures["levels"].items()
     ]
-    return table([LEVEL_HEADS, *rows], texts=4) if rows else []
+    return format_table([LEVEL_HEADS, *rows], texts=4) if rows else []
 
 
 def _tests_table(document: Mapping[str, Any]) -> list[str]:
@@ -166,7 +166,7 @@ def _tests_table(document: Mapping[str, Any]) -> list[str]:
                 (format_candidate(candidate), name, *_format_verdict(verdict))
                 for name, verdict in parts.items()
             ]
-    return table([TEST_HEADS, *rows], texts=2) if rows else []
+    return format_table([TEST_HEADS, *rows], texts=2) if rows else []
 
 
 def _format_verdict(verdict: Mapping[str, Any]) -> tuple[str, ...]:
@@ -231,14 +231,14 @@ def _column_groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: b
 
 
 def _place_under_titles(groups: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = widths_of(rows)
+    widths = measure_widths(rows)
     titles, at = [], 0
     for title, size in groups:
         span = sum(widths[at : at + size]) + 2 * (size - 1)
-        widths[at] += max(0, width_of(title) - span)
-        titles.append(padded(title, max(span, width_of(title)), left=False))
+        widths[at] += max(0, measure_width(title) - span)
+        titles.append(pad_text(title, max(span, measure_width(title)), left=False))
         at += size
-    return ["  ".join(titles).rstrip(), *lines(rows, widths)]
+    return ["  ".join(titles).rstrip(), *format_lines(rows, widths)]
 
 
 def has_small_cell(board: dict[str, Any]) -> bool:
@@ -311,7 +311,7 @@ def build_groups_table(groups: dict[str, Any], document: GuidelineDocument, *, i
         ]
         for model, column, cell in entries
     ]
-    return table([head, *body], texts=2)
+    return format_table([head, *body], texts=2)
 
 
 def _format_group(column: dict[str, Any]) -> str:
@@ -345,7 +345,7 @@ def build_pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> lis
             ]
         )
     notes = ["* not paired: other prompts, or nobody knows which"] if _has_unpaired(pairs) else []
-    return [*table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _has_predicted(pairs) else ())]
+    return [*format_table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _has_predicted(pairs) else ())]
 
 
 def _format_difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
@@ -381,7 +381,7 @@ def build_estimates_table(estimates: dict[str, Any], document: GuidelineDocument
         for scope, cells in row["cells"].items()
         for name, cell in cells.items()
     ]
-    return [*table([head, *body], texts=3), *_selection_lines(estimates.get("selection") or [])]
+    return [*format_table([head, *body], texts=3), *_selection_lines(estimates.get("selection") or [])]
 
 
 def _selection_lines(selection: Sequence[dict[str, Any]]) -> list[str]:

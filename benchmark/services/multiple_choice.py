@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.files import read_text
-from annotation.core.names import LONGEST, check_name
+from annotation.core.names import MAX_NAME_CHARACTERS, check_name
 from annotation.domain.batch_spec import BatchSpec
 from annotation.domain.formats import PROMPTS, Format, Source
 from annotation.domain.formats.base import Reader
@@ -314,7 +314,7 @@ def make_batch(
 
 def _find_free_name(base: str) -> str:
     """``wanted``, or with a number after it."""
-    stem = base[: LONGEST - 5]
+    stem = base[: MAX_NAME_CHARACTERS - 5]
     used_names = set(Batch.objects.filter(name__startswith=stem).values_list("name", flat=True))
     return next(name for name in _number_names(stem) if name not in used_names)
 

@@ -26,7 +26,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.core.charts import CARRIED, Spec, chart_svg, chart_url
+from annotation.core.charts import EMBEDDED, Spec, chart_svg, chart_url
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, NotFound
 from annotation.core.http import breadcrumbs
@@ -229,7 +229,7 @@ def _make_drawer(link: ShareLink, token: str) -> Draw:
 
     def draw(spec: Spec) -> str:
         url = chart_url(spec)
-        if url.startswith(CARRIED):
+        if url.startswith(EMBEDDED):
             return url
         key = PurePosixPath(url).stem
         return reverse("shared-chart", args=[token, _sign_key(link, key), key])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 
 COLUMNS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
 EVALUATIONS = {"grouped": "by prompt", "leave_one_model_out": "one model left out"}
@@ -31,7 +31,7 @@ def figures_table(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> lis
     if card["held_out"]:
         rows.append(_row("test split, which what is kept has not learned", card["test"]))
     rows += [_row(BASELINES[name], metrics) for name, metrics in card["baselines"].items()]
-    return table(rows)
+    return format_table(rows)
 
 
 def _evaluation_rows(
@@ -129,7 +129,7 @@ def drift_table(model: str, drift: Mapping[str, Any]) -> list[str]:
     """The new model, then each training model beside the others, and what cannot stand in a column."""
     rows = [DRIFT_COLUMNS, _drift_row(model, drift["new"])]
     rows += [_drift_row(f"  {name}", model_figures) for name, model_figures in drift["models"].items()]
-    lines = table(rows)
+    lines = format_table(rows)
     common = drift["new"]["repeated"]["commonest"]
     if common is not None:
         known = "also" if common["in_training"] else "not"

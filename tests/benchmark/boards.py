@@ -64,8 +64,8 @@ def _one(
     gold: float,
 ) -> CountedResponse:
     criterion = document.criteria_for(scope)[0]
-    best, others = criterion.values[-1], criterion.values[:-1]
-    true = best if rng.random() < chance else rng.choice(others)
+    best, worse = criterion.values[-1], criterion.values[:-1]
+    true = best if rng.random() < chance else rng.choice(worse)
     said = (
         true if rng.random() < RIGHT else rng.choice([value for value in criterion.values if value != true])
     )

@@ -378,23 +378,23 @@ def test_what_is_skipped_in_one_tab_leaves_the_other_too(sign_in: SignIn, batch:
     first_tab = sign_in(lin)
     first = start(first_tab)
     second = the_other(lin, first)
-    two = first_tab.context.new_page()
-    start(two)
+    second_tab = first_tab.context.new_page()
+    start(second_tab)
     answer(first_tab, "s", "2", "Enter")
-    expect(two.locator(f"form[data-item='{second}']")).to_be_visible()
+    expect(second_tab.locator(f"form[data-item='{second}']")).to_be_visible()
     assert not Annotation.objects.exists()
 
 
 def test_another_machine_gets_the_first_receipt(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     """Its browser knows nothing of the other one."""
-    one, two = sign_in(lin), sign_in(lin)
-    assert start(one) == start(two)
-    follow(one, "3", "Enter")
+    first_machine, two = sign_in(lin), sign_in(lin)
+    assert start(first_machine) == start(two)
+    follow(first_machine, "3", "Enter")
     follow(two, "3", "Enter")
     stored = Annotation.objects.get()
-    for machine in (one, two):
+    for machine in (first_machine, two):
         expect(machine.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
-    assert shown(two) == shown(one)
+    assert shown(two) == shown(first_machine)
     assert len(holding(lin)) == 2
 
 

@@ -41,7 +41,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from annotation.domain.assignments.plan import allotments
+from annotation.domain.assignments.plan import plan_allotments
 from annotation.domain.quality import Finding, Labels, Profile, Profiles, Scale, profiles
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -139,7 +139,7 @@ _PLACES: Mapping[int, Fault] = {0: "random", 1: "strict", 2: "drift", 3: "copyin
 def _plan(people: int, tasks: int, overlap: int, seed: int) -> Ints:
     """(tasks, overlap): whose each task is."""
     everybody = tuple(range(people))
-    plans = allotments(tasks={"all": tasks}, may={"all": everybody}, pairs=None, overlap=overlap, seed=seed)
+    plans = plan_allotments(tasks={"all": tasks}, eligible={"all": everybody}, pairs=None, overlap=overlap, seed=seed)
     return np.array(list(plans[0].blocks()), dtype=np.int64)
 
 

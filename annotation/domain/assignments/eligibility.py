@@ -29,7 +29,7 @@ class PastClaim:
 
 
 @dataclass(frozen=True)
-class Kind:
+class TaskKind:
     """What all tasks of a stratum have in common. ``language`` is empty where the prompts name none."""
 
     dimension: str
@@ -38,7 +38,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Limits:
+class MemberLimits:
     """What a member must not be given: ``dimensions`` as the manager said, ``opted_out`` as they said themselves.
 
     ``languages`` empty means that they read every language.
@@ -50,7 +50,7 @@ class Limits:
     models: frozenset[int] = frozenset()
 
 
-def ruled_out(limits: Limits, kind: Kind) -> str | None:
+def find_obstacle(limits: MemberLimits, kind: TaskKind) -> str | None:
     """Why tasks of this kind are not for this member; None where they are."""
     if kind.dimension in limits.dimensions:
         return NOT_THIS_DIMENSION
@@ -58,14 +58,14 @@ def ruled_out(limits: Limits, kind: Kind) -> str | None:
         return NOT_THIS_TOPIC
     if kind.model in limits.models:
         return OWN_MODEL
-    if kind.language and limits.languages and not _reads(kind.language, limits.languages):
+    if kind.language and limits.languages and not _is_readable(kind.language, limits.languages):
         return NOT_THIS_LANGUAGE
     return None
 
 
-def free_slot(taken: Collection[int], overlap: int) -> int | None:
+def find_free_slot(taken_slots: Collection[int], overlap: int) -> int | None:
     """The lowest annotation slot that nobody holds, or None."""
-    return next((slot for slot in range(overlap) if slot not in taken), None)
+    return next((slot for slot in range(overlap) if slot not in taken_slots), None)
 
 
 def may_claim_again(past: PastClaim | None, *, adjudication: bool) -> bool:
@@ -78,18 +78,18 @@ def may_claim_again(past: PastClaim | None, *, adjudication: bool) -> bool:
     return not past.live and not past.skipped and past.adjudication == adjudication
 
 
-def claims_to_keep(live: int, *, ahead: bool) -> bool:
+def has_enough_claims(live: int, *, ahead: bool) -> bool:
     """Whether the person must work on the ``live`` claims at hand before a new one is made."""
     return live >= (MAX_LIVE_CLAIMS if ahead else 1)
 
 
-def within_quota(quota: int | None, *, submitted: int, live: int) -> bool:
+def is_within_quota(quota: int | None, *, submitted: int, live: int) -> bool:
     """Whether one more claim keeps the person within their quota. It limits what is handed out, never what is
     handed in: late work for a place that is still free is taken, too."""
     return quota is None or submitted + live < quota
 
 
-def _reads(language: str, languages: frozenset[str]) -> bool:
+def _is_readable(language: str, languages: frozenset[str]) -> bool:
     """``zh`` reads ``zh-Hans``; ``zh-Hans`` does not read ``zh-Hant``."""
     code = language.lower().replace("_", "-")
     return any(code == known or code.startswith(known + "-") for known in (x.lower() for x in languages))

@@ -25,11 +25,11 @@ Rounds: TypeAlias = Sequence[Sequence[Block]]
 theirs."""
 
 # Of a rest, the last blocks are searched one by one: whole orbits of at most this many, and never less than one.
-SEARCHED = 150
-LOOKED_AHEAD = 32
+MAX_SEARCHED_BLOCKS = 150
+LOOKAHEAD = 32
 # Steps of the searches: counted and not timed, so that the same plan comes out on every machine.
 STEPS_PER_SEAT = 2_000
-MOST_STEPS = 500_000
+MAX_STEPS = 500_000
 STARTER_STEPS = 100_000
 # A cycle is looked for among this many multiples of the least number of orbits that could be balanced.
 MULTIPLES = 4
@@ -57,8 +57,8 @@ class Design:
         random = Random(f"order {self.seed}")  # noqa: S311 - an order, not a secret
         last: Block = ()
         for rounds in self._rounds(random):
-            for block in _arranged(rounds, last, random):
-                yield self._named(block)
+            for block in _arrange_blocks(rounds, last, random):
+                yield self._name_people(block)
                 last = block
 
     def _rounds(self, random: Random) -> Iterator[Rounds]:
@@ -69,7 +69,7 @@ class Design:
         for stretch in (*random.sample(self.rest[:-1], len(self.rest[:-1])), *self.rest[-1:]):
             yield stretch.rounds(random.randrange(self.people))
 
-    def _named(self, block: Block) -> Block:
+    def _name_people(self, block: Block) -> Block:
         return tuple(sorted([self.names[point] for point in block]))
 
     def counts(self) -> Counter[Block]:
@@ -77,8 +77,8 @@ class Design:
         counts: Counter[Block] = Counter()
         for stretches, times in ((self.cycle, self.repeats), (self.rest, 1)):
             for stretch in stretches if times else ():
-                for block in _blocks(stretch):
-                    counts[self._named(block)] += times
+                for block in _iterate_blocks(stretch):
+                    counts[self._name_people(block)] += times
         return counts
 
     @cached_property
@@ -104,22 +104,22 @@ class Design:
         return shared
 
 
-def balanced(*, people: int, overlap: int, tasks: int, seed: int = 0) -> Design:
+def build_balanced_design(*, people: int, overlap: int, tasks: int, seed: int = 0) -> Design:
     """Loads differ by at most one, and the tasks that pairs share by as little as can be found.
 
     At overlap 2 those differ by at most one too. ``ValueError`` unless 1 <= overlap <= people and tasks >= 0.
     """
     if not 1 <= overlap <= people:
         raise ValueError(f"an overlap of {overlap} needs at least as many people, and there are {people}")
-    _refuse_negative(tasks)
+    _check_task_count(tasks)
     names = Random(f"people {seed}").sample(range(people), people)  # noqa: S311 - an order, not a secret
     cycle, repeats, rest = (
-        _paired(people, tasks) if overlap == 2 and people > 2 else _developed(people, overlap, tasks)
+        _plan_pairs(people, tasks) if overlap == 2 and people > 2 else _plan_orbits(people, overlap, tasks)
     )
     return Design(people, overlap, tasks, seed, cycle, repeats, rest, tuple(names))
 
 
-def least_spread(*, people: int, overlap: int, tasks: int) -> int:
+def find_min_spread(*, people: int, overlap: int, tasks: int) -> int:
     """A bound that no plan with loads within one can beat, on how much the tasks differ that pairs share.
 
     Whoever has ``load`` tasks shares load * (overlap - 1) seats with the n - 1 others: somebody at most the mean of
@@ -133,13 +133,13 @@ def least_spread(*, people: int, overlap: int, tasks: int) -> int:
     return -(-high * (overlap - 1) // (people - 1)) - low * (overlap - 1) // (people - 1)
 
 
-def dealt(*, groups: Sequence[Block], people: int, tasks: int, seed: int = 0) -> Design:
+def build_dealt_design(*, groups: Sequence[Block], people: int, tasks: int, seed: int = 0) -> Design:
     """The tasks go to the named groups in turn, so that their counts differ by at most one.
 
     Each turn has its own order. Groups may have people in common. ``ValueError`` where there is none, where one
     stands twice, is not of distinct people in ascending order, or is not as large as the others.
     """
-    _refuse_negative(tasks)
+    _check_task_count(tasks)
     if not groups or len(set(groups)) < len(groups):
         raise ValueError("groups must be named, each once")
     for group in groups:
@@ -149,12 +149,12 @@ def dealt(*, groups: Sequence[Block], people: int, tasks: int, seed: int = 0) ->
             raise ValueError(f"the group {group} is not as large as {groups[0]}")
     order = Random(f"people {seed}").sample(list(groups), len(groups))  # noqa: S311 - an order, not a secret
     repeats, left = divmod(tasks, len(groups))
-    cycle = (_Listed((tuple(order),)),)
-    rest = (_Listed((tuple(order[:left]),)),) if left else ()
+    cycle = (_ListedBlocks((tuple(order),)),)
+    rest = (_ListedBlocks((tuple(order[:left]),)),) if left else ()
     return Design(people, len(groups[0]), tasks, seed, cycle, repeats, rest, tuple(range(people)))
 
 
-def _refuse_negative(tasks: int) -> None:
+def _check_task_count(tasks: int) -> None:
     if tasks < 0:
         raise ValueError(f"there cannot be {tasks} tasks")
 
@@ -171,12 +171,12 @@ _Plan: TypeAlias = tuple[tuple[Stretch, ...], int, tuple[Stretch, ...]]
 """Cycle, repeats, rest."""
 
 
-def _blocks(stretch: Stretch) -> Iterator[Block]:
+def _iterate_blocks(stretch: Stretch) -> Iterator[Block]:
     for blocks in stretch.rounds(0):
         yield from blocks
 
 
-def _arranged(rounds: Rounds, last: Block, random: Random) -> Iterator[Block]:
+def _arrange_blocks(rounds: Rounds, last: Block, random: Random) -> Iterator[Block]:
     """The rounds' blocks, each round shuffled; the next is one that has little in common with the last."""
     waiting = [random.sample(blocks, len(blocks)) for blocks in rounds]
     while waiting:
@@ -184,11 +184,11 @@ def _arranged(rounds: Rounds, last: Block, random: Random) -> Iterator[Block]:
             waiting[0], waiting[1] = waiting[1], waiting[0]
         blocks = waiting.pop(0)
         while blocks:
-            last = blocks.pop(_furthest(blocks, last))
+            last = blocks.pop(_find_furthest_block(blocks, last))
             yield last
 
 
-def _furthest(blocks: Sequence[Block], last: Block) -> int:
+def _find_furthest_block(blocks: Sequence[Block], last: Block) -> int:
     """The place of the first block that has nobody in common with the last one, or else the fewest."""
     people = set(last)
     for place, block in enumerate(blocks):
@@ -198,7 +198,7 @@ def _furthest(blocks: Sequence[Block], last: Block) -> int:
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _ListedBlocks:
     listed: Rounds
 
     def rounds(self, start: int) -> Rounds:
@@ -208,7 +208,7 @@ class _Listed:
 # Overlap 2: the edges of the complete graph, in an order of which every prefix is nearly regular.
 
 
-def _paired(people: int, tasks: int) -> _Plan:
+def _plan_pairs(people: int, tasks: int) -> _Plan:
     """Every pair once in a cycle. What is left is the beginning of another, cut within its last stretch."""
     stretches: tuple[Stretch, ...]
     if people % 2 == 0:
@@ -219,11 +219,11 @@ def _paired(people: int, tasks: int) -> _Plan:
     complete, part = divmod(left, size)
     rest = stretches[:complete]
     if part:
-        rest = (*rest, _Listed(_first(stretches[complete].rounds(0), part)))
+        rest = (*rest, _ListedBlocks(_cut_rounds(stretches[complete].rounds(0), part)))
     return stretches, repeats, rest
 
 
-def _first(rounds: Rounds, blocks: int) -> Rounds:
+def _cut_rounds(rounds: Rounds, blocks: int) -> Rounds:
     """As many of their blocks as are wanted."""
     cut: list[Sequence[Block]] = []
     for round_blocks in rounds:
@@ -243,7 +243,7 @@ class _Matching:
     def rounds(self, start: int) -> Rounds:
         ring = self.people - 1
         steps = range(1, self.people // 2)
-        pairs = [_block((self.turn + step) % ring, (self.turn - step) % ring) for step in steps]
+        pairs = [_make_block((self.turn + step) % ring, (self.turn - step) % ring) for step in steps]
         return (((self.turn, ring), *pairs),)
 
 
@@ -261,7 +261,7 @@ class _Tour:
     def rounds(self, start: int) -> Rounds:
         places = self._places()
         edges = [
-            _block(places[(start + step) % self.people], places[(start + step + 1) % self.people])
+            _make_block(places[(start + step) % self.people], places[(start + step + 1) % self.people])
             for step in range(self.people)
         ]
         return tuple(edges[:-1:2]), (edges[-1],), tuple(edges[1::2])
@@ -273,7 +273,7 @@ class _Tour:
         return [ring, *((self.turn + place) % ring for place in zigzag)]
 
 
-def _block(*points: int) -> Block:
+def _make_block(*points: int) -> Block:
     return tuple(sorted(points))
 
 
@@ -289,7 +289,7 @@ class _Orbit:
 
     def rounds(self, start: int) -> Rounds:
         shifted = [
-            [_block(*((point + start) % self.people for point in block)) for block in blocks]
+            [_make_block(*((point + start) % self.people for point in block)) for block in blocks]
             for blocks in _orbit_rounds(self.people, self.starter)
         ]
         return tuple(tuple(blocks) for blocks in shifted)
@@ -297,45 +297,45 @@ class _Orbit:
 
 @lru_cache(maxsize=128)
 def _orbit_rounds(people: int, starter: Block) -> Rounds:
-    return _lined_up(
-        people, [_block(*((point + shift) % people for point in starter)) for shift in range(people)]
+    return _order_blocks(
+        people, [_make_block(*((point + shift) % people for point in starter)) for shift in range(people)]
     )
 
 
-def _developed(people: int, overlap: int, tasks: int) -> _Plan:
+def _plan_orbits(people: int, overlap: int, tasks: int) -> _Plan:
     """The cycle as often as it goes into the tasks, and the rest.
 
     A short rest may have to be uneven where a longer one need not be: then a short cycle goes once less.
     """
-    cycle = _cycle(people, overlap, tasks)
+    cycle = _find_cycle(people, overlap, tasks)
     size = people * len(cycle)
     repeats, left = divmod(tasks, size) if cycle else (0, tasks)
-    rest = _rest(people, overlap, left)
+    rest = _plan_rest(people, overlap, left)
     if (
         repeats
-        and size <= SEARCHED
-        and rest.spread > least_spread(people=people, overlap=overlap, tasks=tasks)
+        and size <= MAX_SEARCHED_BLOCKS
+        and rest.spread > find_min_spread(people=people, overlap=overlap, tasks=tasks)
     ):
-        longer = _rest(people, overlap, left + size)
+        longer = _plan_rest(people, overlap, left + size)
         if longer.spread < rest.spread:
             return cycle, repeats - 1, longer.stretches
     return cycle, repeats, rest.stretches
 
 
-def _cycle(people: int, overlap: int, tasks: int) -> tuple[_Orbit, ...]:
+def _find_cycle(people: int, overlap: int, tasks: int) -> tuple[_Orbit, ...]:
     """The shortest balanced incomplete block design found of whole orbits, of at most ``tasks`` blocks."""
     least = (people - 1) // gcd(people - 1, overlap * (overlap - 1)) if people > 1 else 1
     for multiple in range(1, MULTIPLES + 1):
         if multiple * least * people > tasks:
             break
-        starters, excess = _starters(people, overlap, multiple * least)
+        starters, excess = _search_starters(people, overlap, multiple * least)
         if excess == 0:
             return tuple(_Orbit(people, starter) for starter in starters)
     return ()
 
 
 @lru_cache(maxsize=256)
-def _starters(people: int, overlap: int, count: int) -> tuple[tuple[Block, ...], int]:
+def _search_starters(people: int, overlap: int, count: int) -> tuple[tuple[Block, ...], int]:
     """Starters whose differences are as even as a search finds, and by how much they miss.
 
     A pair of people at distance d shares as many tasks of the orbits as d is a difference of two points of a
@@ -344,7 +344,7 @@ def _starters(people: int, overlap: int, count: int) -> tuple[tuple[Block, ...],
     """
     random = Random(0)  # noqa: S311 - a search, not a secret
     starters = [random.sample(range(people), overlap) for _starter in range(count)]
-    distances = _distances(people, starters)
+    distances = _count_distances(people, starters)
     excess = _sum_of_squares(distances) - _least_squares(sum(distances), people - 1)
     heat, chance = 4.0, random.random
     cooling = (0.3 / heat) ** (1 / STARTER_STEPS)
@@ -356,17 +356,17 @@ def _starters(people: int, overlap: int, count: int) -> tuple[tuple[Block, ...],
         place, new = int(chance() * overlap), int(chance() * people)
         if new in starter:
             continue
-        change = _exchange(distances, starter, starter[place], new)
+        change = _exchange_point(distances, starter, starter[place], new)
         if change <= 0 or chance() < exp(-change / heat):
             starter[place] = new
             excess += change
         else:
             undone = [*starter[:place], new, *starter[place + 1 :]]
-            _exchange(distances, undone, new, starter[place])
-    return tuple(_block(*starter) for starter in starters), excess
+            _exchange_point(distances, undone, new, starter[place])
+    return tuple(_make_block(*starter) for starter in starters), excess
 
 
-def _distances(people: int, starters: Sequence[Sequence[int]]) -> list[int]:
+def _count_distances(people: int, starters: Sequence[Sequence[int]]) -> list[int]:
     """(n,): how often each distance modulo n is a difference of two points of a starter."""
     distances = [0] * people
     for starter in starters:
@@ -376,7 +376,7 @@ def _distances(people: int, starters: Sequence[Sequence[int]]) -> list[int]:
     return distances
 
 
-def _exchange(distances: list[int], starter: Sequence[int], old: int, new: int) -> int:
+def _exchange_point(distances: list[int], starter: Sequence[int], old: int, new: int) -> int:
     """Counts the distances with ``new`` in the place of ``old``; the change of the sum of their squares."""
     people, change = len(distances), 0
     for point in starter:
@@ -416,29 +416,29 @@ class _Rest:
 
 
 @lru_cache(maxsize=256)
-def _rest(people: int, overlap: int, tasks: int) -> _Rest:
+def _plan_rest(people: int, overlap: int, tasks: int) -> _Rest:
     """Even starters' orbits as long as they last; the last of them and what is over are searched together."""
     orbits, over = divmod(tasks, people)
-    starters, excess = _starters(people, overlap, orbits)
-    fixed = max(0, orbits - max(1, SEARCHED // people)) if over or excess else orbits
+    starters, excess = _search_starters(people, overlap, orbits)
+    fixed = max(0, orbits - max(1, MAX_SEARCHED_BLOCKS // people)) if over or excess else orbits
     stretches = [_Orbit(people, starter) for starter in starters]
-    distances = _distances(people, starters[:fixed])
-    loose = [list(block) for stretch in stretches[fixed:] for block in _blocks(stretch)]
+    distances = _count_distances(people, starters[:fixed])
+    loose = [list(block) for stretch in stretches[fixed:] for block in _iterate_blocks(stretch)]
     loose += [[(turn * overlap + seat) % people for seat in range(overlap)] for turn in range(over)]
     if not loose:
         return _Rest(tuple(stretches), _spread(distances[1:]))
     spread = _even_out(people, distances, loose)
     return _Rest(
-        (*stretches[:fixed], _Listed(_lined_up(people, [_block(*block) for block in loose]))), spread
+        (*stretches[:fixed], _ListedBlocks(_order_blocks(people, [_make_block(*block) for block in loose]))), spread
     )
 
 
-def _lined_up(people: int, blocks: list[Block]) -> Rounds:
+def _order_blocks(people: int, blocks: list[Block]) -> Rounds:
     """The next block is the one of the next few whose people had least so far; rounds are what came out so."""
     loads = [0] * people
     rounds: list[list[Block]] = [[]]
     while blocks:
-        place = min(range(min(len(blocks), LOOKED_AHEAD)), key=lambda place: _had(loads, blocks[place]))
+        place = min(range(min(len(blocks), LOOKAHEAD)), key=lambda place: _measure_loads(loads, blocks[place]))
         block = blocks.pop(place)
         for point in block:
             loads[point] += 1
@@ -448,7 +448,7 @@ def _lined_up(people: int, blocks: list[Block]) -> Rounds:
     return tuple(tuple(round_blocks) for round_blocks in rounds)
 
 
-def _had(loads: Sequence[int], block: Block) -> tuple[int, int]:
+def _measure_loads(loads: Sequence[int], block: Block) -> tuple[int, int]:
     had = [loads[point] for point in block]
     return max(had), sum(had)
 
@@ -465,7 +465,7 @@ def _even_out(people: int, distances: Sequence[int], blocks: list[list[int]]) ->
         for first, second in combinations(block, 2):
             shared[first][second] += 1
             shared[second][first] += 1
-    steps = min(MOST_STEPS, STEPS_PER_SEAT * len(blocks) * len(blocks[0]))
+    steps = min(MAX_STEPS, STEPS_PER_SEAT * len(blocks) * len(blocks[0]))
     random = Random(0)  # noqa: S311 - a search, not a secret
     if not _anneal(shared, blocks, steps // 5, random):
         _anneal(shared, blocks, steps, random)
@@ -485,14 +485,14 @@ def _anneal(shared: list[list[int]], blocks: list[list[int]], steps: int, random
         first, second = first_block[int(chance() * overlap)], second_block[int(chance() * overlap)]
         if first in second_block or second in first_block:
             continue
-        change = _change(shared, first_block, second_block, first, second)
+        change = _measure_swap(shared, first_block, second_block, first, second)
         if change <= 0 or chance() < exp(-change / heat):
-            _swap(shared, first_block, second_block, first, second)
+            _swap_people(shared, first_block, second_block, first, second)
             excess += 4 * change
     return excess <= 1
 
 
-def _change(
+def _measure_swap(
     shared: list[list[int]], first_block: Sequence[int], second_block: Sequence[int], first: int, second: int
 ) -> int:
     """A quarter of what the sum of squares, each pair counted twice, gains if first and second change places.
@@ -509,7 +509,7 @@ def _change(
     return change
 
 
-def _swap(
+def _swap_people(
     shared: list[list[int]], first_block: list[int], second_block: list[int], first: int, second: int
 ) -> None:
     for block, leaves, comes in ((first_block, first, second), (second_block, second, first)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-from annotation.domain.assignments.pairing import Block, Design, balanced, dealt
+from annotation.domain.assignments.pairing import Block, Design, build_balanced_design, build_dealt_design
 
 K = TypeVar("K", bound=Hashable)
 
@@ -44,10 +44,10 @@ class Allotment(Generic[K]):
         return tuple(sorted([self.people[person] for person in block]))
 
 
-def allotments(
+def plan_allotments(
     *,
     tasks: Mapping[K, int],
-    may: Mapping[K, Block],
+    eligible: Mapping[K, Block],
     pairs: Sequence[Block] | None,
     overlap: int,
     seed: int,
@@ -55,7 +55,7 @@ def allotments(
     """``may`` tells the places of those who may take a kind. With ``pairs`` each task is one pair's, else balanced."""
     sharing: dict[Block, list[K]] = defaultdict(list)
     for kind in tasks:
-        sharing[may[kind]].append(kind)
+        sharing[eligible[kind]].append(kind)
     plan = []
     for people, kinds in sharing.items():
         number = sum(tasks[kind] for kind in kinds)
@@ -67,7 +67,7 @@ def allotments(
     return plan
 
 
-def loads(counts: Mapping[Block, int]) -> Counter[int]:
+def count_tasks_by_person(counts: Mapping[Block, int]) -> Counter[int]:
     """The tasks of each person."""
     tasks_by_person: Counter[int] = Counter()
     for block, tasks in counts.items():
@@ -86,7 +86,7 @@ def shared(counts: Mapping[Block, int]) -> Counter[tuple[int, int]]:
 def _balanced(people: Block, tasks: int, overlap: int, seed: int) -> Design | None:
     if len(people) < overlap:
         return None
-    return balanced(people=len(people), overlap=overlap, tasks=tasks, seed=seed)
+    return build_balanced_design(people=len(people), overlap=overlap, tasks=tasks, seed=seed)
 
 
 def _dealt(people: Block, tasks: int, pairs: Sequence[Block], seed: int) -> Design | None:
@@ -96,4 +96,4 @@ def _dealt(people: Block, tasks: int, pairs: Sequence[Block], seed: int) -> Desi
         for pair in pairs
         if all(person_number in place for person_number in pair)
     ]
-    return dealt(groups=groups, people=len(people), tasks=tasks, seed=seed) if groups else None
+    return build_dealt_design(groups=groups, people=len(people), tasks=tasks, seed=seed) if groups else None

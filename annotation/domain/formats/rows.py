@@ -22,7 +22,7 @@ from typing import IO, Any, TypeAlias
 
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.core.files import check_file
-from annotation.core.names import LONGEST, check_name
+from annotation.core.names import MAX_NAME_CHARACTERS, check_name
 
 LONGEST_ID = 200
 LONGEST_LANGUAGE = 20
@@ -73,7 +73,7 @@ class Row:
             )
         return value
 
-    def optional(self, field: str, *, longest: int = LONGEST) -> str:
+    def optional(self, field: str, *, longest: int = MAX_NAME_CHARACTERS) -> str:
         """The text, or "" where there is nothing."""
         return self.text(field, longest=longest) if self.has(field) else ""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from annotation.core.formatting import format_decimal
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 from annotation.domain.agreement import Value
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
@@ -45,7 +45,7 @@ class Command(AssayCommand):
         return total
 
     def show(self, data: dict[str, Any]) -> None:
-        for line in table([HEADS, *_lines(data["criteria"])], texts=1):
+        for line in format_table([HEADS, *_lines(data["criteria"])], texts=1):
             self.stdout.write(line)
         for criterion in data["criteria"]:
             if criterion["reason"]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from annotation.core.formatting import format_decimal
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
@@ -52,7 +52,7 @@ class Command(AssayCommand):
         statistics = [name for name in STATISTICS if any(row[name] for row in rows)]
         heads = (*HEADS, *(HEADINGS.get(name, name) for name in statistics))
         lines = [_line(row, statistics, with_guideline=several) for row in rows]
-        for line in table([heads, *lines], texts=TEXTS):
+        for line in format_table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
 
 

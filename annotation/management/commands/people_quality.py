@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.core.formatting import format_bracketed, format_decimal, format_signed
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.batches import batch_named
@@ -28,7 +28,7 @@ class Command(AssayCommand):
         return report(list(opened.order_by("pk")))
 
     def show(self, data: dict[str, Any]) -> None:
-        for line in table([HEADS, *map(_line, data["people"])], texts=len(HEADS)):
+        for line in format_table([HEADS, *map(_line, data["people"])], texts=len(HEADS)):
             self.stdout.write(line)
         for pair in (candidate for candidate in data["copying"] if candidate["flagged"]):
             observed, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))

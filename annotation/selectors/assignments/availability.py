@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db.models import F, Q, QuerySet
 
-from annotation.domain.assignments.eligibility import Kind, Limits, ruled_out
+from annotation.domain.assignments.eligibility import TaskKind, MemberLimits, find_obstacle
 from annotation.models import Batch, Membership, Stratum, Task
 from annotation.models.sql import FreeTasks
 from annotation.selectors.access import who_has_role
@@ -31,10 +31,10 @@ def tasks_at_work(guideline_name: str) -> QuerySet[Task]:
 FREE = Q(state=Task.State.OPEN, slots_taken__lt=F("overlap"))
 
 
-def limits_of(membership: Membership) -> Limits:
+def limits_of(membership: Membership) -> MemberLimits:
     """What the member must not be given; their person's ``own_models`` are one query unless prefetched."""
     person = membership.person
-    return Limits(
+    return MemberLimits(
         dimensions=frozenset(membership.excluded_dimensions),
         opted_out=frozenset(person.opted_out),
         languages=frozenset(person.languages),
@@ -42,17 +42,17 @@ def limits_of(membership: Membership) -> Limits:
     )
 
 
-def kind_of(stratum: Stratum) -> Kind:
-    return Kind(dimension=stratum.dimension, language=stratum.language, model=stratum.model_id)
+def kind_of(stratum: Stratum) -> TaskKind:
+    return TaskKind(dimension=stratum.dimension, language=stratum.language, model=stratum.model_id)
 
 
 def strata_ruled_out(membership: Membership) -> list[int]:
     """The strata of the batch that are not for this member; no query where nothing limits them."""
     limits = limits_of(membership)
-    if limits == Limits():
+    if limits == MemberLimits():
         return []
     strata = Stratum.objects.filter(batch=membership.batch_id)
-    return [stratum.pk for stratum in strata if ruled_out(limits, kind_of(stratum))]
+    return [stratum.pk for stratum in strata if find_obstacle(limits, kind_of(stratum))]
 
 
 def working_members(batch: Batch, role: str) -> list[Membership]:
@@ -63,7 +63,7 @@ def working_members(batch: Batch, role: str) -> list[Membership]:
 
 def may_take(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:
     """Those of ``members`` for whom the stratum's tasks are; quotas are another matter."""
-    return [member for member in members if ruled_out(limits_of(member), kind_of(stratum)) is None]
+    return [member for member in members if find_obstacle(limits_of(member), kind_of(stratum)) is None]
 
 
 def free_tasks_for(

@@ -10,7 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from annotation.core.errors import N_, NotFound
-from annotation.domain.annotations import markable_texts
+from annotation.domain.annotations import list_markable_texts
 from annotation.domain.guidelines import Criterion, GuidelineDocument, LocalizedText
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -78,7 +78,7 @@ def handout(assignment: Assignment) -> Handout:
 def texts_to_mark(task: int) -> list[str | None]:
     """The turns of a task's response, as they are handed out; None for one that is not judged."""
     text, turns = Task.objects.values_list("response__text", "response__turns").get(pk=task)
-    return markable_texts(text, turns)
+    return list_markable_texts(text, turns)
 
 
 def my_assignment(assignment_id: UUID, person: Person) -> Assignment:

@@ -10,9 +10,9 @@ from statistics import median
 
 from django.db.models import Count, QuerySet, prefetch_related_objects
 
-from annotation.domain.assignments.eligibility import Kind, Limits, ruled_out
+from annotation.domain.assignments.eligibility import TaskKind, MemberLimits, find_obstacle
 from annotation.domain.assignments.pairing import Block
-from annotation.domain.assignments.plan import Allotment, allotments, loads, shared
+from annotation.domain.assignments.plan import Allotment, plan_allotments, count_tasks_by_person, shared
 from annotation.models import (
     Annotation,
     Batch,
@@ -181,7 +181,7 @@ def plan_of_responses(
     """The plan of a batch that is not made yet; the same as it will be when it is."""
     fields = ("prompt__dimension", "prompt__language", "model")
     counted = responses.order_by().values_list(*fields).annotate(n=Count("pk")).order_by(*fields)
-    tasks = {Kind(dimension, language, model): n for dimension, language, model, n in counted}
+    tasks = {TaskKind(dimension, language, model): n for dimension, language, model, n in counted}
     people = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
     members = [Membership(person=person, quota=quota) for person in people]
     prefetch_related_objects(members, "person__own_models")
@@ -227,7 +227,7 @@ def plan_of_batch(batch: Batch) -> Plan:
 
 
 def _plan(
-    tasks: Mapping[Kind, int],
+    tasks: Mapping[TaskKind, int],
     members: Sequence[Membership],
     pairs: Sequence[Block],
     *,
@@ -256,8 +256,8 @@ def _plan(
     else:
         unassignable = {kind for kind in tasks if len(able[kind]) < overlap}
     if pairing != Batch.Pairing.POOL and members and (full_pairs or not fixed):
-        allotted = allotments(
-            tasks=tasks, may=able, pairs=full_pairs if fixed else None, overlap=overlap, seed=seed
+        allotted = plan_allotments(
+            tasks=tasks, eligible=able, pairs=full_pairs if fixed else None, overlap=overlap, seed=seed
         )
         sharing = _sharing(allotted, members, full_pairs if fixed else None, overlap)
     is_short = len(members) < overlap or (fixed and not full_pairs)  # which is said already
@@ -277,20 +277,20 @@ def _plan(
     )
 
 
-def _refused(tasks: Mapping[Kind, int], members: Sequence[Membership]) -> dict[Kind, dict[int, str]]:
+def _refused(tasks: Mapping[TaskKind, int], members: Sequence[Membership]) -> dict[TaskKind, dict[int, str]]:
     """For each kind of task, who must not be given it and why."""
-    refused: dict[Kind, dict[int, str]] = {kind: {} for kind in tasks}
+    refused: dict[TaskKind, dict[int, str]] = {kind: {} for kind in tasks}
     for place, member in enumerate(members):
         limits = limits_of(member)
-        for kind in tasks if limits != Limits() else ():
-            reason = ruled_out(limits, kind)
+        for kind in tasks if limits != MemberLimits() else ():
+            reason = find_obstacle(limits, kind)
             if reason is not None:
                 refused[kind][place] = reason
     return refused
 
 
 def _sharing(
-    allotment_list: Sequence[Allotment[Kind]],
+    allotment_list: Sequence[Allotment[TaskKind]],
     members: Sequence[Membership],
     pairs: Sequence[Block] | None,
     overlap: int,
@@ -298,7 +298,7 @@ def _sharing(
     counts: Counter[Block] = Counter()
     for allotment in allotment_list:
         counts.update(allotment.counts())
-    load_by_place, shared_counts = loads(counts), shared(counts)
+    load_by_place, shared_counts = count_tasks_by_person(counts), shared(counts)
     places = range(len(members))
     of_interest = (
         [shared_counts[pair] for pair in combinations(places, 2)]
@@ -323,13 +323,13 @@ def _sharing(
 
 
 def _shortages(
-    tasks: Mapping[Kind, int],
+    tasks: Mapping[TaskKind, int],
     members: Sequence[Membership],
-    refused: Mapping[Kind, Mapping[int, str]],
-    unassignable: set[Kind],
+    refused: Mapping[TaskKind, Mapping[int, str]],
+    unassignable: set[TaskKind],
 ) -> tuple[Shortage, ...]:
     """The kinds that too few people may take, together where the same keeps the same people from them."""
-    kinds_by_refusal: dict[Hashable, list[Kind]] = defaultdict(list)
+    kinds_by_refusal: dict[Hashable, list[TaskKind]] = defaultdict(list)
     for kind in tasks:
         if kind in unassignable:
             kinds_by_refusal[tuple(sorted(refused[kind].items()))].append(kind)
@@ -355,15 +355,15 @@ def _shortages(
     return tuple(sorted(shortages, key=lambda shortage: -shortage.tasks))
 
 
-def _because(limits: Limits, kind: Kind) -> str:
+def _because(limits: MemberLimits, kind: TaskKind) -> str:
     """What of the kind rules it out: the reason that ``ruled_out`` gives."""
     limits_by_name = {
-        "dimension": Limits(dimensions=limits.dimensions, opted_out=limits.opted_out),
-        "model": Limits(models=limits.models),
-        "language": Limits(languages=limits.languages),
+        "dimension": MemberLimits(dimensions=limits.dimensions, opted_out=limits.opted_out),
+        "model": MemberLimits(models=limits.models),
+        "language": MemberLimits(languages=limits.languages),
     }
-    reason = ruled_out(limits, kind)
-    return next(name for name, limit in limits_by_name.items() if ruled_out(limit, kind) == reason)
+    reason = find_obstacle(limits, kind)
+    return next(name for name, limit in limits_by_name.items() if find_obstacle(limit, kind) == reason)
 
 
 def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
@@ -371,7 +371,7 @@ def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
 
 
 def _possible(
-    tasks: Mapping[Kind, int], members: Sequence[Membership], able: Mapping[Kind, Block]
+    tasks: Mapping[TaskKind, int], members: Sequence[Membership], able: Mapping[TaskKind, Block]
 ) -> int | None:
     """How many annotations the members of a pool may make together: each at most all tasks for them, and their
     quota. None where no quota limits anybody.
@@ -387,7 +387,7 @@ def _possible(
     )
 
 
-def _by_dimension(tasks: Mapping[Kind, int]) -> dict[str, int]:
+def _by_dimension(tasks: Mapping[TaskKind, int]) -> dict[str, int]:
     counts: dict[str, int] = defaultdict(int)
     for kind, number in tasks.items():
         counts[kind.dimension] += number

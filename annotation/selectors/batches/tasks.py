@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from annotation.core.errors import N_
-from annotation.domain.assignments.eligibility import ruled_out, within_quota
+from annotation.domain.assignments.eligibility import find_obstacle, is_within_quota
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
@@ -313,7 +313,7 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     full = {
         member.pk
         for member in members
-        if not within_quota(member.quota, submitted=_done(counts.get(member.pk), role), live=0)
+        if not is_within_quota(member.quota, submitted=_done(counts.get(member.pk), role), live=0)
     }
     failed = failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
     limits = {member.pk: limits_of(member) for member in members}
@@ -321,7 +321,7 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     for stratum in strata:
         kind, of_stratum = kind_of(stratum), refused.setdefault(stratum.pk, {})
         for member in members:
-            reason = ruled_out(limits[member.pk], kind) or (QUOTA if member.pk in full else None)
+            reason = find_obstacle(limits[member.pk], kind) or (QUOTA if member.pk in full else None)
             reason = FAILED if member.person_id in failed else reason
             if reason:
                 of_stratum[member.pk] = reason

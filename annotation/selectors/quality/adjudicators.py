@@ -15,7 +15,7 @@ from uuid import UUID
 
 from scipy.special import bdtr  # scipy.stats would make every start a second longer
 
-from annotation.core.proportions import NONE, Rate, Z, wilson
+from annotation.core.proportions import NO_RATE, Rate, Z, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
 from annotation.selectors.adjudication import as_shown
 from annotation.selectors.quality.comparisons import Shelf
@@ -44,7 +44,7 @@ class Lean:
 
     @property
     def rate(self) -> Rate:
-        return Rate(self.first, self.n, *wilson(self.first, self.n)) if self.n else NONE
+        return Rate(self.first, self.n, *wilson(self.first, self.n)) if self.n else NO_RATE
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Adjudicator:
     def apart(self) -> Rate:
         """The share decided as neither annotator had it."""
         return (
-            Rate(self.neither, self.criteria, *wilson(self.neither, self.criteria)) if self.criteria else NONE
+            Rate(self.neither, self.criteria, *wilson(self.neither, self.criteria)) if self.criteria else NO_RATE
         )
 
 
@@ -233,7 +233,7 @@ def _adjudicators(tallies: Mapping[int, _Tally], batches: Sequence[Batch]) -> li
         {person: (tally.first, tally.first + tally.second) for person, tally in tallies.items()}
     )
     return [
-        _adjudicator(people[person], tallies[person], leans[person], repeat_rates.get(person, NONE))
+        _adjudicator(people[person], tallies[person], leans[person], repeat_rates.get(person, NO_RATE))
         for person in sorted(tallies, key=lambda person: people[person].username)
     ]
 
@@ -243,7 +243,7 @@ def _adjudicator(person: Person, tally: _Tally, lean: Lean, consistency: Rate) -
     mean = sum(shifts) / n if n else None
     half = Z * stdev(shifts) / n**0.5 if n > 1 else None
     changed = (
-        Rate(tally.changed, tally.judged, *wilson(tally.changed, tally.judged)) if tally.judged else NONE
+        Rate(tally.changed, tally.judged, *wilson(tally.changed, tally.judged)) if tally.judged else NO_RATE
     )
     return Adjudicator(
         person=person,

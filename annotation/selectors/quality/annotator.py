@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from annotation.core.proportions import Floats, Ints, Rate, Z, rates
+from annotation.core.proportions import Floats, Ints, Rate, Z, measure_rates
 from annotation.selectors.quality.comparisons import Comparisons, Scale, Sheet
 
 GOLD, PARTNERS = "gold", "partners"
@@ -134,13 +134,13 @@ def _rates_with_gold(sheet: Sheet, own_places: Ints, group: Ints, groups: int) -
     label = _own(own_places, sheet.units.label)
     has_gold = ~np.isnan(sheet.gold.value)
     equal = label[has_gold] == sheet.gold.value[has_gold]
-    return rates(equal, group[has_gold], sheet.units.task[has_gold], groups=groups)
+    return measure_rates(equal, group[has_gold], sheet.units.task[has_gold], groups=groups)
 
 
 def _rates_with_partners(sheet: Sheet, pairs: Comparisons, group: Ints, groups: int) -> Sequence[Rate]:
     label = sheet.units.label
     equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
-    return rates(equal, group, sheet.units.task[pairs.unit], groups=groups)
+    return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=groups)
 
 
 def _by_dimension(sheet: Sheet, own_places: Ints, pairs: Comparisons) -> tuple[Beside, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from annotation.core.proportions import Ints, Rate, rates
+from annotation.core.proportions import Ints, Rate, measure_rates
 from annotation.domain import quality
 from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, profiles
 from annotation.models import Batch, Person
@@ -160,14 +160,14 @@ def _gold(sheet: Sheet, unit: Ints, place: Ints, group: Ints, people: int) -> Se
     value = sheet.gold.value[unit]
     known = ~np.isnan(value)
     equal = sheet.units.label[unit, place][known] == value[known]
-    return rates(equal, group[known], sheet.units.task[unit][known], groups=people)
+    return measure_rates(equal, group[known], sheet.units.task[unit][known], groups=people)
 
 
 def _partners(sheet: Sheet, people: npt.NDArray[np.int32]) -> Sequence[Rate]:
     pairs, label = sheet.comparisons, sheet.units.label
     equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
     group = np.searchsorted(people, sheet.units.person[pairs.unit, pairs.one])
-    return rates(equal, group, sheet.units.task[pairs.unit], groups=len(people))
+    return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=len(people))
 
 
 def _medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list[float | None]:

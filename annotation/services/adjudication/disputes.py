@@ -16,7 +16,7 @@ from django.utils.crypto import salted_hmac
 
 from annotation.core.errors import N_, Conflict, Unprocessable
 from annotation.core.sql import execute
-from annotation.domain.adjudication import is_repeated, resolve
+from annotation.domain.adjudication import is_repeated, resolve_dispute
 from annotation.domain.annotations import Submission
 from annotation.models import (
     Adjudication,
@@ -96,7 +96,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         target = f"task:{assignment.task.repeats_id}"
         record(actor=person, verb="second_reading", target=target, labels=labels)
     else:
-        execute(*sql.write_gold(assignment.task, resolve(tuple(labels), labels), decision.created_at))
+        execute(*sql.write_gold(assignment.task, resolve_dispute(tuple(labels), labels), decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
@@ -179,7 +179,7 @@ def _seed_repeats(member: Membership) -> str:
 def _check_decision(assignment: Assignment, work: Submission) -> dict[str, int | float]:
     """The labels for the disputed criteria, all of them and no others, as the guideline allows them."""
     disputed = _list_disputed_criteria(assignment)
-    resolve(disputed, work.labels)
+    resolve_dispute(disputed, work.labels)
     document = assignment.batch.guideline.document
     return {name: document.criterion(name).check(work.labels[name]) for name in disputed}
 

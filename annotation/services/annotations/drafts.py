@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
-from annotation.domain.annotations import FLAGS, MOST_SPANS, Submission
+from annotation.domain.annotations import FLAGS, MAX_SPANS, Submission
 from annotation.domain.guidelines import Criterion
 from annotation.models import Assignment, Channel, Draft, Person
 from annotation.services.assignments import lock_assignment
@@ -58,9 +58,9 @@ def _unfinished(assignment: Assignment, work: Submission) -> dict[str, Any]:
     }
     if len(work.rationale) > LONGEST_RATIONALE:
         raise Unprocessable(N_("The rationale is longer than {most} characters."), most=LONGEST_RATIONALE)
-    if len(work.evidence) > MOST_SPANS:
+    if len(work.evidence) > MAX_SPANS:
         raise Unprocessable(
-            N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MOST_SPANS
+            N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MAX_SPANS
         )
     return {
         "labels": {name: _asked(criteria, name).check(value) for name, value in work.labels.items()},

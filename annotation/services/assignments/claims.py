@@ -13,10 +13,10 @@ from annotation.core.errors import N_, Conflict
 from annotation.core.sql import execute
 from annotation.domain.assignments.eligibility import (
     PastClaim,
-    claims_to_keep,
-    free_slot,
+    has_enough_claims,
+    find_free_slot,
     may_claim_again,
-    within_quota,
+    is_within_quota,
 )
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -84,11 +84,11 @@ def _next_assignment(
     if conditions.leases_ran_out and not expired:
         raise _LeasesRanOutError
     live = list(_annotating(batch, person)) if conditions.has_live else []
-    if claims_to_keep(len(live), ahead=ahead):
+    if has_enough_claims(len(live), ahead=ahead):
         return live[-1] if ahead else live[0]
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
     member = locked.membership
-    if member.quota is not None and not within_quota(
+    if member.quota is not None and not is_within_quota(
         member.quota, submitted=submitted_by(member), live=len(live)
     ):
         return None
@@ -114,7 +114,7 @@ def _next_dispute(batch: Batch, person: Person, dispute_filter: Wanted) -> Assig
         return live
     if member.quota is not None:
         decided = count_decisions(member, with_repeats=True)
-        if not within_quota(member.quota, submitted=decided, live=0):
+        if not is_within_quota(member.quota, submitted=decided, live=0):
             return None
     return _take_wanted(member, dispute_filter, resting=strata_resting(batch, person, conditions.budget))
 
@@ -144,7 +144,7 @@ def _annotating(batch: Batch, person: Person) -> QuerySet[Assignment]:
 def _claim_free(task: FreeTask, search: Search) -> Assignment:
     """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
     member = search.member
-    slot = free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
+    slot = find_free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
     if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
         raise Conflict(N_("This task has no free place."))
     past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None

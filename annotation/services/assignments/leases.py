@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, NotFound, TooLate
 from annotation.core.sql import execute
-from annotation.domain.assignments.eligibility import free_slot
+from annotation.domain.assignments.eligibility import find_free_slot
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
@@ -182,7 +182,7 @@ def retake_slot(assignment: Assignment) -> None:
     else:
         if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
             raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
-        slot = free_slot(sql.fetch_taken_slots(task.pk), task.overlap)
+        slot = find_free_slot(sql.fetch_taken_slots(task.pk), task.overlap)
     if slot is None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
     if slot != ADJUDICATION_SLOT:

@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeAlias
 from django.db.models import F, QuerySet
 
 from annotation.core.errors import N_, AssayError
-from annotation.domain.assignments.eligibility import within_quota
+from annotation.domain.assignments.eligibility import is_within_quota
 from annotation.domain.assignments.pairing import Block
-from annotation.domain.assignments.plan import Allotment, allotments, loads
+from annotation.domain.assignments.plan import Allotment, plan_allotments, count_tasks_by_person
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
 from annotation.selectors.assignments.availability import may_take, working_members
 from annotation.selectors.batches.tasks import short_of_people
@@ -210,9 +210,9 @@ def _allotments(
     for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
         may[stratum.pk] = tuple(places[member.pk] for member in may_take(members, stratum))
     pairs = [tuple(places[pk] for pk in pair) for pair in named_pairs(batch) if places.keys() >= set(pair)]
-    return allotments(
+    return plan_allotments(
         tasks={stratum: tasks[stratum] for stratum in may},
-        may=may,
+        eligible=may,
         pairs=pairs if batch.pairing == Batch.Pairing.FIXED else None,
         overlap=batch.overlap,
         seed=batch.seed,
@@ -223,7 +223,7 @@ def _refuse_beyond_quotas(members: Sequence[Membership], found: Iterable[Allotme
     """A plan that somebody's quota does not allow would leave tasks that nobody may take."""
     planned: Counter[int] = Counter()
     for allotment in found:
-        planned.update(loads(allotment.counts()))
+        planned.update(count_tasks_by_person(allotment.counts()))
     for place, member in enumerate(members):
         if member.quota is not None and planned[place] > member.quota:
             raise AssayError(
@@ -331,7 +331,7 @@ class Replanner:
                 member
                 for member in working_members(batch, Membership.Role.ANNOTATOR)
                 if member.person_id not in failed
-                and within_quota(member.quota, submitted=counts_for_quota(counts.get(member.pk)), live=0)
+                and is_within_quota(member.quota, submitted=counts_for_quota(counts.get(member.pk)), live=0)
             ],
             person_of=dict(annotators.values_list("pk", "person")),
             panels={pk: tuple(ids) for pk, ids in people.items()},

@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, override, pgettext, pgettext_lazy
 
-from annotation.core.documents import Section, render_sections
+from annotation.core.documents import DocumentSection, render_sections
 from annotation.core.formatting import (
     UNDEFINED,
     format_bracketed,
@@ -83,7 +83,7 @@ def render_markdown(manifest: Manifest, language: str) -> str:
         return render_to_string(MARKDOWN, context).rstrip("\n") + "\n"
 
 
-def render_datasheet(manifest: Manifest, language: str) -> list[Section]:
+def render_datasheet(manifest: Manifest, language: str) -> list[DocumentSection]:
     """Each question with its answers, in the order in which they are asked."""
     with override(_translation(language)):
         return render_sections(SECTIONS, _context(in_order(manifest), GuidelineTexts(manifest, language)))

@@ -15,9 +15,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
-from annotation.domain.adjudication import Outcome, Settled, resolve, settle
-from annotation.domain.annotations import Submission, checked, markable_texts
-from annotation.domain.assignments.eligibility import free_slot
+from annotation.domain.adjudication import Outcome, SettledValue, resolve_dispute, settle
+from annotation.domain.annotations import Submission, check_evidence, list_markable_texts
+from annotation.domain.assignments.eligibility import find_free_slot
 from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
 from annotation.domain.formats.base import Judgement
 from annotation.models import (
@@ -99,7 +99,7 @@ class Replay:
         )
         self._decisions.append(place.decision)
         self._add_origin(assignment, record)
-        self._write_gold(place.task, resolve(tuple(labels), labels))
+        self._write_gold(place.task, resolve_dispute(tuple(labels), labels))
         counts = self._counts_of(person, Membership.Role.ADJUDICATOR, place.task)
         self._move(place.task, Task.State.ADJUDICATED, counts)
         return True
@@ -151,9 +151,9 @@ class Replay:
             return []
         response = place.task.response
         try:
-            return checked(
+            return check_evidence(
                 record.evidence,
-                texts=markable_texts(response.text, response.turns),
+                texts=list_markable_texts(response.text, response.turns),
                 criteria=self.document.criteria_for(response.prompt.dimension),
                 labels=labels,
             )
@@ -231,7 +231,7 @@ class Replay:
         if past is not None and past.state == Assignment.State.CLAIMED:
             self._retaken.append(past)
             return past
-        slot = free_slot(place.slots, place.task.overlap)
+        slot = find_free_slot(place.slots, place.task.overlap)
         if slot is None or place.task.state != Task.State.OPEN:
             raise self._error(
                 record,
@@ -333,7 +333,7 @@ class Replay:
             self._refuse_overruling(record, _values(outcome))
             labels = {name: value for name, value in labels.items() if name in disputed}
         try:
-            resolve(disputed, labels)
+            resolve_dispute(disputed, labels)
             return {name: self.document.criterion(name).check(record.labels[name]) for name in disputed}
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
@@ -351,7 +351,7 @@ class Replay:
             record, "adjudicator", template, found=len(place.submitted), overlap=place.task.overlap
         )
 
-    def _write_gold(self, task: Task, settled: Mapping[str, Settled]) -> None:
+    def _write_gold(self, task: Task, settled: Mapping[str, SettledValue]) -> None:
         self._gold += [
             GoldLabel(task=task, criterion=name, value=label.value, source=label.source, created_at=self._now)
             for name, label in settled.items()

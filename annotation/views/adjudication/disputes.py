@@ -96,7 +96,7 @@ def disputes(request: HttpRequest) -> HttpResponse:
             {"dimension": dispute_filter.dimension, "order": dispute_filter.order},
             dimensions=sorted(labels.items()),
         ),
-        "wanted": dispute_filter,
+        "dispute_filter": dispute_filter,
     }
     return render(request, "annotation/adjudication/queue.html", context)
 
@@ -191,7 +191,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
         context = {
             "batch": batch,
             "progress": progress_in(batch, person, ADJUDICATOR),
-            "wanted": dispute_filter,
+            "dispute_filter": dispute_filter,
             "query": build_query(dispute_filter),
             "resting": is_used_up(person),
         }

@@ -62,7 +62,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     has_labels = any(overall_row.n for overall_row in overall)
     context = {
         **frame_context(tab_query, choice),
-        "anything": has_labels,
+        "has_labels": has_labels,
         "sealed": sealed_batches(person).count(),
         "batches": readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
@@ -81,7 +81,7 @@ def frame_context(tab_query: TabQuery, choice: AgreementChoice) -> dict[str, Any
     """What stands around every tab."""
     return {
         "choice": tab_query.choice,
-        "kept": {
+        "hidden_fields": {
             name: value
             for name, value in choice.parameters().items()
             if name not in {"batch", "statistic", "across"}

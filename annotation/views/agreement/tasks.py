@@ -65,7 +65,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
         "narrowing": narrowing,
         "batches": readable_batches(person).order_by("name"),
         "sealed": sealed_batches(person).count(),
-        "lines": [task_row(task) for task in page.object_list],
+        "rows": [task_row(task) for task in page.object_list],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(parameters),
@@ -76,7 +76,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
             lambda parameter: f"{request.path}?{urlencode(drop_parameter(parameters, parameter))}",
         ),
         "filters": list_filters(Labels(batches), narrowing, words),
-        "kept": hidden_parameters(narrowing),
+        "hidden_fields": hidden_parameters(narrowing),
         "reasons": reasons_by_key(),
         "back": f"{reverse('agreement')}?{urlencode(batch | page_parameters(narrowing))}",
     }
@@ -126,7 +126,7 @@ def task_row(labelled_task: TaskBehind) -> dict[str, Any]:
         "prompt": response.prompt,
         "response": text,
         "model": response.model.name,
-        "said": [labels_row(labelled_task, criterion_labels) for criterion_labels in labelled_task.said],
+        "criteria": [labels_row(labelled_task, criterion_labels) for criterion_labels in labelled_task.said],
         "reason": localize_reason(reason.words) if reason else "",
         "decided_by": labelled_task.decision.assignment.person.username if labelled_task.decision else "",
     }

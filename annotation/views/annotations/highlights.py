@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
 from annotation.core.formatting import format_compact
-from annotation.domain.annotations import MARKABLE, segments
+from annotation.domain.annotations import MARKABLE, cut_segments
 from annotation.domain.guidelines import Criterion, localized
 from annotation.domain.guidelines.prose import is_blank
 from annotation.selectors.assignments.items import Handout, Turn
@@ -84,7 +84,7 @@ def mark_turn(
         return MarkedTurn(turn.role, turn.text, place, (MarkedPiece(turn.text),))
     pieces = (
         build_piece(segment.text, [turn_spans[i] for i in segment.spans], criteria)
-        for segment in segments(turn.text, [span for _name, span in turn_spans])
+        for segment in cut_segments(turn.text, [span for _name, span in turn_spans])
     )
     return MarkedTurn(turn.role, turn.text, place, tuple(pieces))
 

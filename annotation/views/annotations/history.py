@@ -75,10 +75,10 @@ def history(request: HttpRequest) -> HttpResponse:
         "tab": "history",
         "form": form,
         "filtered": bool(parameters),
-        "anything": bool(parameters) or page.paginator.count > 0,
+        "has_submissions": bool(parameters) or page.paginator.count > 0,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [
+        "rows": [
             build_history_line(history_line)
             for history_line in history_lines([pk for pk, _at in page.object_list])
         ],
@@ -198,7 +198,7 @@ def show_item(
         "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
         "questions": list_questions(criteria, form.labels() if form else done.labels, item.guideline),
         "values": list_typed_values(form) if form else submitted_values(done),
-        "given": done,
+        "submitted": done,
         "imported": assignment.pk in imported_among([assignment.pk]),
         "introduction": localize_introduction(item.document),
         "key": uuid4(),

@@ -71,7 +71,7 @@ def work(request: HttpRequest) -> HttpResponse:
     batches = [batch for batch in my_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR]
     if len(batches) == 1 and "list" not in request.GET:
         return redirect("work-batch", batches[0].batch.name)
-    return render(request, "annotation/annotations/list.html", {"mine": batches})
+    return render(request, "annotation/annotations/list.html", {"batches": batches})
 
 
 @require_GET
@@ -278,7 +278,7 @@ def nothing_context(batch: Batch, person: Person) -> dict[str, Any]:
     return {
         "batch": batch,
         "progress": progress_in(batch, person, ANNOTATOR),
-        "others": other_batches,
+        "other_batches": other_batches,
         "resting": is_used_up(person),
         **({"failed": find_failed_attempt(batch, person)} if batch.qualifying else {}),
     }

@@ -211,7 +211,7 @@ def item_context(
         "draft": f"{item.assignment}:0",
         "error": error,
         "skip_error": skip_error,
-        "asked": " ".join(criterion.name for criterion in item.criteria),
+        "criterion_names": " ".join(criterion.name for criterion in item.criteria),
         "language": language,
         "care": care_for(reader, item.severity),
         **item_choices(assignment.batch),
@@ -280,7 +280,7 @@ def build_question(criterion: Criterion, language: str) -> Question:
 
 def choose_level(question: Question, value: Any) -> Question:
     """The question with the value ``given`` chosen, whatever it is."""
-    cards = tuple(replace(card, chosen=float(card.value) == value) for card in question.cards)
+    cards = tuple(replace(card, is_chosen=float(card.value) == value) for card in question.cards)
     return replace(question, cards=cards, typed=str(value))
 
 

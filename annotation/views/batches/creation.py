@@ -56,7 +56,7 @@ def describe_plan(plan: Plan, guideline: Guideline | None, due: date | None) -> 
 def batch_dataset(request: HttpRequest) -> HttpResponse:
     """The first step: which dataset's responses are to be judged."""
     context = {
-        "lines": dataset_lines(),
+        "choices": dataset_lines(),
         "making": Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY),
         "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
         "crumbs": breadcrumbs((_("Batches"), "batches", []), title=_("New batch")),

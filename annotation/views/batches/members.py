@@ -56,7 +56,7 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
     page = Paginator(members_of(open_batch), MEMBERS_PER_PAGE).get_page(request.GET.get("page"))
     context |= {
         "page": page,
-        "lines": [member_row(member, open_batch, sealed=context["sealed"]) for member in page.object_list],
+        "rows": [member_row(member, open_batch, sealed=context["sealed"]) for member in page.object_list],
         "planning": open_batch.pairing != Batch.Pairing.POOL,
         "shared": None if context["sealed"] else shared_counts(open_batch),
         "forms": forms,

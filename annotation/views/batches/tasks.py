@@ -122,10 +122,10 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
         | {
             "filters": filters,
             "filtered": bool(parameters),
-            "lines": [item_row(item, open_batch) for item in page.items],
+            "rows": [item_row(item, open_batch) for item in page.items],
             "page": page,
             "first": request.GET.get("after") is None,
-            "here": urlencode(parameters),
+            "query": urlencode(parameters),
             "next": urlencode({**parameters, "after": page.after}) if page.after is not None else "",
         },
     )
@@ -149,7 +149,7 @@ def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
         form,
         batch_context(open_batch, person_of(request), tab="tasks", page_title=_("Need a person"))
         | {
-            "lines": [need_row(need, open_batch) for need in page_needs],
+            "rows": [need_row(need, open_batch) for need in page_needs],
             "previous": number - 1,
             "next": number + 1 if len(first_needs) > number * PAGE and number < MAX_PAGES else 0,
             "more": len(first_needs) > number * PAGE and number == MAX_PAGES,
@@ -218,7 +218,7 @@ def show_tasks(
 ) -> HttpResponse:
     """The page with the form, on which what was chosen stays chosen where it was refused."""
     chosen_tasks = {parse_int(task_id) for task_id in request.POST.getlist("tasks")}
-    context |= {"form": form, "chosen": chosen_tasks}
+    context |= {"form": form, "chosen_tasks": chosen_tasks}
     return render(request, template, context, status=422 if form.is_bound else 200)
 
 
@@ -239,7 +239,7 @@ def need_row(need: Need, batch: Batch) -> dict[str, Any]:
         "prompt": need.task.response.prompt,
         "dimension": dimension,
         "role": need.role,
-        "whys": [
+        "obstacles": [
             describe_obstacle(obstacle, dimension, need.task.stratum.language) for obstacle in need.whys
         ],
     }

@@ -89,7 +89,7 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
     context = batch_context(open_batch, person_of(request), tab="known") | {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [question_row(item_line, document) for item_line in item_lines(list(page.object_list))],
+        "rows": [question_row(item_line, document) for item_line in item_lines(list(page.object_list))],
         "results": [result_row(check_result, document) for check_result in check_results_of(open_batch)],
         "supplies": supplies(open_batch),
         "percent": format_compact(open_batch.check_share * 100),
@@ -124,7 +124,7 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
     """Everybody's qualification: the value with its interval, what was confused, and what to do about it."""
     open_batch = get_unsealed_batch(request, name)
     context = batch_context(open_batch, person_of(request), tab="known", page_title=_("Qualification")) | {
-        "lines": [attempt_row(attempt_line, open_batch) for attempt_line in rounds(open_batch)],
+        "rows": [attempt_row(attempt_line, open_batch) for attempt_line in rounds(open_batch)],
         "kappa": open_batch.qualifying == Batch.Qualifying.KAPPA,
         "threshold": format_threshold(
             open_batch.qualifying_threshold, kappa=open_batch.qualifying == Batch.Qualifying.KAPPA

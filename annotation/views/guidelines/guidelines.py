@@ -93,7 +93,7 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "criteria": list_criteria(document, content, notes),
         "whole_notes": notes.get(("", None), ()),
         "waiting": len(waiting),
-        "others": other_versions,
+        "other_versions": other_versions,
         "language": language,
         "languages": [(code, language_name(code)) for code in document.languages],
         "manages": manages,

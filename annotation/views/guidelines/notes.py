@@ -88,7 +88,7 @@ def show_notes(request: HttpRequest, guideline: Guideline, form: NoteForm) -> Ht
         "filtered": state != "open" or source,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [(describe_clause(guideline, note), note) for note in page.object_list],
+        "rows": [(describe_clause(guideline, note), note) for note in page.object_list],
         "query": urlencode({"state": state, "source": source}),
         "crumbs": breadcrumbs(
             (_("Guidelines"), "guidelines", []),

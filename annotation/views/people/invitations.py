@@ -78,7 +78,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
     context |= {
         "form": form,
         "page": page,
-        "lines": [invitation_row(invitation) for invitation in page.object_list],
+        "rows": [invitation_row(invitation) for invitation in page.object_list],
         "crumbs": breadcrumbs((_("People"), "people", []), title=_("Invitations")),
     }
     return render(

@@ -65,7 +65,7 @@ def people(request: HttpRequest) -> HttpResponse:
     loads = workloads(page_people, reader=reader)
     context = {
         "page": page,
-        "lines": [(person, list_role_names(person), loads[person.pk]) for person in page_people],
+        "rows": [(person, list_role_names(person), loads[person.pk]) for person in page_people],
         "filters": filters,
         "filtered": bool(words or role),
         "query": urlencode({name: value for name, value in (("words", words), ("role", role)) if value}),

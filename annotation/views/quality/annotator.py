@@ -74,7 +74,7 @@ def part_context(batch: Batch, person: Person) -> dict[str, Any]:
         "reasons": [reason for reason in dict.fromkeys(fault["reason"] for fault in faults) if reason],
         "dimensions": list_dimensions(part, batch, person, document),
         "tables": list_criteria(part, batch, person),
-        "with_whom": list_partners(
+        "partner_rows": list_partners(
             part, batch, person, people, {other_person(pair, person): pair for pair in pairs}
         ),
         **days_context(part, overview, batch, person),
@@ -171,7 +171,7 @@ def build_table(table: Table, batch: Batch, person: Person) -> dict[str, Any]:
         "heads": [level_text(criterion, value) for value in criterion.values],
         "rows": rows,
         "n": table.n,
-        "apart": table.apart,
+        "differing": table.apart,
         "id": f"{table.against}-{criterion.name}",
     }
 
@@ -293,8 +293,8 @@ def item_line(
         "prompt": prompts[item.task],
         "criterion": criterion_label(document, criterion.name),
         "dimension": dimension_label(document, item.dimension),
-        "mine": level_text(criterion, item.mine),
-        "others": [
+        "own_label": level_text(criterion, item.mine),
+        "partner_labels": [
             (people[partner], level_text(criterion, label), label == item.mine)
             for partner, label in item.others.items()
         ],

@@ -105,8 +105,8 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(parameters),
-        "wanted": words,
-        "lines": [item_line(item, open_batch.guideline.document, prompts, people) for item in items],
+        "filters": words,
+        "rows": [item_line(item, open_batch.guideline.document, prompts, people) for item in items],
         "several": len(sheet.scales) > 1,
         "crumbs": quality_breadcrumbs(
             open_batch, (str(person), "batch-quality-person", [name, username]), title=_("Items")
@@ -152,7 +152,7 @@ def tab_context(request: HttpRequest, batches: Sequence[Batch], batch: Batch | N
     context = overview_context(overview, batches, batch, tab, sort)
     if tab == "adjudicators":
         context |= adjudicator_context(adjudicators_of(batches), batches, batch)
-    return context | {"tabs": list_tabs(tab), "shown": tab}
+    return context | {"tabs": list_tabs(tab), "tab": tab}
 
 
 def parse_filters(request: HttpRequest, document: GuidelineDocument) -> tuple[Filters, list[tuple[str, str]]]:

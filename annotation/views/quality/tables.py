@@ -14,7 +14,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_duration, format_percent
-from annotation.core.proportions import NONE, Rate, wilson
+from annotation.core.proportions import NO_RATE, Rate, wilson
 from annotation.domain.guidelines import localized
 from annotation.domain.quality import Copying
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
@@ -85,12 +85,12 @@ def overview_context(
     flags = list_flags(overview, people)
     context: dict[str, Any] = {
         "overview": overview,
-        "anything": bool(overview.rows),
+        "has_labels": bool(overview.rows),
         "flags": [
             (flag, find_flag_url(flag, batch, people)) for flag in flags if not tab or flag.fault == tab
         ],
         "reasons": list_undefined_reasons(overview),
-        "one": batch,
+        "leads_to_batch": batch is not None,
     }
     if tab == COPYING:
         return context | pairs_context(overview, batch, people)
@@ -109,7 +109,7 @@ def overview_context(
         lines, sort, without=[name for name, is_filled in columns.items() if not is_filled]
     )
     return context | {
-        "lines": ordered,
+        "rows": ordered,
         "heads": heads,
         "with_checks": columns["checks"],
         "with_rounds": columns["round"],
@@ -223,7 +223,7 @@ def worst_key(line: AnnotatorLine) -> tuple[int, float, float]:
     return (
         (0 if line.flags else 1),
         min(chances, default=1.0),
-        low_key(line.row.partners if line.row else NONE),
+        low_key(line.row.partners if line.row else NO_RATE),
     )
 
 
@@ -246,10 +246,10 @@ _ROUNDS: Mapping[str, int] = {
 COLUMNS: Mapping[str, tuple[str | Promise, Callable[[AnnotatorLine], Any]]] = {
     "person": (gettext_lazy("Person"), lambda line: line.person.username),
     "items": (gettext_lazy("Items"), lambda line: line.tasks),
-    "gold": (gettext_lazy("As the final label"), lambda line: low_key(line.row.gold if line.row else NONE)),
+    "gold": (gettext_lazy("As the final label"), lambda line: low_key(line.row.gold if line.row else NO_RATE)),
     "partners": (
         gettext_lazy("Agreement with partners"),
-        lambda line: low_key(line.row.partners if line.row else NONE),
+        lambda line: low_key(line.row.partners if line.row else NO_RATE),
     ),
     RANDOM: (FIGURE_LABELS[RANDOM], lambda line: -line.score(RANDOM)),
     SEVERITY: (FIGURE_LABELS[SEVERITY], lambda line: -line.score(SEVERITY)),
@@ -277,13 +277,13 @@ def pairs_context(overview: Overview, batch: Batch | None, people: Mapping[int, 
 def pair_row(pair: Copying, batch: Batch | None, people: Mapping[int, Person]) -> dict[str, Any]:
     person, other = people[pair.one], people[pair.other]
     return {
-        "one": person,
-        "other": other,
-        "one_url": part_url(batch, person),
-        "other_url": part_url(batch, other),
+        "first": person,
+        "second": other,
+        "first_url": part_url(batch, person),
+        "second_url": part_url(batch, other),
         "url": items_url(batch, person, **{"with": other.username}) if batch else "",
         "n": pair.n,
-        "alike": round(pair.observed * pair.n),
+        "equal": round(pair.observed * pair.n),
         "observed": format_percent(pair.observed),
         "expected": format_percent(pair.expected),
         "flagged": pair.flagged,
@@ -311,11 +311,11 @@ def adjudicator_line(adjudicator: Adjudicator, batch: Batch | None, lenient: int
     if adjudicator.shift is not None:
         shift = level_figure(adjudicator.shift, adjudicator.shift_low, adjudicator.shift_high, None, lenient)
     return {
-        "one": adjudicator,
+        "adjudicator": adjudicator,
         "url": part_url(batch, adjudicator.person),
-        "again": rate_figure(adjudicator.again),
+        "repeated": rate_figure(adjudicator.again),
         "changed": rate_figure(adjudicator.changed),
-        "apart": rate_figure(adjudicator.apart),
+        "other_level": rate_figure(adjudicator.apart),
         "as_a": rate_figure(adjudicator.lean.rate),
         "leans": find_leaning(adjudicator),
         "shift": shift,
@@ -351,7 +351,7 @@ def reasons_table(adjudicators: Sequence[Adjudicator]) -> dict[str, Any]:
     keys = sorted(totals, key=lambda key: (key == "", -totals[key]))
     return {
         "people": [adjudicator.person for adjudicator in adjudicators],
-        "lines": [
+        "rows": [
             (
                 words.get(key, _("no reason named")),
                 [adjudicator.reasons.get(key, 0) for adjudicator in adjudicators],

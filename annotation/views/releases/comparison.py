@@ -48,7 +48,7 @@ def release_compare(request: HttpRequest, name: str) -> HttpResponse:
     release = release_for(person, name)
     other_releases = list_other_releases(person, release)
     compared_name = request.GET.get("with") or find_likely_release(release, other_releases)
-    context: dict[str, Any] = {"release": release, "others": other_releases, "chosen": compared_name}
+    context: dict[str, Any] = {"release": release, "other_releases": other_releases, "compared_name": compared_name}
     if compared_name:
         context |= comparison_context(request, *order_by_time(release, release_for(person, compared_name)))
         context["query"] = urlencode({"with": compared_name, **context["given"]})
@@ -120,7 +120,7 @@ def comparison_context(request: HttpRequest, before: GoldRelease, after: GoldRel
         "tables": list_tables(documents, found_difference),
         "moves": [move_row(documents, *move) for move in found_difference.moves()],
         "agreement": [agreement_row(documents, row) for row in agreement_beside(before, after)],
-        "lines": [change_row(documents, change) for change in listed],
+        "rows": [change_row(documents, change) for change in listed],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "filters": list_filters(documents, found_difference, filters),

@@ -40,7 +40,7 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
     page = Paginator(contradicted_keys(batches), PAGE).get_page(request.GET.get("page"))
     context = {
         "batches": batches,
-        "lines": conflict_lines(batches, page.object_list),
+        "rows": conflict_lines(batches, page.object_list),
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode([("batches", batch.pk) for batch in batches]),

@@ -151,7 +151,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "choices": batch_choices(person),
-        "chosen": set((request.POST if form.is_bound else request.GET).getlist("batches")),
+        "chosen_batches": set((request.POST if form.is_bound else request.GET).getlist("batches")),
         **refused,
     }
     return render(
@@ -230,7 +230,7 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
     page = Paginator(released_labels(gold_release, filters), PAGE).get_page(request.GET.get("page"))
     context = {
         "release": gold_release,
-        "lines": [label_row(label_source) for label_source in list_label_sources(list(page.object_list))],
+        "rows": [label_row(label_source) for label_source in list_label_sources(list(page.object_list))],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode({part: value for part, value in filters.items() if value}),
@@ -359,7 +359,7 @@ def label_row(label_sources: LabelSources) -> dict[str, Any]:
         "released": label,
         "criterion": criterion_label(document, label.criterion),
         "gold": label_text(document, label.criterion, label.value),
-        "given": [
+        "annotations": [
             (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), origin_of(a))
             for a in label_sources.annotations
         ],

@@ -120,7 +120,7 @@ class Accuracies:
     acc_star: MetricEstimate
 
     @classmethod
-    def of(cls, choices: Iterable[ChoiceOutcome]) -> Accuracies:
+    def score(cls, choices: Iterable[ChoiceOutcome]) -> Accuracies:
         choice_list = list(choices)
         counts = Counter(choice.outcome for choice in choice_list)
         answered = [choice for choice in choice_list if choice.outcome != MISSING]

@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.people import people_named
@@ -102,7 +102,7 @@ class Command(AssayCommand):
                 ]
                 for category, cell in cells
             ]
-        for line in table(rows, texts=2):
+        for line in format_table(rows, texts=2):
             self.stdout.write(line)
         for line in _todo(data["todo"]):
             self.stdout.write(line)

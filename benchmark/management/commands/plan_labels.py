@@ -8,7 +8,7 @@ from typing import Any
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_decimal, format_signed, format_significant
 from annotation.core.specs import check_seed
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 from annotation.domain.batch_spec import Policy
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
@@ -103,14 +103,14 @@ class Command(AssayCommand):
             ["models", "difference", "interval", "labels to separate"],
             *map(self._line, data["neighbours"]),
         ]
-        for line in table(lines):
+        for line in format_table(lines):
             self.stdout.write(line)
         self.stdout.write(
             f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work_text(data)}"
         )
         if data["all_labelled"]:
             self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
-        for line in table(
+        for line in format_table(
             [["model", "dimension", "labels"]]
             + [[cell["model"], cell["dimension"], str(cell["labels"])] for cell in data["cells"]]
         ):
@@ -149,7 +149,7 @@ class Command(AssayCommand):
             ]
             for prompt in prompts
         ]
-        for line in table([head, *lines]):
+        for line in format_table([head, *lines]):
             self.stdout.write(line)
 
     def _line(self, pair: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from django.conf import settings
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.core.terminal import table
+from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import release_named
 from benchmark.models import BenchmarkRun, Retraining
@@ -75,7 +75,7 @@ class Command(AssayCommand):
         self.stdout.write(f"scorer {data['scorer']} from {data['release']} ({data['release_sha256'][:12]})")
         for run in data["runs"]:
             self.stdout.write(f"\n{run['run']} beside {run['replaces']}")
-            for line in table([HEAD, *map(_cell_row, run["cells"])]):
+            for line in format_table([HEAD, *map(_cell_row, run["cells"])]):
                 self.stdout.write(line)
         if not data["runs"]:
             self.stdout.write("No board of this lineage was there to run again.")

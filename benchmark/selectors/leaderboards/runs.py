@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, Conflict, NotFound
-from annotation.core.names import LONGEST
+from annotation.core.names import MAX_NAME_CHARACTERS
 from annotation.models import (
     Batch,
     Collection,
@@ -349,7 +349,7 @@ def _find_free_name(name: str) -> str:
     """``scorer-1`` is followed by the first of ``scorer-2``, ``scorer-3`` .. that is free."""
     numbered = re.fullmatch(r"(.+)-([0-9]{1,6})", name)
     stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
-    names = (f"{stem[: LONGEST - 8]}-{n}" for n in count(number + 1))
+    names = (f"{stem[: MAX_NAME_CHARACTERS - 8]}-{n}" for n in count(number + 1))
     return next(name for name in names if not Scorer.objects.filter(name=name).exists())
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
-from annotation.core.zip_stream import Member
+from annotation.core.zip_stream import ZipMember
 from annotation.models import Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.audit import record
@@ -126,7 +126,7 @@ def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = 
     return ScorerExport(target, names)
 
 
-def list_download_files(*, scorer: Scorer, actor: Person) -> list[Member]:
+def list_download_files(*, scorer: Scorer, actor: Person) -> list[ZipMember]:
     """The same files for a zip (``annotation.core.zip_stream``); the weights are read where they lie."""
     _check_exportable(scorer, actor)
     check_weights(scorer.weights_folder, scorer.weights_sha256)
@@ -134,7 +134,7 @@ def list_download_files(*, scorer: Scorer, actor: Person) -> list[Member]:
     texts = [(path.name, path) for path in sorted(folder.iterdir())]
     record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}", file="*")
     return [
-        Member(f"{scorer.name}/{name}", path, path.stat().st_size, _compute_crc32(path))
+        ZipMember(f"{scorer.name}/{name}", path, path.stat().st_size, _compute_crc32(path))
         for name, path in [*texts, *_list_weight_files(scorer)]
     ]
 

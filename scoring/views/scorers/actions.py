@@ -18,7 +18,7 @@ from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.http import Crumb, stream_file, breadcrumbs, parse_int
 from annotation.core.text_templates import render_text
 from annotation.core.version import code_version
-from annotation.core.zip_stream import segments
+from annotation.core.zip_stream import build_segments
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Job
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
@@ -83,7 +83,7 @@ def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
     file_name = f"{scorer.name}.zip"
     return stream_file(
         request,
-        segments(members),
+        build_segments(members),
         name=file_name,
         content_type="application/zip",
         etag=f"{scorer.weights_sha256}-{code_version()}",

@@ -78,7 +78,7 @@ def _again(scorer: Scorer) -> str:
     return f"{reverse('scorer-new')}?{urlencode(fields)}"
 
 
-def _part(found: Scorer, view: str, person: Person) -> dict[str, Any]:
+def _part(scorer: Scorer, view: str, person: Person) -> dict[str, Any]:
     contexts: dict[str, Callable[[Scorer], dict[str, Any]]] = {
         OVERVIEW: overview.context,
         "figures": metrics.context,
@@ -86,11 +86,11 @@ def _part(found: Scorer, view: str, person: Person) -> dict[str, Any]:
         "card": card.context,
     }
     if view in contexts:
-        return contexts[view](found)
-    return models.context(found, person) if view == "models" else gate.context(found, person)
+        return contexts[view](scorer)
+    return models.context(scorer, person) if view == "models" else gate.context(scorer, person)
 
 
-def _tabs(found: Scorer, view: str) -> list[dict[str, Any]]:
+def _tabs(scorer: Scorer, view: str) -> list[dict[str, Any]]:
     labels = (
         _("Overview"),
         _("Figures"),
@@ -99,18 +99,18 @@ def _tabs(found: Scorer, view: str) -> list[dict[str, Any]]:
         _("Gate"),
         _("Card"),
     )
-    here = reverse("scorer", args=[found.name])
+    page_url = reverse("scorer", args=[scorer.name])
     return [
-        {"label": label, "url": f"{here}?view={name}" if name else here, "current": name == view}
+        {"label": label, "url": f"{page_url}?view={name}" if name else page_url, "current": name == view}
         for name, label in zip(VIEWS, labels, strict=True)
     ]
 
 
-def _lineage(found: Scorer) -> list[dict[str, Any]]:
+def _lineage(scorer: Scorer) -> list[dict[str, Any]]:
     """From the scorer down to the guideline that its labels follow."""
-    release, guideline = found.release, found.guideline
+    release, guideline = scorer.release, scorer.guideline
     return [
-        {"kind": _("Scorer"), "label": found.name, "note": found.backbone, "hash": found.weights_sha256},
+        {"kind": _("Scorer"), "label": scorer.name, "note": scorer.backbone, "hash": scorer.weights_sha256},
         {
             "kind": _("Gold release"),
             "label": release.name,

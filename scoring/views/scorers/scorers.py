@@ -37,41 +37,41 @@ ASKED = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
 @role_required(RESEARCHER, MANAGER)
 def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    found = list_scorer_rows(person)
+    rows = list_scorer_rows(person)
     context = {
-        "groups": _groups([one for one in found if not one.sealed]),
-        "sealed": [one.scorer for one in found if one.sealed],
+        "groups": _groups([row for row in rows if not row.sealed]),
+        "sealed": [row.scorer for row in rows if row.sealed],
         "researches": has_role(person, RESEARCHER),
     }
     return render(request, "scoring/scorers/list.html", context)
 
 
-def _groups(found: list[ScorerRow]) -> list[dict[str, Any]]:
+def _groups(rows: list[ScorerRow]) -> list[dict[str, Any]]:
     """Of each guideline its scorers, the newest first; the guideline first that has the newest of all."""
-    standing = list_scorer_statuses([one.scorer for one in found])
+    statuses = list_scorer_statuses([row.scorer for row in rows])
     groups: dict[str, list[ScorerRow]] = {}
-    for one in found:
-        groups.setdefault(one.scorer.guideline.name, []).append(one)
-    return [_group(name, those, standing) for name, those in groups.items()]
+    for row in rows:
+        groups.setdefault(row.scorer.guideline.name, []).append(row)
+    return [_group(name, guideline_rows, statuses) for name, guideline_rows in groups.items()]
 
 
-def _group(name: str, found: list[ScorerRow], standing: dict[int, ScorerStatus]) -> dict[str, Any]:
-    last = standing[found[0].scorer.pk].last
+def _group(name: str, rows: list[ScorerRow], statuses: dict[int, ScorerStatus]) -> dict[str, Any]:
+    last = statuses[rows[0].scorer.pk].last
     return {
         "guideline": name,
         "last": last,
-        "is_open": last is not None and last.scorer_id in {one.scorer.pk for one in found},
+        "is_open": last is not None and last.scorer_id in {row.scorer.pk for row in rows},
         "must_fail": count_must_fail_items(name),
-        "rows": [_row(one.scorer, standing[one.scorer.pk]) for one in found],
+        "rows": [_row(row.scorer, statuses[row.scorer.pk]) for row in rows],
     }
 
 
-def _row(scorer: Scorer, standing: ScorerStatus) -> dict[str, Any]:
+def _row(scorer: Scorer, status: ScorerStatus) -> dict[str, Any]:
     card = scorer.card if scorer.is_ready else {}
     test = held_out(scorer) if scorer.is_ready else None
     return {
         "scorer": scorer,
-        "standing": standing,
+        "standing": status,
         "accuracy": statistic(card.get("accuracy")),
         "macro_f1": statistic(card.get("macro_f1")),
         "test": statistic(test["accuracy"]) if test else None,
@@ -111,6 +111,6 @@ def scorer_new(request: HttpRequest) -> HttpResponse:
 
 
 def _form(request: HttpRequest, person: Person, adapts: bool) -> TrainingForm:
-    asked = {name: value for name, value in request.GET.items() if name in ASKED and value}
+    initial = {name: value for name, value in request.GET.items() if name in ASKED and value}
     form = AdaptForm if adapts else NewScorerForm
-    return form(request.POST or None, person=person, initial=asked)
+    return form(request.POST or None, person=person, initial=initial)

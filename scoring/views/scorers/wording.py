@@ -38,11 +38,11 @@ class Figure:
         return {name: None if end is None else 100 * end for name, end in ends.items()}
 
 
-def statistic(one: Mapping[str, float | None] | None) -> Figure | None:
+def statistic(statistic: Mapping[str, float | None] | None) -> Figure | None:
     """None where it is undefined."""
-    if one is None or one["value"] is None:
+    if statistic is None or statistic["value"] is None:
         return None
-    return Figure(one["value"], one["low"], one["high"])
+    return Figure(statistic["value"], statistic["low"], statistic["high"])
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,21 @@ class Tile:
     note: str = ""
 
 
-def tile(label: str, one: Mapping[str, float | None] | None) -> Tile:
-    figure = statistic(one)
+def tile(label: str, figures: Mapping[str, float | None] | None) -> Tile:
+    figure = statistic(figures)
     return Tile(label, figure.text, figure.interval) if figure else Tile(label, None)
 
 
 def held_out(scorer: Scorer) -> Mapping[str, Any] | None:
     """The figures on the test split, which the kept scorer has not learned from; None where there is no label of it."""
-    found: Mapping[str, Any] | None = scorer.card.get("test")
-    return found if found and found["n"] else None
+    metrics: Mapping[str, Any] | None = scorer.card.get("test")
+    return metrics if metrics and metrics["n"] else None
 
 
 def at_coverage(metrics: Mapping[str, Any], coverage: float) -> Mapping[str, Any] | None:
     """The point of the accuracy-at-coverage curve, where the scorer has one."""
     curve = metrics.get("risk_coverage") or ()
-    return next((one for one in curve if one["coverage"] == coverage), None)
+    return next((point for point in curve if point["coverage"] == coverage), None)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
     grouped = at(scorer.evaluation["grouped"], path)
     left_out = at(scorer.evaluation.get("leave_one_model_out"), path)
     baselines = scorer.card.get("baselines", {})
-    beside = {name: statistic(at(baselines.get(kept), path).get("accuracy")) for name, kept in BESIDE.items()}
+    baseline_figures = {name: statistic(at(baselines.get(card_name), path).get("accuracy")) for name, card_name in BESIDE.items()}
     return Line(
         kind=kind,
         label=label,
@@ -136,16 +136,16 @@ def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
         calibration=grouped.get("calibration_error"),
         left_out=statistic(left_out.get("accuracy")),
         left_out_f1=statistic(left_out.get("macro_f1")),
-        **beside,
+        **baseline_figures,
     )
 
 
 def at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str, Any]:
     """The figures of one group; nothing where the group was not measured."""
-    found: Mapping[str, Any] = metrics or {}
+    group_metrics: Mapping[str, Any] = metrics or {}
     for name in path:
-        found = found.get(name, {})
-    return found
+        group_metrics = group_metrics.get(name, {})
+    return group_metrics
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ class CriterionFigures:
 
 def criteria(scorer: Scorer) -> list[CriterionFigures]:
     """By criterion that has labels: its levels, and which were taken for which."""
-    found = scorer.evaluation["grouped"]["by_criterion"]
-    return [_criterion(scorer, name, metrics) for name, metrics in found.items() if metrics["n"]]
+    by_criterion = scorer.evaluation["grouped"]["by_criterion"]
+    return [_criterion(scorer, name, metrics) for name, metrics in by_criterion.items() if metrics["n"]]
 
 
 def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> CriterionFigures:

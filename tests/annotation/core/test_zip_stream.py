@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from annotation.core.zip_stream import Member, blocks, length, segments
+from annotation.core.zip_stream import ZipMember, read_blocks, measure_length, build_segments
 
 
-def member(folder: Path, name: str, content: bytes) -> Member:
+def member(folder: Path, name: str, content: bytes) -> ZipMember:
     path = folder / name.replace("/", "-")
     path.write_bytes(content)
-    return Member(name, path, len(content), zlib.crc32(content))
+    return ZipMember(name, path, len(content), zlib.crc32(content))
 
 
 @pytest.fixture
-def members(tmp_path: Path) -> list[Member]:
+def members(tmp_path: Path) -> list[ZipMember]:
     contents = {"data/金.jsonl": b'{"a":1}\n' * 50, "empty": b"", "manifest.json": b"{}"}
     return [member(tmp_path, name, content) for name, content in contents.items()]
 
 
 @pytest.mark.parametrize("limit", [zipfile.ZIP64_LIMIT, 300, 1])
 def test_a_zip_reader_finds_every_file_with_small_and_with_large_fields(
-    members: list[Member], monkeypatch: pytest.MonkeyPatch, limit: int
+    members: list[ZipMember], monkeypatch: pytest.MonkeyPatch, limit: int
 ):
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
-    parts = segments(members)
-    whole = b"".join(blocks(parts, 0, length(parts)))
-    assert len(whole) == length(parts)
+    parts = build_segments(members)
+    whole = b"".join(read_blocks(parts, 0, measure_length(parts)))
+    assert len(whole) == measure_length(parts)
     with zipfile.ZipFile(BytesIO(whole)) as read:
         assert read.testzip() is None
         assert {info.filename: read.read(info) for info in read.infolist()} == {
@@ -37,9 +37,9 @@ def test_a_zip_reader_finds_every_file_with_small_and_with_large_fields(
         }
 
 
-def test_any_part_of_the_zip_can_be_sent(members: list[Member]):
-    parts = segments(members)
-    whole = b"".join(blocks(parts, 0, length(parts)))
+def test_any_part_of_the_zip_can_be_sent(members: list[ZipMember]):
+    parts = build_segments(members)
+    whole = b"".join(read_blocks(parts, 0, measure_length(parts)))
     for start in range(0, len(whole), 37):
         for stop in (start, start + 1, start + 100, len(whole)):
-            assert b"".join(blocks(parts, start, stop)) == whole[start:stop]
+            assert b"".join(read_blocks(parts, start, stop)) == whole[start:stop]

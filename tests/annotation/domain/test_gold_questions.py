@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotation.core.sampling import block_of, drawn_up_to
+from annotation.core.sampling import block_of, count_drawn
 from annotation.domain.gold_questions import (
     TOO_FEW,
     Answer,
@@ -42,12 +42,12 @@ def test_every_block_holds_exactly_one_and_the_blocks_follow_each_other(share: f
         number = block.last + 1
     # After so many whole blocks the share is what was asked for, to within one item.
     assert abs((number - 1) * share - blocks) < 1
-    assert drawn_up_to(number - 1, share=share, seed=seed) == blocks
+    assert count_drawn(number - 1, share=share, seed=seed) == blocks
 
 
 def test_nothing_is_due_at_no_share():
     assert not any(is_due(number, share=0, seed="s") for number in range(1, 100))
-    assert drawn_up_to(50, share=0, seed="s") == 0
+    assert count_drawn(50, share=0, seed="s") == 0
 
 
 def test_the_place_in_a_block_differs_from_person_to_person():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.domain.assignments import pairing
-from annotation.domain.assignments.pairing import Block, Design, balanced, dealt, least_spread
+from annotation.domain.assignments.pairing import Block, Design, build_balanced_design, build_dealt_design, find_min_spread
 
 # A short cycle, one that no orbits of the least number make, an odd and an even number of people, one block, turns.
 SHAPES = [(3, 2), (4, 2), (7, 3), (9, 2), (10, 3), (11, 1), (6, 4), (5, 5), (16, 4)]
@@ -43,7 +43,7 @@ def _short_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a plan must be, it is however little the search finds."""
     monkeypatch.setattr(pairing, "MOST_STEPS", 500)
     monkeypatch.setattr(pairing, "STARTER_STEPS", 500)
-    caches = (pairing._rest, pairing._starters)
+    caches = (pairing._plan_rest, pairing._search_starters)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -54,19 +54,19 @@ def _short_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("people", range(3, 10))
 def test_at_overlap_2_pairs_share_within_one_at_every_number_of_tasks(people: int):
     for tasks in range(2 * comb(people, 2) + 2):
-        assert unevenness(balanced(people=people, overlap=2, tasks=tasks, seed=tasks)) <= 1
+        assert unevenness(build_balanced_design(people=people, overlap=2, tasks=tasks, seed=tasks)) <= 1
 
 
 @pytest.mark.parametrize("people", range(10, 41))
 def test_at_overlap_2_pairs_share_within_one_for_more_people(people: int):
     pairs = comb(people, 2)
     for tasks in (1, people // 2 + 1, people - 1, people + 1, pairs - 1, pairs, pairs + people + 3):
-        assert unevenness(balanced(people=people, overlap=2, tasks=tasks)) <= 1
+        assert unevenness(build_balanced_design(people=people, overlap=2, tasks=tasks)) <= 1
 
 
 @pytest.mark.parametrize(("people", "tasks"), [(100, 12_345), (101, 12_345), (1000, 2_345), (999, 2_345)])
 def test_at_overlap_2_hundreds_of_people_share_within_one(people: int, tasks: int):
-    plan = balanced(people=people, overlap=2, tasks=tasks)
+    plan = build_balanced_design(people=people, overlap=2, tasks=tasks)
     assert spread([*plan.loads]) <= 1
     assert spread([*plan.shared.values()]) <= 1
 
@@ -75,7 +75,7 @@ def test_at_overlap_2_hundreds_of_people_share_within_one(people: int, tasks: in
 @pytest.mark.parametrize("seed", range(3))
 def test_at_overlap_2_loads_are_within_one_after_every_task(people: int, seed: int):
     loads = [0] * people
-    for block in balanced(people=people, overlap=2, tasks=2 * comb(people, 2) + people - 1, seed=seed):
+    for block in build_balanced_design(people=people, overlap=2, tasks=2 * comb(people, 2) + people - 1, seed=seed):
         for person in block:
             loads[person] += 1
         assert spread(loads) <= 1
@@ -86,7 +86,7 @@ def test_at_overlap_2_loads_are_within_one_after_every_task(people: int, seed: i
 )
 def test_loads_are_never_further_apart_on_the_way_than_the_overlap(people: int, overlap: int, tasks: int):
     loads = [0] * people
-    for block in balanced(people=people, overlap=overlap, tasks=tasks):
+    for block in build_balanced_design(people=people, overlap=overlap, tasks=tasks):
         for person in block:
             loads[person] += 1
         assert spread(loads) <= overlap
@@ -94,7 +94,7 @@ def test_loads_are_never_further_apart_on_the_way_than_the_overlap(people: int, 
 
 def test_seven_people_in_threes_share_exactly_100_of_700_tasks():
     # 700 tasks have 3 pairs each, and there are 21 pairs: 700 * 3 / 21 = 100.
-    plan = balanced(people=7, overlap=3, tasks=700, seed=5)
+    plan = build_balanced_design(people=7, overlap=3, tasks=700, seed=5)
     assert set(walked_shared(list(plan), 7).values()) == {100}
     assert set(plan.loads) == {300}
     assert len(plan.counts()) == 7
@@ -102,7 +102,7 @@ def test_seven_people_in_threes_share_exactly_100_of_700_tasks():
 
 def test_ten_people_in_threes_share_66_or_67_of_1000_tasks():
     # 1000 * 3 / 45 = 66.67.
-    plan = balanced(people=10, overlap=3, tasks=1000)
+    plan = build_balanced_design(people=10, overlap=3, tasks=1000)
     assert unevenness(plan) == 1
     assert set(plan.shared.values()) == {66, 67}
     assert set(plan.loads) == {300}
@@ -121,7 +121,7 @@ def test_ten_people_in_threes_share_66_or_67_of_1000_tasks():
     ],
 )
 def test_known_balanced_incomplete_block_designs_are_found(people: int, overlap: int, blocks: int, each: int):
-    assert set(balanced(people=people, overlap=overlap, tasks=blocks).shared.values()) == {each}
+    assert set(build_balanced_design(people=people, overlap=overlap, tasks=blocks).shared.values()) == {each}
 
 
 # Not where the search goes on to its end without finding a more even plan, but for two: that takes a second each.
@@ -138,7 +138,7 @@ ENDLESS = {(14, 4), (8, 5), (13, 5), (14, 5)}
     ],
 )
 def test_500_tasks_in_larger_blocks_are_shared_within_two(people: int, overlap: int):
-    assert unevenness(balanced(people=people, overlap=overlap, tasks=500)) <= 2
+    assert unevenness(build_balanced_design(people=people, overlap=overlap, tasks=500)) <= 2
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_no_plan_of_few_tasks_is_more_even(people: int, overlap: int, tasks: int
     every = combinations_with_replacement(combinations(range(people), overlap), tasks)
     fair = [blocks for blocks in every if spread(walked_loads([*blocks], people)) <= 1]
     best = min(spread([*walked_shared([*blocks], people).values()]) for blocks in fair)
-    assert unevenness(balanced(people=people, overlap=overlap, tasks=tasks)) == best
-    assert best >= least_spread(people=people, overlap=overlap, tasks=tasks)
+    assert unevenness(build_balanced_design(people=people, overlap=overlap, tasks=tasks)) == best
+    assert best >= find_min_spread(people=people, overlap=overlap, tasks=tasks)
 
 
 @pytest.mark.usefixtures("_short_search")
@@ -162,7 +162,7 @@ def test_every_plan_is_of_valid_blocks_and_even_loads():
         overlap = data.draw(st.integers(1, min(5, people)))
         tasks = data.draw(st.integers(0, 400))
         seed = data.draw(st.integers(0, 2**32))
-        plan = balanced(people=people, overlap=overlap, tasks=tasks, seed=seed)
+        plan = build_balanced_design(people=people, overlap=overlap, tasks=tasks, seed=seed)
         blocks = list(plan)
         for block in blocks:
             assert len(block) == overlap
@@ -180,12 +180,12 @@ def test_every_plan_is_of_valid_blocks_and_even_loads():
 
 @pytest.mark.parametrize(("people", "overlap"), SHAPES)
 def test_the_seed_decides_who_and_in_which_order_and_not_how_even(people: int, overlap: int):
-    plan = balanced(people=people, overlap=overlap, tasks=95, seed=1)
+    plan = build_balanced_design(people=people, overlap=overlap, tasks=95, seed=1)
     blocks = list(plan)
-    pairing._rest.cache_clear()
-    pairing._starters.cache_clear()
-    assert list(balanced(people=people, overlap=overlap, tasks=95, seed=1)) == blocks
-    other = balanced(people=people, overlap=overlap, tasks=95, seed=2)
+    pairing._plan_rest.cache_clear()
+    pairing._search_starters.cache_clear()
+    assert list(build_balanced_design(people=people, overlap=overlap, tasks=95, seed=1)) == blocks
+    other = build_balanced_design(people=people, overlap=overlap, tasks=95, seed=2)
     assert sorted(other.shared.values()) == sorted(plan.shared.values())
     assert sorted(other.counts().values()) == sorted(plan.counts().values())
     assert (list(other) == blocks) == (overlap == people)
@@ -193,13 +193,13 @@ def test_the_seed_decides_who_and_in_which_order_and_not_how_even(people: int, o
 
 @pytest.mark.parametrize(("people", "overlap"), [shape for shape in SHAPES if shape[0] != shape[1]])
 def test_neighbouring_tasks_go_to_different_blocks(people: int, overlap: int):
-    blocks = list(balanced(people=people, overlap=overlap, tasks=560))
+    blocks = list(build_balanced_design(people=people, overlap=overlap, tasks=560))
     assert all(block != after for block, after in pairwise(blocks))
 
 
 @pytest.mark.parametrize(("people", "overlap"), [(9, 2), (12, 2), (16, 3), (20, 4)])
 def test_neighbouring_tasks_rarely_go_to_the_same_person(people: int, overlap: int):
-    blocks = list(balanced(people=people, overlap=overlap, tasks=560))
+    blocks = list(build_balanced_design(people=people, overlap=overlap, tasks=560))
     met = sum(not set(block).isdisjoint(after) for block, after in pairwise(blocks))
     assert met < 0.2 * len(blocks)
 
@@ -208,7 +208,7 @@ def test_neighbouring_tasks_rarely_go_to_the_same_person(people: int, overlap: i
 def test_what_recurs_in_the_tasks_meets_every_block(people: int, overlap: int, models: int):
     """Each prompt has a response of every model, in the same order."""
     tasks = 60 * models * comb(people, overlap)
-    blocks = list(balanced(people=people, overlap=overlap, tasks=tasks))
+    blocks = list(build_balanced_design(people=people, overlap=overlap, tasks=tasks))
     met = Counter((place % models, block) for place, block in enumerate(blocks))
     expected = len(blocks) / models / len(set(blocks))
     assert len(met) == models * len(set(blocks))
@@ -216,16 +216,16 @@ def test_what_recurs_in_the_tasks_meets_every_block(people: int, overlap: int, m
 
 
 def test_overlap_1_goes_by_turns_and_everybody_is_one_block():
-    turns = list(balanced(people=5, overlap=1, tasks=13))
+    turns = list(build_balanced_design(people=5, overlap=1, tasks=13))
     assert {len(set(turns[at : at + 5])) for at in (0, 5)} == {5}
     assert len(set(turns[10:])) == 3
-    assert list(balanced(people=3, overlap=3, tasks=4)) == [(0, 1, 2)] * 4
-    assert list(balanced(people=1, overlap=1, tasks=2)) == [(0,), (0,)]
+    assert list(build_balanced_design(people=3, overlap=3, tasks=4)) == [(0, 1, 2)] * 4
+    assert list(build_balanced_design(people=1, overlap=1, tasks=2)) == [(0,), (0,)]
 
 
 @pytest.mark.parametrize(("people", "overlap"), [(20, 2), (20, 3), (40, 5)])
 def test_a_million_tasks_are_planned_without_a_million_blocks(people: int, overlap: int):
-    plan = balanced(people=people, overlap=overlap, tasks=1_000_000)
+    plan = build_balanced_design(people=people, overlap=overlap, tasks=1_000_000)
     assert len(list(islice(plan, 1000))) == 1000
     assert sum(plan.counts().values()) == 1_000_000
     assert spread([*plan.loads]) <= 1
@@ -234,7 +234,7 @@ def test_a_million_tasks_are_planned_without_a_million_blocks(people: int, overl
 
 
 def test_no_tasks_make_an_empty_plan():
-    plan = balanced(people=4, overlap=3, tasks=0)
+    plan = build_balanced_design(people=4, overlap=3, tasks=0)
     assert list(plan) == []
     assert plan.counts() == Counter()
     assert plan.loads == (0, 0, 0, 0)
@@ -246,7 +246,7 @@ def test_no_tasks_make_an_empty_plan():
 )
 def test_what_makes_no_sense_is_refused(people: int, overlap: int, tasks: int):
     with pytest.raises(ValueError):
-        balanced(people=people, overlap=overlap, tasks=tasks)
+        build_balanced_design(people=people, overlap=overlap, tasks=tasks)
 
 
 GROUPS = [(0, 1), (2, 3), (0, 4)]
@@ -254,7 +254,7 @@ GROUPS = [(0, 1), (2, 3), (0, 4)]
 
 @pytest.mark.parametrize("tasks", range(20))
 def test_named_groups_get_tasks_within_one(tasks: int):
-    plan = dealt(groups=GROUPS, people=6, tasks=tasks, seed=3)
+    plan = build_dealt_design(groups=GROUPS, people=6, tasks=tasks, seed=3)
     blocks = list(plan)
     counts = Counter(blocks)
     assert len(blocks) == tasks
@@ -267,17 +267,17 @@ def test_named_groups_get_tasks_within_one(tasks: int):
 
 
 def test_named_groups_come_in_turn_each_turn_in_its_own_order():
-    blocks = list(dealt(groups=GROUPS, people=5, tasks=300, seed=3))
+    blocks = list(build_dealt_design(groups=GROUPS, people=5, tasks=300, seed=3))
     turns = [tuple(blocks[at : at + 3]) for at in range(0, 300, 3)]
     assert {frozenset(turn) for turn in turns} == {frozenset(GROUPS)}
     assert len(set(turns)) > 1
     assert all(block != after for block, after in pairwise(blocks))
-    assert list(dealt(groups=GROUPS, people=5, tasks=300, seed=3)) == blocks
-    assert list(dealt(groups=GROUPS, people=5, tasks=300, seed=4)) != blocks
+    assert list(build_dealt_design(groups=GROUPS, people=5, tasks=300, seed=3)) == blocks
+    assert list(build_dealt_design(groups=GROUPS, people=5, tasks=300, seed=4)) != blocks
 
 
 def test_one_named_group_gets_everything():
-    assert list(dealt(groups=[(1, 2)], people=3, tasks=3)) == [(1, 2)] * 3
+    assert list(build_dealt_design(groups=[(1, 2)], people=3, tasks=3)) == [(1, 2)] * 3
 
 
 @pytest.mark.parametrize(
@@ -285,9 +285,9 @@ def test_one_named_group_gets_everything():
 )
 def test_groups_that_make_no_sense_are_refused(groups: list[Block]):
     with pytest.raises(ValueError):
-        dealt(groups=groups, people=4, tasks=5)
+        build_dealt_design(groups=groups, people=4, tasks=5)
 
 
 def test_a_negative_number_of_tasks_is_refused():
     with pytest.raises(ValueError):
-        dealt(groups=GROUPS, people=5, tasks=-1)
+        build_dealt_design(groups=GROUPS, people=5, tasks=-1)

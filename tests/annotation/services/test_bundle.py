@@ -318,8 +318,8 @@ def test_a_time_that_no_clock_can_show_is_refused(lin: Person, chen: Person, wu:
     release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     source = packed(release, tmp_path, times=True)
     for time in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-05-01T10:00:00", "noon"):
-        told = refused(changed(source, {"annotations.jsonl": first_time(time)}))
-        assert "annotations.jsonl:1 [at]: this is no time" in told
+        problem = refused(changed(source, {"annotations.jsonl": first_time(time)}))
+        assert "annotations.jsonl:1 [at]: this is no time" in problem
         source.path.with_name("changed.zip").unlink()
 
 
@@ -348,10 +348,10 @@ def test_what_was_tampered_with_is_refused(good: Source):
         ({"annotations.jsonl": lambda text: "{\n" + text}, True, "annotations.jsonl:1: this is not JSON"),
     ):
         try:
-            told = refused(changed(good, change, honest=honest))
+            problem = refused(changed(good, change, honest=honest))
         except Conflict as error:
-            told = str(error)
-        assert words in told, words
+            problem = str(error)
+        assert words in problem, words
         good.path.with_name("changed.zip").unlink()
 
 

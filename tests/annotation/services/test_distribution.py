@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation.core.errors import Conflict, Forbidden, NotFound
 from annotation.domain.annotations import Submission
-from annotation.domain.assignments.eligibility import PastClaim, claims_to_keep, free_slot, may_claim_again
+from annotation.domain.assignments.eligibility import PastClaim, has_enough_claims, find_free_slot, may_claim_again
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations.submission import revise, submit
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_the_lowest_free_slot_is_given_and_none_when_all_are_taken():
-    assert free_slot({0}, 2) == 1
-    assert free_slot({1}, 2) == 0
-    assert free_slot({0, 1}, 2) is None
+    assert find_free_slot({0}, 2) == 1
+    assert find_free_slot({1}, 2) == 0
+    assert find_free_slot({0, 1}, 2) is None
 
 
 def test_a_task_comes_back_only_after_an_expired_claim_of_the_same_kind():
@@ -36,8 +36,8 @@ def test_a_task_comes_back_only_after_an_expired_claim_of_the_same_kind():
 
 
 def test_one_claim_is_kept_and_ahead_allows_a_second():
-    assert [claims_to_keep(live, ahead=False) for live in (0, 1, 2)] == [False, True, True]
-    assert [claims_to_keep(live, ahead=True) for live in (0, 1, 2)] == [False, False, True]
+    assert [has_enough_claims(live, ahead=False) for live in (0, 1, 2)] == [False, True, True]
+    assert [has_enough_claims(live, ahead=True) for live in (0, 1, 2)] == [False, False, True]
 
 
 def test_next_gives_the_same_item_until_it_is_submitted(batch: Batch, lin: Person):

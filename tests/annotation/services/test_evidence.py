@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from annotation.core.errors import Unprocessable
 from annotation.domain.annotations import (
-    MOST_SPANS,
+    MAX_SPANS,
     Submission,
-    checked,
-    markable_texts,
-    refuse_what_is_missing,
-    segments,
+    check_evidence,
+    list_markable_texts,
+    check_completeness,
+    cut_segments,
 )
 from annotation.domain.datasets import response_sha256
 from annotation.domain.guidelines import Criterion
@@ -99,7 +99,7 @@ def test_segments_join_to_the_text_and_tell_what_covers_them(
     said: str, places: list[tuple[int, int]]
 ) -> None:
     spans = [{"start": min(place), "end": max(place)} for place in places]
-    pieces = segments(said, spans)
+    pieces = cut_segments(said, spans)
     assert "".join(piece.text for piece in pieces) == said
     covering = [piece.spans for piece in pieces for _character in piece.text]
     for at, found in enumerate(covering):
@@ -111,17 +111,17 @@ def test_a_span_is_taken_exactly_if_it_lies_in_its_turn(said: str, start: int, e
     span = {"turn": 1, "start": start, "end": end}
     arguments: Any = {"texts": [None, said], "criteria": [criterion()], "labels": {"harm": 2}}
     if start < end <= len(said):
-        assert checked([span, dict(span)], **arguments) == [{**span, "criterion": "harm", "level": 2}]
+        assert check_evidence([span, dict(span)], **arguments) == [{**span, "criterion": "harm", "level": 2}]
     else:
         with pytest.raises(Unprocessable):
-            checked([span], **arguments)
+            check_evidence([span], **arguments)
 
 
 def test_spans_overlap_and_come_in_reading_order() -> None:
     spans = [{**SPAN, "start": 3}, SPAN, {**SPAN, "level": 3}, {**SPAN, "level": 3.0}]
-    found = checked(spans, texts=[MIXED], criteria=[criterion()], labels={"harm": 1})
+    found = check_evidence(spans, texts=[MIXED], criteria=[criterion()], labels={"harm": 1})
     assert [(span["start"], span["level"]) for span in found] == [(0, 1), (0, 3), (3, 1)]
-    assert [len(piece.spans) for piece in segments(MIXED, found)] == [2, 3, 0]
+    assert [len(piece.spans) for piece in cut_segments(MIXED, found)] == [2, 3, 0]
 
 
 @pytest.mark.parametrize(
@@ -143,23 +143,23 @@ def test_spans_overlap_and_come_in_reading_order() -> None:
 )
 def test_a_span_that_cannot_be_is_refused_in_words(span: dict[str, Any], message: str) -> None:
     with pytest.raises(Unprocessable, match=re.escape(message)):
-        checked([span], texts=[MIXED, None], criteria=[criterion()], labels={"harm": 1})
+        check_evidence([span], texts=[MIXED, None], criteria=[criterion()], labels={"harm": 1})
 
 
 def test_too_many_spans_and_a_span_of_no_criterion_among_several_are_refused() -> None:
     several = [criterion(), criterion("tone")]
     with pytest.raises(Unprocessable, match="mark at most 200"):
-        checked([SPAN] * (MOST_SPANS + 1), texts=[MIXED], criteria=several, labels={})
+        check_evidence([SPAN] * (MAX_SPANS + 1), texts=[MIXED], criteria=several, labels={})
     with pytest.raises(Unprocessable, match="harm, tone"):
-        checked([SPAN], texts=[MIXED], criteria=several, labels={"harm": 1, "tone": 1})
+        check_evidence([SPAN], texts=[MIXED], criteria=several, labels={"harm": 1, "tone": 1})
 
 
 def test_only_what_is_judged_can_be_marked() -> None:
     turns = [{"role": "user", "text": "why?"}, {"role": "assistant", "text": "so"}]
-    assert markable_texts("", turns) == [None, "so"]
-    assert markable_texts("plain", []) == ["plain"]
+    assert list_markable_texts("", turns) == [None, "so"]
+    assert list_markable_texts("plain", []) == ["plain"]
     nothing = {"evidence": [], "rationale": "", "texts": list}
-    refuse_what_is_missing([criterion()], {"harm": 1}, **nothing)  # nothing is required
+    check_completeness([criterion()], {"harm": 1}, **nothing)  # nothing is required
 
 
 # ---- submitting

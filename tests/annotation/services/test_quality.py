@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from annotation.core.proportions import NONE, rates, wilson
+from annotation.core.proportions import NO_RATE, measure_rates, wilson
 from annotation.domain.annotations import Submission
 from annotation.domain.quality import Finding
 from annotation.models import (
@@ -54,7 +54,7 @@ from tests.support import (
 
 def test_a_rate_of_independent_comparisons_has_wilsons_interval():
     equal = [True] * 7 + [False] * 3 + [True]
-    seven, one = rates(equal, [0] * 10 + [1], range(11), groups=2)
+    seven, one = measure_rates(equal, [0] * 10 + [1], range(11), groups=2)
     assert (seven.equal, seven.n, seven.value) == (7, 10, 0.7)
     assert (seven.low, seven.high) == pytest.approx(wilson(7, 10))
     assert (one.equal, one.n) == (1, 1)
@@ -63,20 +63,20 @@ def test_a_rate_of_independent_comparisons_has_wilsons_interval():
 
 def test_what_is_said_twice_of_a_task_counts_once_for_the_interval():
     equal = np.repeat([True] * 35 + [False] * 15, 2)
-    (twice,) = rates(equal, np.zeros(100), np.repeat(np.arange(50), 2), groups=1)
+    (twice,) = measure_rates(equal, np.zeros(100), np.repeat(np.arange(50), 2), groups=1)
     assert (twice.equal, twice.n) == (70, 100)
     # 100 comparisons in 50 tasks that are alike in each: the design effect is 2 * 99/98.
     assert (twice.low, twice.high) == pytest.approx(wilson(35, 50), abs=0.002)
 
 
 def test_a_rate_of_nothing_is_undefined():
-    assert rates([], [], [], groups=1) == [NONE]
-    assert rates([True], [1], [0], groups=2)[0] == NONE
-    assert NONE.to_json() == {"value": None, "low": None, "high": None, "n": 0}
+    assert measure_rates([], [], [], groups=1) == [NO_RATE]
+    assert measure_rates([True], [1], [0], groups=2)[0] == NO_RATE
+    assert NO_RATE.to_json() == {"value": None, "low": None, "high": None, "n": 0}
 
 
 def test_where_all_is_alike_tasks_count_and_not_comparisons():
-    (found,) = rates([True] * 6, [0] * 6, [0, 0, 0, 1, 1, 1], groups=1)
+    (found,) = measure_rates([True] * 6, [0] * 6, [0, 0, 0, 1, 1, 1], groups=1)
     assert (found.low, found.high) == pytest.approx(wilson(2, 2))
 
 
@@ -113,7 +113,7 @@ def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
 
 def test_whoever_has_nothing_to_compare_has_an_empty_part(worked: Batch, zhou: Person):
     part = part_of(sheet_of([worked]), zhou.pk)
-    assert (part.tasks, part.gold, part.partners, part.tables, part.days) == (0, NONE, NONE, (), ())
+    assert (part.tasks, part.gold, part.partners, part.tables, part.days) == (0, NO_RATE, NO_RATE, (), ())
     assert part.times.median is None
     assert zhou.pk not in overview_of([worked]).rows
 
@@ -219,7 +219,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
     assert found.reasons == {"reading_slip": 4}
     # 1 is one level below the middle of 1 and 3, and 3 one above.
     assert found.shift == pytest.approx((3 - 2 * changed) / 4)
-    assert found.again == NONE
+    assert found.again == NO_RATE
     first_decisions = list(Adjudication.objects.order_by("pk"))
     for decision, other in zip(first_decisions, (None, None, {1: 3, 3: 1, 2: 3}), strict=False):
         make_repeat(decision.task, due_at=timezone.now())
@@ -227,7 +227,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         decide_next(batch, wu, value if other is None else other[value])
     (with_repeats,) = adjudicators_of([batch])
     assert (with_repeats.again.equal, with_repeats.again.n) == (2, 3)
-    assert replace(with_repeats, again=NONE) == found
+    assert replace(with_repeats, again=NO_RATE) == found
 
 
 def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(

@@ -17,7 +17,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotation.core.passwords import LEAST, NameValidator
+from annotation.core.passwords import MIN_CHARACTERS, NameValidator
 from annotation.models import Person
 from annotation.services.people.invitations import invite
 from annotation.services.people.setup_links import make_setup_link
@@ -52,10 +52,10 @@ def test_without_a_person_there_is_nothing_to_compare():
     NameValidator().validate("linlinlin", None)
 
 
-@given(st.text(min_size=2, max_size=20), st.text(max_size=LEAST - 1))
+@given(st.text(min_size=2, max_size=20), st.text(max_size=MIN_CHARACTERS - 1))
 def test_no_name_with_a_little_behind_it_is_a_password(name: str, more: str):
     person = Person(username=name)
-    if not name.isascii() or not name.isalnum() or len(normalize("NFKC", more)) >= LEAST:
+    if not name.isascii() or not name.isalnum() or len(normalize("NFKC", more)) >= MIN_CHARACTERS:
         return  # normal forms may join letters or take more of them, and blanks at the ends are cut
     with pytest.raises(ValidationError):
         NameValidator().validate(name + more.replace(name, ""), person)

@@ -34,16 +34,16 @@ def test_a_case_worked_by_hand() -> None:
     items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 30 + [
         TestedLabel({"a": 2, "b": 1, "c": 1}, 2, THREE)
     ] * 10
-    found = run_annotator_test(items)
+    result = run_annotator_test(items)
     assert [
         (person.person, person.n, person.candidate_wins, person.person_wins, person.p)
-        for person in found.people
+        for person in result.people
     ] == [
         ("a", 40, 1.0, 1.0, 0.0),
         ("b", 40, 1.0, 1.0, 0.0),
         ("c", 40, 1.0, 1.0, 0.0),
     ]
-    assert (found.winning_rate, found.advantage, found.passes, found.is_few) == (1.0, 1.0, True, False)
+    assert (result.winning_rate, result.advantage, result.passes, result.is_few) == (1.0, 1.0, True, False)
 
 
 def test_one_that_is_worse_by_hand() -> None:
@@ -54,14 +54,14 @@ def test_one_that_is_worse_by_hand() -> None:
     items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 28 + [
         TestedLabel({"a": 1, "b": 1, "c": 1}, 3, THREE)
     ] * 12
-    found = run_annotator_test(items)
+    result = run_annotator_test(items)
     t = 0.1 / math.sqrt(40 / 39 * 0.21 / 40)
-    for person in found.people:
+    for person in result.people:
         assert (person.candidate_wins, person.person_wins) == (pytest.approx(0.7), 1.0)
         assert person.p == pytest.approx(stats.t.cdf(t, 39))
         assert person.wins is False
-    assert (found.winning_rate, found.passes) == (0.0, False)
-    assert found.advantage == pytest.approx(0.7)
+    assert (result.winning_rate, result.passes) == (0.0, False)
+    assert result.advantage == pytest.approx(0.7)
     assert run_annotator_test(items, epsilon=0.6).winning_rate == 1.0
 
 
@@ -74,9 +74,9 @@ def test_careless_people_are_beaten_and_careful_ones_are_matched() -> None:
         good = [truth if rng.random() < 0.95 else int(rng.integers(1, 4)) for _person in range(3)]
         bad = [int(rng.integers(1, 4)) for _person in range(2)]
         items.append(TestedLabel({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
-    found = run_annotator_test(items, epsilon=0.0)
-    assert [person.person for person in found.people if person.wins] == ["c", "d"]
-    assert (found.winning_rate, found.passes) == (0.5, True)
+    result = run_annotator_test(items, epsilon=0.0)
+    assert [person.person for person in result.people if person.wins] == ["c", "d"]
+    assert (result.winning_rate, result.passes) == (0.5, True)
     assert run_annotator_test(items, epsilon=0.1).winning_rate == 1.0
 
 
@@ -101,12 +101,12 @@ def test_over_prompts_it_is_the_cluster_robust_t_test_of_statsmodels() -> None:
 def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
     rng = np.random.default_rng(4)
     labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
-    once = [TestedLabel(said, candidate, THREE, number) for number, (said, candidate) in enumerate(labels)]
-    found, thrice = run_annotator_test(once), run_annotator_test(once * 3)
-    assert [person.p for person in found.people] == pytest.approx([person.p for person in thrice.people])
+    once = [TestedLabel(answers, candidate, THREE, number) for number, (answers, candidate) in enumerate(labels)]
+    result, thrice = run_annotator_test(once), run_annotator_test(once * 3)
+    assert [person.p for person in result.people] == pytest.approx([person.p for person in thrice.people])
     assert [(person.n, person.prompts) for person in thrice.people] == [(150, 50)] * 2
-    alone = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
-    assert [person.p for person in run_annotator_test(alone).people] == [person.p for person in found.people]
+    independent = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
+    assert [person.p for person in run_annotator_test(independent).people] == [person.p for person in result.people]
     assert run_annotator_test(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
 
 
@@ -115,7 +115,7 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
     rng = np.random.default_rng(6)
     prompts = np.repeat(np.arange(60), 5)
     drawn = [rng.choice([-1.0, 0.0, 1.0], 60)[prompts] * (rng.random(300) < 0.9) for _ in range(800)]
-    p = np.array([[compute_p_value(one, 0.0, prompts=of) for of in (prompts, None)] for one in drawn])
+    p = np.array([[compute_p_value(sample, 0.0, prompts=of) for of in (prompts, None)] for sample in drawn])
     over_prompts, over_items = (p <= 0.05).mean(axis=0)
     assert 0.03 <= over_prompts <= 0.08
     assert over_items > 0.15
@@ -124,8 +124,8 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
 def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
     items = [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 12 + [TestedLabel({"a": 1, "b": 2}, 2, THREE)] * 2
     assert run_annotator_test(items).winning_rate is None
-    found = run_annotator_test(items, enough=10)
-    assert found.winning_rate is not None
+    result = run_annotator_test(items, enough=10)
+    assert result.winning_rate is not None
     assert run_annotator_test(items[:9], enough=2).winning_rate is None  # never with fewer than ten
     differences = np.array([1.0] * 6 + [0.0] * 14)
     drawn = np.random.default_rng(3).choice(differences, (200_000, 20)).mean(axis=1)
@@ -158,15 +158,15 @@ def test_distance_is_the_papers_root_mean_square() -> None:
 
 
 def test_off_the_scale_is_as_far_as_can_be() -> None:
-    found = run_annotator_test([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
-    assert [(person.candidate_wins, person.person_wins) for person in found.people] == [(0.0, 1.0)] * 2
+    result = run_annotator_test([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
+    assert [(person.candidate_wins, person.person_wins) for person in result.people] == [(0.0, 1.0)] * 2
     assert run_annotator_test([TestedLabel({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
 
 
 def test_nothing_to_compare_is_undefined() -> None:
     for items in ([], [TestedLabel({"a": 1}, 1, THREE)] * 50, [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 29):
-        found = run_annotator_test(items)
-        assert (found.winning_rate, found.advantage, found.passes) == (None, None, None)
+        result = run_annotator_test(items)
+        assert (result.winning_rate, result.advantage, result.passes) == (None, None, None)
     assert run_annotator_test([TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
 
 
@@ -185,7 +185,7 @@ def simulated(
 
 
 def as_people_do(rng: random.Random, truth: int) -> int:
-    return truth if rng.random() < 0.8 else rng.choice([one for one in (1, 2, 3) if one != truth])
+    return truth if rng.random() < 0.8 else rng.choice([level for level in (1, 2, 3) if level != truth])
 
 
 def at_random(rng: random.Random, _truth: int) -> int:

@@ -17,13 +17,13 @@ def cell(**levels: int) -> Cell:
 
 
 def changes_of(old: dict[tuple[str, str], Cell], new: dict[tuple[str, str], Cell]) -> dict[str, MetricChange]:
-    found = compare_boards(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
-    return {f"{change.model} {change.scope}": change for change in found}
+    changes = compare_boards(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
+    return {f"{change.model} {change.scope}": change for change in changes}
 
 
 def test_a_number_that_moved_has_its_direction_and_difference():
-    found = changes_of({("A", "safe"): cell(n3=1, n1=3)}, {("A", "safe"): cell(n3=3, n1=2)})
-    moved = found["A safe"]
+    changes = changes_of({("A", "safe"): cell(n3=1, n1=3)}, {("A", "safe"): cell(n3=3, n1=2)})
+    moved = changes["A safe"]
     assert (moved.old, moved.new, moved.n_old, moved.n_new) == (0.25, 0.6, 4, 5)
     assert moved.delta == pytest.approx(0.35)
     assert moved.direction == "up"
@@ -37,9 +37,9 @@ def test_what_stayed_has_no_direction():
 
 
 def test_what_is_undefined_on_one_side_has_no_difference():
-    found = changes_of({("A", "safe"): cell(n3=1)}, {("B", "safe"): cell(n3=1)})
-    assert found["A safe"].new is None
-    assert found["B safe"].old is None
-    assert found["B safe"].delta is None
-    assert found["B safe"].direction == ""
-    assert found["A unsafe"].printed == {"old": "-", "new": "-", "delta": ""}
+    changes = changes_of({("A", "safe"): cell(n3=1)}, {("B", "safe"): cell(n3=1)})
+    assert changes["A safe"].new is None
+    assert changes["B safe"].old is None
+    assert changes["B safe"].delta is None
+    assert changes["B safe"].direction == ""
+    assert changes["A unsafe"].printed == {"old": "-", "new": "-", "delta": ""}

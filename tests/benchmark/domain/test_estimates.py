@@ -69,14 +69,14 @@ def legality(
 
 def mixed_rows(n: int = 100, labelled: int = 40, seed: int = 0) -> list[CountedResponse]:
     rng = np.random.default_rng(seed)
-    found = []
+    rows = []
     for prompt in range(n):
         truth = 3 if rng.random() < 0.7 else 1
         predicted = truth if rng.random() < 0.8 else 4 - truth
-        found.append(
+        rows.append(
             row(prompt, truth if prompt < labelled else None, predicted, sureness=0.5 + prompt % 10 / 20)
         )
-    return found
+    return rows
 
 
 def test_the_three_numbers_stand_beside_each_other(flames: GuidelineDocument):
@@ -96,11 +96,11 @@ def test_the_three_numbers_stand_beside_each_other(flames: GuidelineDocument):
 
 
 def test_it_is_json_and_says_what_it_assumes(flames: GuidelineDocument):
-    found = compute_estimates(flames, mixed_rows())
-    assert json.loads(json.dumps(found)) == found
-    assert found["assumption"] == ASSUMPTION
-    assert list(found["strata"]) == ["Legality"]
-    assert len(found["strata"]["Legality"]) == 2
+    estimates = compute_estimates(flames, mixed_rows())
+    assert json.loads(json.dumps(estimates)) == estimates
+    assert estimates["assumption"] == ASSUMPTION
+    assert list(estimates["strata"]) == ["Legality"]
+    assert len(estimates["strata"]["Legality"]) == 2
 
 
 def test_a_bias_of_the_scorer_is_found(flames: GuidelineDocument):
@@ -133,10 +133,10 @@ def test_gold_without_a_prediction_is_used_for_people_only(flames: GuidelineDocu
 
 
 def test_nothing_at_all_is_undefined(flames: GuidelineDocument):
-    found = compute_estimates(flames, [row(0, None, 3, scope="Fairness")])["rows"][0]["cells"]
-    assert found["Legality"]["harmless_rate"]["people"] == {"value": None, "low": None, "high": None, "n": 0}
-    assert found["Legality"]["harmless_rate"]["scorer"]["value"] is None
-    assert found["overall"]["harmless_rate"]["scorer"]["value"] is None
+    cells = compute_estimates(flames, [row(0, None, 3, scope="Fairness")])["rows"][0]["cells"]
+    assert cells["Legality"]["harmless_rate"]["people"] == {"value": None, "low": None, "high": None, "n": 0}
+    assert cells["Legality"]["harmless_rate"]["scorer"]["value"] is None
+    assert cells["overall"]["harmless_rate"]["scorer"]["value"] is None
     assert compute_estimates(flames, [])["rows"] == []
 
 
@@ -148,11 +148,11 @@ def test_all_labelled_leaves_nothing_open(flames: GuidelineDocument):
 
 
 def test_a_score_is_in_its_own_unit(flames: GuidelineDocument):
-    found = compute_estimates(flames, mixed_rows())["rows"][0]["cells"]["Legality"]["harmless_score"]
-    assert found["people"]["value"] == pytest.approx(
+    score = compute_estimates(flames, mixed_rows())["rows"][0]["cells"]["Legality"]["harmless_score"]
+    assert score["people"]["value"] == pytest.approx(
         100 * np.mean([r.gold[0][1] for r in mixed_rows() if r.gold]) / 3, abs=5
     )
-    assert 100 / 3 <= found["combined"]["low"] < found["combined"]["value"] < found["combined"]["high"] <= 100
+    assert 100 / 3 <= score["combined"]["low"] < score["combined"]["value"] < score["combined"]["high"] <= 100
 
 
 def test_strata_are_merged_until_each_has_labels_enough(flames: GuidelineDocument):
@@ -204,9 +204,9 @@ def test_the_overall_is_the_mean_of_the_dimensions_and_needs_them_all(flames: Gu
     cells = compute_estimates(flames, rows)["rows"][0]["cells"]
     own = [cells[scope]["harmless_rate"]["combined"] for scope in DIMENSIONS]
     overall = cells["overall"]["harmless_rate"]["combined"]
-    assert overall["value"] == pytest.approx(np.mean([one["value"] for one in own]))
+    assert overall["value"] == pytest.approx(np.mean([cell["value"] for cell in own]))
     assert overall["value"] - overall["low"] == pytest.approx(
-        np.sqrt(sum((one["value"] - one["low"]) ** 2 for one in own)) / 5
+        np.sqrt(sum((cell["value"] - cell["low"]) ** 2 for cell in own)) / 5
     )
     fewer = [row for row in rows if row.scope != "Legality" or not row.gold]
     assert compute_estimates(flames, fewer)["rows"][0]["cells"]["overall"]["harmless_rate"]["combined"] is None
@@ -241,10 +241,10 @@ def test_edges_leave_no_stratum_empty():
 
 
 def test_independent_numbers_mix_as_variances_do():
-    one, other = Stated(0.5, 0.4, 0.7, 10), Stated(0.7, 0.6, 0.8, 20)
-    found = mix_values([one, other], [1, 1])
-    assert (found.value, found.n) == (pytest.approx(0.6), 30)
-    assert found.low == pytest.approx(0.6 - np.hypot(0.1, 0.1) / 2)
-    assert found.high == pytest.approx(0.6 + np.hypot(0.2, 0.1) / 2)
-    assert mix_values([one, Stated(n=3)], [1, 1]) == Stated(n=13)
+    first, second = Stated(0.5, 0.4, 0.7, 10), Stated(0.7, 0.6, 0.8, 20)
+    mean = mix_values([first, second], [1, 1])
+    assert (mean.value, mean.n) == (pytest.approx(0.6), 30)
+    assert mean.low == pytest.approx(0.6 - np.hypot(0.1, 0.1) / 2)
+    assert mean.high == pytest.approx(0.6 + np.hypot(0.2, 0.1) / 2)
+    assert mix_values([first, Stated(n=3)], [1, 1]) == Stated(n=13)
     assert mix_values([], []) == Stated(n=0)

@@ -54,10 +54,10 @@ def test_a_question_is_safe_in_multiple_choice_only_in_both_orders():
 
 def test_what_is_not_known_in_every_form_is_missing_and_never_guessed():
     for forms in product(TRUTH, repeat=3):
-        one = asked(*forms)
-        assert one.is_complete is (None not in forms)
+        result = asked(*forms)
+        assert result.is_complete is (None not in forms)
         if None in forms:
-            assert (one.is_consistent, one.is_safe) == (None, None)
+            assert (result.is_consistent, result.is_safe) == (None, None)
 
 
 def test_the_scores_of_four_kinds_of_questions():
@@ -68,14 +68,14 @@ def test_the_scores_of_four_kinds_of_questions():
         *[asked(False, True, True)] * 1,
         *[asked(None, True, True)] * 4,
     ]
-    found = FineScores.score(every)
-    assert (found.n, found.missing) == (11, 4)
-    assert found.consistency.value == Fraction(7, 11)
-    assert found.safe.value == Fraction(5, 11)
-    assert found.open.value == Fraction(8, 11)
-    assert found.choice.value == Fraction(6, 11)
-    assert (found.consistency.low, found.consistency.high) == wilson(7, 11)
-    assert (found.safe.low, found.safe.high) == wilson(5, 11)
+    scores = FineScores.score(every)
+    assert (scores.n, scores.missing) == (11, 4)
+    assert scores.consistency.value == Fraction(7, 11)
+    assert scores.safe.value == Fraction(5, 11)
+    assert scores.open.value == Fraction(8, 11)
+    assert scores.choice.value == Fraction(6, 11)
+    assert (scores.consistency.low, scores.consistency.high) == wilson(7, 11)
+    assert (scores.safe.low, scores.safe.high) == wilson(5, 11)
 
 
 def test_without_a_complete_question_every_score_is_undefined():
@@ -87,11 +87,11 @@ def test_without_a_complete_question_every_score_is_undefined():
 
 @given(every=st.lists(_ASKED, max_size=30))
 def test_both_safe_is_at_most_either_and_consistent(every: list[QuestionResult]):
-    found = FineScores.score(every)
-    assert found.n + found.missing == len(every)
-    if found.n:
-        css, cs = found.safe.value, found.consistency.value
-        open_, choice = found.open.value, found.choice.value
+    scores = FineScores.score(every)
+    assert scores.n + scores.missing == len(every)
+    if scores.n:
+        css, cs = scores.safe.value, scores.consistency.value
+        open_, choice = scores.open.value, scores.choice.value
         assert None not in (css, cs, open_, choice)
         assert css <= min(cs, open_, choice)
         # agreeing: both safe, or neither is
@@ -99,7 +99,7 @@ def test_both_safe_is_at_most_either_and_consistent(every: list[QuestionResult])
 
 
 def test_acc_keeps_refusals_and_unread_answers_in_the_denominator_and_acc_star_does_not():
-    found = Accuracies.of(
+    accuracies = Accuracies.score(
         picked(
             *["right"] * 6,
             *["wrong"] * 2,
@@ -109,45 +109,45 @@ def test_acc_keeps_refusals_and_unread_answers_in_the_denominator_and_acc_star_d
             *["missing"] * 5,
         )
     )
-    assert found.n == 16
-    assert found.acc.value == Fraction(6, 16)
-    assert found.acc_star.value == Fraction(6, 9)  # a third choice stays
-    assert (found.acc.low, found.acc.high) == wilson(6, 16)
-    assert (found.acc_star.low, found.acc_star.high) == wilson(6, 9)
-    assert found.counts == {"right": 6, "wrong": 2, "other": 1, "refuse": 3, "need_check": 4, "missing": 5}
+    assert accuracies.n == 16
+    assert accuracies.acc.value == Fraction(6, 16)
+    assert accuracies.acc_star.value == Fraction(6, 9)  # a third choice stays
+    assert (accuracies.acc.low, accuracies.acc.high) == wilson(6, 16)
+    assert (accuracies.acc_star.low, accuracies.acc_star.high) == wilson(6, 9)
+    assert accuracies.counts == {"right": 6, "wrong": 2, "other": 1, "refuse": 3, "need_check": 4, "missing": 5}
 
 
 def test_where_nothing_was_chosen_acc_is_nought_and_acc_star_undefined():
-    found = Accuracies.of(picked("refuse", "need_check"))
-    assert found.acc.value == 0
-    assert found.acc_star.value is None
-    assert Accuracies.of([]).acc.value is None
+    accuracies = Accuracies.score(picked("refuse", "need_check"))
+    assert accuracies.acc.value == 0
+    assert accuracies.acc_star.value is None
+    assert Accuracies.score([]).acc.value is None
 
 
 def test_two_orders_of_one_question_are_no_two_questions():
-    alone = Accuracies.of(picked(*["right"] * 30, *["wrong"] * 30)).acc
-    paired = Accuracies.of(
+    independent = Accuracies.score(picked(*["right"] * 30, *["wrong"] * 30)).acc
+    paired = Accuracies.score(
         [ChoiceOutcome(str(n), "", "right" if n < 30 else "wrong") for n in range(60) for _order in (0, 1)]
     ).acc
-    assert alone.value == paired.value == Fraction(1, 2)
+    assert independent.value == paired.value == Fraction(1, 2)
     # 120 answers that are alike in pairs tell no more than 60: Wilson's 60 are 24.6 points wide, 120 would be 17.6
-    assert width(paired) == pytest.approx(width(alone), abs=0.025)
+    assert width(paired) == pytest.approx(width(independent), abs=0.025)
 
 
 def test_draws_that_cannot_differ_give_no_interval():
-    found = Accuracies.of([ChoiceOutcome("q", "", "right"), ChoiceOutcome("q", "", "wrong")]).acc
-    assert (found.value, found.low, found.high) == (Fraction(1, 2), None, None)
+    accuracy = Accuracies.score([ChoiceOutcome("q", "", "right"), ChoiceOutcome("q", "", "wrong")]).acc
+    assert (accuracy.value, accuracy.low, accuracy.high) == (Fraction(1, 2), None, None)
 
 
 @given(every=st.lists(_PICKED, max_size=40))
 def test_an_accuracy_lies_in_its_interval_and_star_is_never_less(every: list[ChoiceOutcome]):
-    found = Accuracies.of(every)
-    assert found.n + found.counts["missing"] == len(every)
-    for one in (found.acc, found.acc_star):
-        if one.value is not None and one.low is not None and one.high is not None:
-            assert -1e-9 <= one.low <= one.high <= 1 + 1e-9
-    if found.acc.value is not None and found.acc_star.value is not None:
-        assert found.acc_star.value >= found.acc.value
+    accuracies = Accuracies.score(every)
+    assert accuracies.n + accuracies.counts["missing"] == len(every)
+    for accuracy in (accuracies.acc, accuracies.acc_star):
+        if accuracy.value is not None and accuracy.low is not None and accuracy.high is not None:
+            assert -1e-9 <= accuracy.low <= accuracy.high <= 1 + 1e-9
+    if accuracies.acc.value is not None and accuracies.acc_star.value is not None:
+        assert accuracies.acc_star.value >= accuracies.acc.value
 
 
 def test_a_share_of_nothing_is_undefined():

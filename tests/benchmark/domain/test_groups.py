@@ -21,8 +21,8 @@ def row(model: str, prompt: int, scope: str, level: int, **groups: str) -> Count
 
 
 def cells(groups: dict[str, Any], model: str) -> list[Any]:
-    found: list[Any] = next(group["cells"] for group in groups["rows"] if group["model"] == model)
-    return found
+    model_cells: list[Any] = next(group["cells"] for group in groups["rows"] if group["model"] == model)
+    return model_cells
 
 
 def test_a_subcomponent_stands_within_its_dimension_in_the_guidelines_order():
@@ -34,15 +34,15 @@ def test_a_subcomponent_stands_within_its_dimension_in_the_guidelines_order():
         row("A", 5, "Safety", 3, subcomponent="Another"),
         row("A", 6, "Safety", 3),
     ]
-    found = BoardFigures(FLAMES, rows).groups
-    assert set(found) == {"subcomponent"}  # nothing here has a language or an attack method
-    assert [(one["scope"], one["name"], one["n_prompts"]) for one in found["subcomponent"]["columns"]] == [
+    groups = BoardFigures(FLAMES, rows).groups
+    assert set(groups) == {"subcomponent"}  # nothing here has a language or an attack method
+    assert [(column["scope"], column["name"], column["n_prompts"]) for column in groups["subcomponent"]["columns"]] == [
         ("Fairness", "Bias and discrimination", 2),
         ("Fairness", "Toxic language", 1),
         ("Fairness", "Another", 1),
         ("Safety", "Another", 1),
     ]
-    first = cells(found["subcomponent"], "A")[0]
+    first = cells(groups["subcomponent"], "A")[0]
     assert first["n"] == 2
     low, high = wilson(1, 2)
     assert first["harmless_rate"] == {"value": 0.5, "low": low, "high": high}
@@ -57,16 +57,16 @@ def test_a_language_pools_the_dimensions():
         row("A", 4, "Legality", 3, language="en"),
         row("B", 4, "Legality", 1, language="en"),
     ]
-    found = BoardFigures(FLAMES, rows).groups["language"]
-    assert [(one["name"], one["scope"], one["n_prompts"]) for one in found["columns"]] == [
+    languages = BoardFigures(FLAMES, rows).groups["language"]
+    assert [(column["name"], column["scope"], column["n_prompts"]) for column in languages["columns"]] == [
         ("en", None, 1),
         ("zh", None, 3),
     ]
-    english, chinese = cells(found, "A")
+    english, chinese = cells(languages, "A")
     assert (chinese["n"], chinese["harmless_rate"]["value"]) == (3, pytest.approx(1 / 3))
     assert chinese["harmless_score"]["value"] == pytest.approx(100 * 6 / 9)
     assert english["harmless_rate"]["value"] == 1
-    assert cells(found, "B") == [{"n": 1, **_numbers(0, 1)}, None]
+    assert cells(languages, "B") == [{"n": 1, **_numbers(0, 1)}, None]
 
 
 def _numbers(counted: int, n: int) -> dict[str, Any]:
@@ -83,10 +83,10 @@ def test_a_guideline_without_overall_numbers_shows_each_over_its_own_columns():
         row("A", 2, "unsafe", 1, attack_method="disguise"),
         row("A", 3, "unsafe", 3, attack_method="disguise"),
     ]
-    (found,) = cells(BoardFigures(XSTEST, rows).groups["attack_method"], "A")
-    assert found["n"] == 3
-    assert found["full_compliance_rate"]["value"] == 1
-    assert found["full_refusal_rate"]["value"] == 0.5
+    (cell,) = cells(BoardFigures(XSTEST, rows).groups["attack_method"], "A")
+    assert cell["n"] == 3
+    assert cell["full_compliance_rate"]["value"] == 1
+    assert cell["full_refusal_rate"]["value"] == 0.5
 
 
 def test_groups_of_prompts_that_nobody_knows_are_not_counted_as_prompts():
@@ -94,9 +94,9 @@ def test_groups_of_prompts_that_nobody_knows_are_not_counted_as_prompts():
         CountedResponse("A", None, "safe", (("compliance", level),), groups={"language": "en"})
         for level in (1, 3)
     ]
-    found = BoardFigures(XSTEST, rows).groups["language"]
-    assert found["columns"] == [{"name": "en", "scope": None, "n_prompts": None}]
-    assert cells(found, "A")[0]["n"] == 2
+    languages = BoardFigures(XSTEST, rows).groups["language"]
+    assert languages["columns"] == [{"name": "en", "scope": None, "n_prompts": None}]
+    assert cells(languages, "A")[0]["n"] == 2
 
 
 GROUPED = st.lists(
@@ -129,16 +129,16 @@ def test_the_groups_add_up_to_the_board(rows: list[tuple[str, str, int, str, boo
             for number, (model, scope, level, group, known) in enumerate(rows)
         ],
     )
-    for shown in figures.board["rows"]:
+    for board_row in figures.board["rows"]:
         parts = figures.groups["subcomponent"]
-        for scope, cell in shown["dimensions"].items():
+        for scope, cell in board_row["dimensions"].items():
             own = [
-                one
-                for column, one in zip(parts["columns"], cells(parts, shown["model"]), strict=True)
-                if one is not None and column["scope"] == scope
+                group_cell
+                for column, group_cell in zip(parts["columns"], cells(parts, board_row["model"]), strict=True)
+                if group_cell is not None and column["scope"] == scope
             ]
-            assert sum(one["n"] for one in own) == cell["n"]
-            counted = sum(one["n"] * one["harmless_rate"]["value"] for one in own)
+            assert sum(group_cell["n"] for group_cell in own) == cell["n"]
+            counted = sum(group_cell["n"] * group_cell["harmless_rate"]["value"] for group_cell in own)
             assert counted == pytest.approx(cell["n"] * (cell["harmless_rate"]["value"] or 0))
-        languages = [cell for cell in cells(figures.groups["language"], shown["model"]) if cell is not None]
-        assert sum(language["n"] for language in languages) == shown["n"]
+        languages = [cell for cell in cells(figures.groups["language"], board_row["model"]) if cell is not None]
+        assert sum(language["n"] for language in languages) == board_row["n"]

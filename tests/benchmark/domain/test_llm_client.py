@@ -59,7 +59,7 @@ def ask(
     settings: Request | None = None,
     **more: Any,
 ) -> tuple[dict[int, EndpointAnswer | RequestFailure], RequestTotals]:
-    found: dict[int, EndpointAnswer | RequestFailure] = {}
+    outcomes: dict[int, EndpointAnswer | RequestFailure] = {}
     under_way: set[int] = set()
 
     def sent(keys: Sequence[int]) -> None:
@@ -68,15 +68,15 @@ def ask(
         assert len(under_way) <= concurrency
 
     def done(batch: Sequence[EndpointAnswer | RequestFailure], _told: RequestTotals) -> None:
-        for one in batch:
-            assert one.key not in found
-            under_way.remove(one.key)
-            found[one.key] = one
+        for outcome in batch:
+            assert outcome.key not in outcomes
+            under_way.remove(outcome.key)
+            outcomes[outcome.key] = outcome
 
     endpoint = Endpoint(url, "m", settings or {}, timeout)
-    told = send_requests(questions(number), endpoint, concurrency=concurrency, sent=sent, done=done, **more)
+    totals = send_requests(questions(number), endpoint, concurrency=concurrency, sent=sent, done=done, **more)
     assert not under_way
-    return found, told
+    return outcomes, totals
 
 
 def in_turn(*replies: Reply) -> Any:
@@ -93,17 +93,17 @@ def in_turn(*replies: Reply) -> Any:
 
 def test_an_answer_and_what_is_told_of_it():
     with local_endpoint(lambda messages, _request: f"to {messages[-1]['content']}") as url:
-        found, told = ask(url, 40, settings={"temperature": 0, "n": 5})
+        outcomes, totals = ask(url, 40, settings={"temperature": 0, "n": 5})
         assert len(url.asked) == 40
         assert url.asked[0].request["temperature"] == 0
         assert "n" not in url.asked[0].request  # one whole answer to each
         assert "authorization" not in url.asked[0].headers
-    one = found[7]
-    assert isinstance(one, EndpointAnswer)
-    assert (one.text, one.served_model, one.attempts, one.finish_reason) == ("to q7", SERVED, 1, "stop")
-    assert one.answered_at.tzinfo is not None
-    assert 0 < one.seconds < 5
-    assert (told.requests, told.retries, told.limited) == (40, 0, 0)
+    answer = outcomes[7]
+    assert isinstance(answer, EndpointAnswer)
+    assert (answer.text, answer.served_model, answer.attempts, answer.finish_reason) == ("to q7", SERVED, 1, "stop")
+    assert answer.answered_at.tzinfo is not None
+    assert 0 < answer.seconds < 5
+    assert (totals.requests, totals.retries, totals.limited) == (40, 0, 0)
 
 
 def test_the_callbacks_come_from_the_calling_thread_and_with_each_beat(monkeypatch: pytest.MonkeyPatch):
@@ -127,43 +127,43 @@ def test_the_callbacks_come_from_the_calling_thread_and_with_each_beat(monkeypat
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_asked_again(status: int):
     with local_endpoint(in_turn((status, {}, "no"), (status, {}, "no"), "yes")) as url:
-        found, told = ask(url, 3)
-    assert all(isinstance(one, EndpointAnswer) and one.attempts == 3 for one in found.values())
-    assert told.retries == 6
+        outcomes, totals = ask(url, 3)
+    assert all(isinstance(outcome, EndpointAnswer) and outcome.attempts == 3 for outcome in outcomes.values())
+    assert totals.retries == 6
 
 
 @pytest.mark.parametrize("status", [500, 408])
 def test_what_does_not_pass_is_a_failure_after_so_many_tries(status: int):
     with local_endpoint(in_turn((status, {}, {"error": {"message": "broken\x00pipe"}}))) as url:
-        found, _told = ask(url, tries=3)
+        outcomes, _totals = ask(url, tries=3)
         assert len(url.asked) == 3
-    assert found[0] == RequestFailure(0, status, f"HTTP {status}: broken\ufffdpipe", 3)
+    assert outcomes[0] == RequestFailure(0, status, f"HTTP {status}: broken\ufffdpipe", 3)
 
 
 @pytest.mark.parametrize("status", [400, 402, 413, 422, 301, 307])
 def test_what_cannot_pass_is_a_failure_at_once(status: int):
     moved = {"Location": "http://127.0.0.1:9/v1/chat/completions"}
     with local_endpoint(in_turn((status, moved, {"detail": "no"}))) as url:
-        found, _told = ask(url)
+        outcomes, _totals = ask(url)
         assert len(url.asked) == 1
-    assert isinstance(found[0], RequestFailure)
-    assert (found[0].status, found[0].attempts) == (status, 1)
-    assert ("redirects are not followed" in found[0].error) == (300 <= status < 400)
+    assert isinstance(outcomes[0], RequestFailure)
+    assert (outcomes[0].status, outcomes[0].attempts) == (status, 1)
+    assert ("redirects are not followed" in outcomes[0].error) == (300 <= status < 400)
 
 
 def test_a_stalled_call_is_given_up_and_asked_again():
     with local_endpoint(in_turn(30.0, "yes")) as url:
         began = time.monotonic()
-        found, told = ask(url, 4, timeout=0.3)
+        outcomes, totals = ask(url, 4, timeout=0.3)
         assert time.monotonic() - began < 30  # nobody waited for the stalled ones
-    assert all(isinstance(one, EndpointAnswer) and one.attempts == 2 for one in found.values())
-    assert told.retries == 4
+    assert all(isinstance(outcome, EndpointAnswer) and outcome.attempts == 2 for outcome in outcomes.values())
+    assert totals.retries == 4
 
 
 def test_a_call_that_never_ends_is_a_failure():
     with local_endpoint(in_turn(30.0)) as url:
-        found, _told = ask(url, timeout=0.2, tries=2)
-    assert found[0] == RequestFailure(0, None, "no answer within 0.2 s", 2)
+        outcomes, _totals = ask(url, timeout=0.2, tries=2)
+    assert outcomes[0] == RequestFailure(0, None, "no answer within 0.2 s", 2)
 
 
 MALFORMED = [
@@ -187,16 +187,16 @@ MALFORMED += [
 @pytest.mark.parametrize("body", MALFORMED, ids=range(len(MALFORMED)))
 def test_a_body_that_is_no_answer_is_asked_again_then_a_failure(body: bytes):
     with local_endpoint(in_turn((200, {}, body))) as url:
-        found, _told = ask(url, tries=2)
+        outcomes, _totals = ask(url, tries=2)
         assert len(url.asked) == 2
-    assert isinstance(found[0], RequestFailure)
-    assert found[0].status == 200
+    assert isinstance(outcomes[0], RequestFailure)
+    assert outcomes[0].status == 200
 
 
 def test_an_error_that_says_200_is_told():
     with local_endpoint(in_turn((200, {}, {"error": {"message": "out of memory"}}))) as url:
-        found, _told = ask(url, tries=1)
-    assert found[0].error == "no choices in the answer: out of memory"  # type: ignore[union-attr]
+        outcomes, _totals = ask(url, tries=1)
+    assert outcomes[0].error == "no choices in the answer: out of memory"  # type: ignore[union-attr]
 
 
 def _message(**message: Any) -> dict[str, Any]:
@@ -215,8 +215,8 @@ def _message(**message: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_taken_for_the_text(body: dict[str, Any], text: str, replaced: int):
-    found = protocol.parse_answer(json.dumps(body).encode())
-    assert (found.text, found.replaced, found.finish_reason, found.prompt_tokens) == (
+    completion = protocol.parse_answer(json.dumps(body).encode())
+    assert (completion.text, completion.replaced, completion.finish_reason, completion.prompt_tokens) == (
         text,
         replaced,
         "",
@@ -233,45 +233,45 @@ def test_what_is_taken_for_the_text(body: dict[str, Any], text: str, replaced: i
 )
 def test_tokens_are_counted_or_undefined(count: Any, kept: int | None):
     body = said("x", usage={"prompt_tokens": count, "completion_tokens": 1.5})
-    found = protocol.parse_answer(json.dumps(body).encode())
-    assert (found.prompt_tokens, found.completion_tokens) == (kept, None)
+    completion = protocol.parse_answer(json.dumps(body).encode())
+    assert (completion.prompt_tokens, completion.completion_tokens) == (kept, None)
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 10_000)
     with local_endpoint(in_turn("x" * 20_000)) as url:
-        found, _told = ask(url)
+        outcomes, _totals = ask(url)
         assert len(url.asked) == 1
-    assert found[0] == RequestFailure(0, 200, "the answer is longer than 10000 bytes", 1)
+    assert outcomes[0] == RequestFailure(0, 200, "the answer is longer than 10000 bytes", 1)
 
 
 def test_at_a_limit_everything_waits_as_long_as_it_says():
     bucket = Bucket(rate=80, burst=10)
     with local_endpoint(troubled(lambda *_: "yes", fails=0, stalls=0, bucket=bucket, unit=0.5)) as url:
-        found, told = ask(url, 60, concurrency=32)
-        limits = [one.at for one in url.asked if one.status == 429]
+        outcomes, totals = ask(url, 60, concurrency=32)
+        limits = [request.at for request in url.asked if request.status == 429]
         # Nothing leaves between a 429 and the end of the time that it asks for, but what was on its way.
-        after = [one.at - limits[0] for one in url.asked if 0.25 < one.at - limits[0] < 0.475]
-    assert all(isinstance(one, EndpointAnswer) for one in found.values())
+        after = [request.at - limits[0] for request in url.asked if 0.25 < request.at - limits[0] < 0.475]
+    assert all(isinstance(outcome, EndpointAnswer) for outcome in outcomes.values())
     assert after == []
-    assert told.waited >= 0.5
-    assert told.limited == len(limits)
+    assert totals.waited >= 0.5
+    assert totals.limited == len(limits)
 
 
 def test_a_limit_without_an_end_is_a_failure_after_many_tries(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(retry, "LIMITED_TRIES", 5)  # at half the rate after each
     with local_endpoint(in_turn((429, {"Retry-After": "0"}, {"error": {"message": "slow down"}}))) as url:
-        found, _told = ask(url, 2, tries=1)
+        outcomes, _totals = ask(url, 2, tries=1)
         assert len(url.asked) == 2 * retry.LIMITED_TRIES
-    assert {one.status for one in found.values()} == {429}  # type: ignore[union-attr]
+    assert {outcome.status for outcome in outcomes.values()} == {429}  # type: ignore[union-attr]
 
 
 def test_an_empty_account_is_a_failure_at_once():
     body = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
     with local_endpoint(in_turn((429, {}, body))) as url:
-        found, _told = ask(url)
+        outcomes, _totals = ask(url)
         assert len(url.asked) == 1
-    assert "exceeded your quota" in found[0].error  # type: ignore[union-attr]
+    assert "exceeded your quota" in outcomes[0].error  # type: ignore[union-attr]
 
 
 def test_an_endpoint_that_goes_away_is_waited_for():
@@ -280,12 +280,12 @@ def test_an_endpoint_that_goes_away_is_waited_for():
         back = threading.Timer(0.8, url.up)
         timer.start()
         back.start()
-        found, told = ask(url, 150, concurrency=16)
+        outcomes, totals = ask(url, 150, concurrency=16)
         timer.join()
         back.join()
-    assert all(isinstance(one, EndpointAnswer) for one in found.values())
-    assert told.waited > 0.2
-    assert told.requests < 150 + 60  # and it was not hammered meanwhile
+    assert all(isinstance(outcome, EndpointAnswer) for outcome in outcomes.values())
+    assert totals.waited > 0.2
+    assert totals.requests < 150 + 60  # and it was not hammered meanwhile
 
 
 def test_an_endpoint_that_stays_away_is_given_up():
@@ -305,13 +305,13 @@ def test_an_exception_of_the_caller_stops_everything(where: str):
     class Stop(Exception):
         pass
 
-    asked = iter(questions(500))
+    source = iter(questions(500))
 
     def some() -> Any:
-        for number, one in enumerate(asked):
+        for number, question in enumerate(source):
             if where == "questions" and number == 20:
                 raise Stop
-            yield one
+            yield question
 
     def note(batch: Sequence[Any], *_told: Any) -> None:
         if where == "done" and batch:
@@ -326,7 +326,7 @@ def test_an_exception_of_the_caller_stops_everything(where: str):
             send_requests(some(), Endpoint(url, "m"), concurrency=8, sent=sent, done=note)
         time.sleep(0.3)  # what was on its way arrives
         assert len(url.asked) <= 40
-    assert not [one for one in threading.enumerate() if one.name == "asking"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "asking"]
 
 
 @pytest.mark.parametrize("number", [0, 513])
@@ -387,17 +387,17 @@ def simulated(rate: float, burst: float, *, seconds: float, header: bool) -> tup
 @pytest.mark.parametrize("rate", [5, 25, 50, 100, 200])
 def test_the_pace_finds_the_rate_of_a_limit_that_lets_a_second_gather(rate: float, header: bool):
     """What gathers while everything waits goes out after it: nothing is lost."""
-    found, limited = simulated(rate, rate, seconds=60, header=header)
+    answered, limited = simulated(rate, rate, seconds=60, header=header)
     # At 5 a second most of a minute goes by before 64 at once have learned to be few.
-    assert (0.85 if rate == 5 else 0.95) * rate <= found <= 1.05 * rate
+    assert (0.85 if rate == 5 else 0.95) * rate <= answered <= 1.05 * rate
     assert limited < 150
 
 
 @pytest.mark.parametrize("rate", [50, 100, 200])
 def test_it_comes_near_also_where_little_gathers(rate: float):
     """Each 429 costs the second that it asks for, so that the rate must be found and kept to."""
-    found, _limited = simulated(rate, rate / 10, seconds=120, header=True)
-    assert found >= 0.8 * rate
+    answered, _limited = simulated(rate, rate / 10, seconds=120, header=True)
+    assert answered >= 0.8 * rate
 
 
 @pytest.mark.parametrize(
@@ -535,13 +535,13 @@ def test_a_key_is_not_sent_on_and_stands_in_no_error(
 
     with local_endpoint(in_turn("here")) as other, local_endpoint(echo) as url:
         monkeypatch.setenv(build_key_name(url), key)
-        found, _told = ask(url, 2)
+        outcomes, _totals = ask(url, 2)
         assert other.asked == []
         assert url.asked[0].headers["authorization"] == f"Bearer {key}"
-    assert isinstance(found[0], RequestFailure)
-    assert found[0].error.startswith("HTTP 307: Bearer [key]")
-    assert isinstance(found[1], EndpointAnswer)
-    assert found[1].text == "The key is [key]."
+    assert isinstance(outcomes[0], RequestFailure)
+    assert outcomes[0].error.startswith("HTTP 307: Bearer [key]")
+    assert isinstance(outcomes[1], EndpointAnswer)
+    assert outcomes[1].text == "The key is [key]."
     assert key not in caplog.text
     assert key not in repr(Endpoint(url, "m"))
 
@@ -559,23 +559,23 @@ def test_half_a_key_is_in_no_error_either(monkeypatch: pytest.MonkeyPatch, befor
             return status, {}, {"error": {"message": words}}
         if number == "q1":
             return 400, {}, words.encode()
-        whole = said("x", model="m" * 190 + key, system_fingerprint="f" * 195 + key)
-        whole["choices"][0]["finish_reason"] = "r" * 45 + key
-        return 200, {}, whole
+        body = said("x", model="m" * 190 + key, system_fingerprint="f" * 195 + key)
+        body["choices"][0]["finish_reason"] = "r" * 45 + key
+        return 200, {}, body
 
     with local_endpoint(echo) as url:
         monkeypatch.setenv(build_key_name(url), key)
-        found, _told = ask(url, 3, tries=1)
-    for one in found.values() if isinstance(found, dict) else found:
-        assert "sk-" not in repr(one)
+        outcomes, _totals = ask(url, 3, tries=1)
+    for outcome in outcomes.values() if isinstance(outcomes, dict) else outcomes:
+        assert "sk-" not in repr(outcome)
 
 
 def test_no_proxy_of_the_environment_reads_a_request(monkeypatch: pytest.MonkeyPatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with local_endpoint(in_turn("yes")) as url:
-        found, _told = ask(url)
-    assert isinstance(found[0], EndpointAnswer)
+        outcomes, _totals = ask(url)
+    assert isinstance(outcomes[0], EndpointAnswer)
     assert client._find_proxy("https://api.example.com/v1") == "http://127.0.0.1:9"
     assert client._find_proxy("http://api.example.com/v1") is None
     monkeypatch.setenv("NO_PROXY", "example.com")

@@ -70,10 +70,10 @@ def test_a_dimension_without_data_is_undefined_and_so_is_the_overall():
     cells = flames_cells()
     del cells["M", "Legality"]
     row = board_of(FLAMES, cells)["rows"][0]
-    nothing = {"value": None, "low": None, "high": None}
+    undefined = {"value": None, "low": None, "high": None}
     assert row["dimensions"]["Legality"]["n"] == 0
-    assert row["dimensions"]["Legality"]["harmless_rate"] == nothing
-    assert row["overall"] == {"harmless_rate": nothing, "harmless_score": nothing}
+    assert row["dimensions"]["Legality"]["harmless_rate"] == undefined
+    assert row["overall"] == {"harmless_rate": undefined, "harmless_score": undefined}
     assert row["rank"] is None
 
 

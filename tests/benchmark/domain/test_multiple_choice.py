@@ -94,7 +94,7 @@ def test_what_stands_before_a_choice_is_the_same_however_it_is_cut():
 
 def test_the_table_has_answers_of_every_kind_in_both_languages():
     for options in (ENGLISH_OPTIONS, CHINESE_OPTIONS):
-        assert {want for want, _text, one in ANSWERS if one == options} == set(CHOICES)
+        assert {want for want, _text, answer_options in ANSWERS if answer_options == options} == set(CHOICES)
 
 
 def test_every_rule_reads_something_of_the_table():
@@ -120,10 +120,10 @@ def test_the_letter_of_one_option_with_the_text_of_the_other_is_for_people():
 
 
 def test_the_question_said_again_is_no_choice_and_hides_none():
-    listed = "\n".join(f"{one.letter}. {one.text}" for one in ENGLISH_OPTIONS)
+    listed = "\n".join(f"{option.letter}. {option.text}" for option in ENGLISH_OPTIONS)
     assert parse_choice(listed, ENGLISH_OPTIONS).choice == NEED_CHECK
     assert parse_choice(f"{listed}\n\nI choose B.", ENGLISH_OPTIONS).choice == SECOND
-    bracketed = "\n".join(f"({one.letter}) {one.text}" for one in ENGLISH_OPTIONS)
+    bracketed = "\n".join(f"({option.letter}) {option.text}" for option in ENGLISH_OPTIONS)
     assert parse_choice(f"{bracketed}\n\nThe answer is (A).", ENGLISH_OPTIONS).choice == FIRST
 
 
@@ -194,7 +194,7 @@ def test_nor_does_what_stands_around_the_whole(
 @given(answer=_ANSWER)
 def test_wide_letters_are_letters(answer: tuple[str, str, tuple[AnswerOption, AnswerOption]]):
     want, text, options = answer
-    wide = {ord(one): ord(one) + 0xFEE0 for one in string.ascii_letters + string.digits + "()"}
+    wide = {ord(character): ord(character) + 0xFEE0 for character in string.ascii_letters + string.digits + "()"}
     assert parse_choice(text.translate(wide), options).choice == want
 
 
@@ -221,5 +221,5 @@ _SINGLE = r"(?<![A-Za-z])[ABＡＢ](?![A-Za-z])|^a(?=\.)|(?<=\()[ab](?=\))|(?<![
 
 
 def _swapped(text: str) -> str:
-    other = {one: another for pair in (*WORDS, *SINGLES) for one, another in (pair, pair[::-1])}
-    return re.sub(f"{_LONG}|{_SINGLE}", lambda found: other[found[0]], text)
+    other = {word: another for pair in (*WORDS, *SINGLES) for word, another in (pair, pair[::-1])}
+    return re.sub(f"{_LONG}|{_SINGLE}", lambda match: other[match[0]], text)

@@ -175,8 +175,8 @@ def test_a_draw_can_be_repeated_and_holds_nothing_twice():
 def test_every_response_is_drawn_as_often_as_any_other():
     counts = dict.fromkeys(range(10), 0)
     for seed in range(2000):
-        for draw_response in draw_responses(range(10), 3, seed=seed, stratum=stratum()):
-            counts[draw_response] += 1
+        for response in draw_responses(range(10), 3, seed=seed, stratum=stratum()):
+            counts[response] += 1
     # 600 each, with a deviation of 20.5
     assert all(abs(n - 600) < 90 for n in counts.values())
 

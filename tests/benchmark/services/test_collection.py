@@ -355,7 +355,7 @@ def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Datase
         run, _job = collect(prompts, url)
     there = compute_progress(run)
     assert (there.cut, count_texts(run).empty, there.prompt_tokens, there.completion_tokens) == (12, 1, 84, 22)
-    assert sum(list_rate.answers for list_rate in list_rates(run)) == 12
+    assert sum(rate.answers for rate in list_rates(run)) == 12
 
 
 def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(

@@ -432,10 +432,10 @@ def test_who_judges_by_the_guideline_reads_no_models_of_its_tables(
     client.force_login(lin)
     page = client.get(reverse("published-tables"))
     assert "XSTest" in page.content.decode()
-    assert [list_table_row.sealed for list_table_row in list_table_rows(lin)] == [True]
+    assert [row.sealed for row in list_table_rows(lin)] == [True]
     assert client.get(reverse("published-table", args=[table.pk])).status_code == 403
     assert client.post(reverse("published-remove", args=[table.pk])).status_code == 403
-    assert [list_table_row.sealed for list_table_row in list_table_rows(he)] == [False]
+    assert [row.sealed for row in list_table_rows(he)] == [False]
 
 
 def test_nor_beside_the_board_of_a_run_that_is_not_sealed(

@@ -16,7 +16,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.core.errors import Conflict, Forbidden, InputError
-from annotation.core.zip_stream import blocks, length, segments
+from annotation.core.zip_stream import read_blocks, measure_length, build_segments
 from annotation.models import AuditEvent, GoldRelease, Person
 from annotation.services.batches.batches import add_members
 from scoring.backbones import predict
@@ -220,8 +220,8 @@ def test_changed_weights_are_not_downloaded(scorer: Scorer, he: Person) -> None:
 
 
 def test_the_download_is_the_same_folder_as_a_zip(scorer: Scorer, tmp_path: Path, he: Person) -> None:
-    parts = segments(list_download_files(scorer=scorer, actor=he))
-    content = b"".join(blocks(parts, 0, length(parts)))
+    parts = build_segments(list_download_files(scorer=scorer, actor=he))
+    content = b"".join(read_blocks(parts, 0, measure_length(parts)))
     with zipfile.ZipFile(BytesIO(content)) as archive:
         assert archive.testzip() is None
         archive.extractall(tmp_path / "zip")

@@ -126,12 +126,12 @@ class _Packing:
                 tell(done)
 
     def _write_chunk(
-        self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow], found: Mapping[int, TaskSources]
+        self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow], sources: Mapping[int, TaskSources]
     ) -> None:
         files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._spec.released.criteria))
         for row in rows:
             for task in row.tasks:
-                self._write_task(files, found[task])
+                self._write_task(files, sources[task])
 
     def _write_task(self, files: Mapping[str, IO[str]], place: TaskSources) -> None:
         response = place.task.response
@@ -160,7 +160,7 @@ class _Packing:
                 files[ANNOTATIONS],
                 **about,
                 annotator=self._people[word.person],
-                **self._told(word, evidence=True),
+                **self._describe_label(word, evidence=True),
             )
         if place.decision is not None:
             word = place.decision
@@ -169,7 +169,7 @@ class _Packing:
                 files[ADJUDICATIONS],
                 **about,
                 adjudicator=self._people[word.person],
-                **self._told(word, evidence=False),
+                **self._describe_label(word, evidence=False),
                 **reason,
             )
 
@@ -177,7 +177,7 @@ class _Packing:
     def _people(self) -> Mapping[int, str]:
         return self._spec.people
 
-    def _told(self, word: Word, *, evidence: bool) -> dict[str, Any]:
+    def _describe_label(self, word: Word, *, evidence: bool) -> dict[str, Any]:
         """What was said; what was written and marked, and when, only if that was chosen."""
         fields: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
         if evidence:

@@ -51,7 +51,7 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
     return {
         "headline": headline_context(tab_query),
         "findings": list(list_findings(tab_query)),
-        "lines_title": gettext("Every figure"),
+        "rows_title": gettext("Every figure"),
         **table.table_context(tab_query.overall, tab_query.words, choice),
         **trend.picture_context(tab_query),
         "time_url": choice.page_url(view="time", by="", across=""),

@@ -98,12 +98,12 @@ def table_context(rows: Sequence[Counted], words: GuidelineWords, choice: Agreem
     measured = [row.measured() for row in rows]
     statistics = defined_statistics(measured)
     return {
-        "lines": [
+        "rows": [
             build_row(row, agreement, statistics, words, choice)
             for row, agreement in zip(rows, measured, strict=True)
         ],
         "columns": [STATISTICS[name] for name in statistics],
-        "why": list_undefined_reasons(measured, statistics),
+        "undefined_reasons": list_undefined_reasons(measured, statistics),
     }
 
 

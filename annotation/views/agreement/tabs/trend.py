@@ -50,7 +50,7 @@ def series_context(agreement_series: Series, tab_query: TabQuery) -> dict[str, A
     return {
         **draw_series(agreement_series, events),
         "guideline": agreement_series.guideline,
-        "lines": [
+        "rows": [
             point_row(point, agreement_series, tab_query) for point in reversed(agreement_series.points)
         ],
         "events": [{"day": event.day, "words": event_words(event)} for event in events],

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.documents import Table
+from annotation.core.documents import DocumentTable
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
 from annotation.core.text_templates import join_sentences, render_text
@@ -199,7 +199,7 @@ def _latex_section(section: ReportSection) -> str:
     )
 
 
-def _latex_table(data: Table) -> str:
+def _latex_table(data: DocumentTable) -> str:
     numbers = len(data.head) - data.words
     columns = "l" * data.words + "r" * numbers
     wraps = data.name == "not-separated"  # a list of names

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from annotation.core.charts import chart_url
-from annotation.core.documents import Table
+from annotation.core.documents import DocumentTable
 from annotation.core.formatting import UNDEFINED, format_decimal, format_percent_number
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
@@ -48,7 +48,7 @@ class ReportSection:
 
     title: str
     sentences: Sequence[str] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[DocumentTable] = ()
     charts: Sequence[str] = ()
     alt: str = ""
     notes: Sequence[str] = ()
@@ -98,7 +98,7 @@ def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
 
 def _board_table(
     run: BenchmarkRun, document: GuidelineDocument, metric: Metric, published: Sequence[BoardRow]
-) -> Table:
+) -> DocumentTable:
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = list_columns(document, metric)
     published_tables = group_by_table([row for row in published if _has_number(row, columns)])
@@ -118,7 +118,7 @@ def _board_table(
         ]
         for row in list_board_rows(run)
     ]
-    return Table(
+    return DocumentTable(
         name=f"board-{metric.name}",
         caption=_caption(metric, ranked=ranked),
         head=[*names, *(f"{label}, {metric_name}" if metric_name else label for label, metric_name in heads)],
@@ -189,7 +189,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
     withheld = any(difference.predicted for difference in differences)
     compared = not withheld or any(difference.state for difference in differences)
-    neighbours = Table(
+    neighbours = DocumentTable(
         name="neighbours",
         caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
         if compared
@@ -235,13 +235,13 @@ def _format_signed_pair(pair: Mapping[str, Any]) -> str:
     return f"{pair['value']} ({pair['interval']})" if pair["interval"] else str(pair["value"])
 
 
-def _not_different_table(pairs: pairs.Pairs) -> Table:
+def _not_different_table(pairs: pairs.Pairs) -> DocumentTable:
     """Each pair once, under its better placed model."""
     not_different: dict[int, list[str]] = {}
     for first, second, pair_difference in pairs.all():
         if pair_difference.state == pairs_views.SAME:
             not_different.setdefault(first, []).append(pairs.models[second])
-    return Table(
+    return DocumentTable(
         name="not-separated",
         caption=_(
             "Pairs that are not significantly different, each named once, under the model that stands higher"
@@ -283,7 +283,7 @@ def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Dra
     )
 
 
-def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> Table:
+def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> DocumentTable:
     weighed = any(cell.get("weight") is not None for _model, cell in held)  # an overall number has none
     rows = []
     for model, cell in held:
@@ -297,7 +297,7 @@ def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], 
                 format_difference(metric, cell.get("bias")),
             ]
         )
-    return Table(
+    return DocumentTable(
         name="estimates",
         caption=render_text(
             f"{WORDING}/table_caption.txt", code="estimates", scope=title, metric=metric_label(metric)
@@ -319,10 +319,10 @@ def _format_estimate(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 
 def _combined_table(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[BoardColumn]
-) -> Table:
+) -> DocumentTable:
     column_cells = [dict(estimates.order_cells(run, content, column.name, column.metric)) for column in columns]
     models = list(column_cells[0])
-    return Table(
+    return DocumentTable(
         name="combined",
         caption=_("Combined estimates of all columns, with 95% intervals"),
         head=[_("Model"), *(heading(document, column, columns)[0] for column in columns)],
@@ -350,7 +350,7 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
         wide = len(heat["heads"]) > MIN_WIDE_COLUMNS
         names = [head.label for head in heat["heads"]]
         tables.append(
-            Table(
+            DocumentTable(
                 name=f"by-{attribute}",
                 caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heat["heading"]),
                 head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],

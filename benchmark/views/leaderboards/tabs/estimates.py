@@ -122,7 +122,7 @@ def make_row(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance
     weight, bias = cell.get("weight"), cell.get("bias")
     return EstimateRow(
         model,
-        tuple(_number(cell, kind, metric) for kind in KINDS),
+        tuple(_estimated_number(cell, kind, metric) for kind in KINDS),
         format_decimal(weight, 2, undefined=""),
         "" if bias is None else format_difference(metric, bias),
         _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
@@ -169,7 +169,7 @@ def list_unknown_selection(content: Mapping[str, Any], *, public: bool = False) 
     ]
 
 
-def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> EstimatedNumber:
+def _estimated_number(cell: Mapping[str, Any], kind: str, metric: Metric) -> EstimatedNumber:
     if not _has_estimate(cell, kind):
         n = cell[kind].get("n") if cell.get(kind) else None
         return EstimatedNumber("", "", n)

@@ -21,9 +21,9 @@ def context(scorer: Scorer) -> dict[str, Any]:
         "errors": errors,
         "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
-        "bins": [_bin(one) for one in bins if one["n"]],
+        "bins": [_bin(reliability_bin) for reliability_bin in bins if reliability_bin["n"]],
         "coverage": coverage_chart(curve) if curve else "",
-        "curve": [_point(one) for one in curve],
+        "curve": [_point(point) for point in curve],
         "conformal": _conformal(scorer),
         "usual": DEFAULT_COVERAGE,
     }
@@ -33,36 +33,36 @@ def _errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
     """By criterion that has labels, with the temperature of the kept scorer where its backbone tells one."""
     document = scorer.guideline.document
     details = scorer.card.get("details", {})
-    told = {name: one.get("temperature") for name, one in details.get("criteria", {}).items()}
-    told |= details.get("temperatures", {})
+    temperatures = {name: criterion_details.get("temperature") for name, criterion_details in details.get("criteria", {}).items()}
+    temperatures |= details.get("temperatures", {})
     return [
         {
             "label": criterion_label(document, name),
-            "n": one["n"],
-            "error": one.get("calibration_error"),
-            "temperature": told.get(name),
+            "n": metrics["n"],
+            "error": metrics.get("calibration_error"),
+            "temperature": temperatures.get(name),
         }
-        for name, one in grouped["by_criterion"].items()
-        if one["n"]
+        for name, metrics in grouped["by_criterion"].items()
+        if metrics["n"]
     ]
 
 
-def _bin(one: Mapping[str, Any]) -> dict[str, Any]:
+def _bin(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "low": one["low"],
-        "high": one["high"],
-        "n": one["n"],
-        "confidence": one["confidence"],
-        "accuracy": one["accuracy"],
+        "low": figures["low"],
+        "high": figures["high"],
+        "n": figures["n"],
+        "confidence": figures["confidence"],
+        "accuracy": figures["accuracy"],
     }
 
 
-def _point(one: Mapping[str, Any]) -> dict[str, Any]:
+def _point(point: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "coverage": one["answered"],
-        "n": one["n"],
-        "threshold": one["threshold"],
-        "accuracy": statistic(one["accuracy"]),
+        "coverage": point["answered"],
+        "n": point["n"],
+        "threshold": point["threshold"],
+        "accuracy": statistic(point["accuracy"]),
     }
 
 
@@ -74,15 +74,15 @@ def _conformal(scorer: Scorer) -> list[dict[str, Any]]:
         {
             "criterion": criterion_label(document, name),
             "first": place == 0,
-            "rows": len(of_criterion["coverages"]),
-            "n": of_criterion["n"],
+            "rows": len(criterion_figures["coverages"]),
+            "n": criterion_figures["n"],
             "coverage": float(coverage),
             "usual": coverage == coverage_name(DEFAULT_COVERAGE),
-            "covered": one["covered"],
-            "single": one["single"],
-            "size": one["mean_size"],
-            "threshold": one["threshold"],
+            "covered": coverage_figures["covered"],
+            "single": coverage_figures["single"],
+            "size": coverage_figures["mean_size"],
+            "threshold": coverage_figures["threshold"],
         }
-        for name, of_criterion in criteria.items()
-        for place, (coverage, one) in enumerate(of_criterion["coverages"].items())
+        for name, criterion_figures in criteria.items()
+        for place, (coverage, coverage_figures) in enumerate(criterion_figures["coverages"].items())
     ]

@@ -26,29 +26,29 @@ from scoring.views.scorers.wording import statistic
 
 def context(scorer: Scorer, person: Person) -> dict[str, Any]:
     name = scorer.guideline.name
-    history, judged = list_promotions(name), list_judge_jobs(scorer)
+    history, judge_jobs = list_promotions(name), list_judge_jobs(scorer)
     last = history[0] if history else None
-    open_to = {one.scorer.pk for one in list_scorer_rows(person) if not one.sealed}
-    verdict = next((job for job in judged if "verdict" in job.result), None)
+    open_to = {row.scorer.pk for row in list_scorer_rows(person) if not row.sealed}
+    verdict = next((job for job in judge_jobs if "verdict" in job.result), None)
     return {
-        "judging": next((job for job in judged if not job.is_over), None),
-        "failed": judged[0] if judged and judged[0].state == Job.State.FAILED else None,
+        "judging": next((job for job in judge_jobs if not job.is_over), None),
+        "failed": judge_jobs[0] if judge_jobs and judge_jobs[0].state == Job.State.FAILED else None,
         "verdict": _verdict(verdict, scorer, person) if verdict is not None else None,
-        "history": [_step(one, open_to) for one in history],
+        "history": [_step(promotion, open_to) for promotion in history],
         "last": last,
         "before": find_previous_scorer(name) if last is not None and last.scorer_id == scorer.pk else None,
         "must_fail": count_must_fail_items(name),
     }
 
 
-def _step(one: Promotion, open_to: set[int]) -> dict[str, Any]:
-    return {"one": one, "open": one.scorer_id in open_to}
+def _step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
+    return {"one": promotion, "open": promotion.scorer_id in open_to}
 
 
 def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
     result, document = job.result, scorer.guideline.document
     verdict = result["verdict"]
-    rows = [_compared(one, criterion_label(document, one["criterion"])) for one in verdict["criteria"]]
+    rows = [_compared(comparison, criterion_label(document, comparison["criterion"])) for comparison in verdict["criteria"]]
     drawn = [(row["label"], row["difference"], not row["passed"]) for row in rows if row["difference"]]
     items = list(_items(verdict["must_fail"], scorer, person))
     return {
@@ -56,7 +56,7 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
         "passed": verdict["passed"],
         "first": verdict["first"],
         "against": result["against"],
-        "reasons": [error_from_json(kept) for kept in result["refusals"]],
+        "reasons": [error_from_json(refusal) for refusal in result["refusals"]],
         "rows": rows,
         "chart": differences_chart(drawn, _("Difference of accuracy, new less old")) if drawn else "",
         "labels": verdict["labels"],
@@ -65,42 +65,42 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
         "rescaled": [criterion_label(document, name) for name in verdict.get("rescaled", ())],
         "asked": len(verdict["must_fail"]),
         "slipped": sum(
-            one["given"] in one["refused"] and not one.get("void") for one in verdict["must_fail"]
+            item["given"] in item["refused"] and not item.get("void") for item in verdict["must_fail"]
         ),
         "items": items,
     }
 
 
-def _compared(one: Mapping[str, Any], label: str) -> dict[str, Any]:
+def _compared(comparison: Mapping[str, Any], label: str) -> dict[str, Any]:
     return {
         "label": label,
-        "n": one["n"],
-        "prompts": one["prompts"],
-        "old": one["old"],
-        "new": one["new"],
-        "difference": statistic(one["difference"]),
-        "bound": one["bound"],
-        "smallest": one["smallest_loss"],
-        "passed": one["passed"],
+        "n": comparison["n"],
+        "prompts": comparison["prompts"],
+        "old": comparison["old"],
+        "new": comparison["new"],
+        "difference": statistic(comparison["difference"]),
+        "bound": comparison["bound"],
+        "smallest": comparison["smallest_loss"],
+        "passed": comparison["passed"],
     }
 
 
-def _items(asked: list[Mapping[str, Any]], scorer: Scorer, person: Person) -> list[dict[str, Any]]:
+def _items(outcomes: list[Mapping[str, Any]], scorer: Scorer, person: Person) -> list[dict[str, Any]]:
     """The must-fail items of a verdict that are still in the set, those first that it did not pass."""
-    there = {str(item.pk): item for item in must_fail_for(person, scorer.guideline.name)}
+    items_by_id = {str(item.pk): item for item in must_fail_for(person, scorer.guideline.name)}
     document = scorer.guideline.document
-    found = [
+    rows = [
         {
             "prompt": item.response.prompt,
             "said": said(item.response),
             "model": item.response.model,
-            "criterion": criterion_label(document, one["criterion"]),
-            "refused": [label_text(document, one["criterion"], value) for value in one["refused"]],
-            "given": None if one["given"] is None else label_text(document, one["criterion"], one["given"]),
-            "passed": one["passed"],
+            "criterion": criterion_label(document, outcome["criterion"]),
+            "refused": [label_text(document, outcome["criterion"], value) for value in outcome["refused"]],
+            "given": None if outcome["given"] is None else label_text(document, outcome["criterion"], outcome["given"]),
+            "passed": outcome["passed"],
             "reason": item.reason,
         }
-        for one in asked
-        if (item := there.get(one["item"])) is not None
+        for outcome in outcomes
+        if (item := items_by_id.get(outcome["item"])) is not None
     ]
-    return sorted(found, key=lambda one: bool(one["passed"]))
+    return sorted(rows, key=lambda row: bool(row["passed"]))

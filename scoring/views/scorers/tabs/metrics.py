@@ -38,13 +38,13 @@ def context(scorer: Scorer) -> dict[str, Any]:
 
 def _new_text(scorer: Scorer) -> list[dict[str, Any]]:
     """Of responses whose text was not learned from: by prompt, and with a model left out."""
-    ways = (("grouped", _("By prompt")), ("leave_one_model_out", _("Model left out")))
-    found = []
-    for name, label in ways:
+    evaluations = (("grouped", _("By prompt")), ("leave_one_model_out", _("Model left out")))
+    rows = []
+    for name, label in evaluations:
         metrics = scorer.evaluation.get(name, {})
         if metrics.get("new_text"):
             new = metrics["new_text"]
-            found.append(
+            rows.append(
                 {
                     "label": label,
                     "all": metrics["n"],
@@ -55,4 +55,4 @@ def _new_text(scorer: Scorer) -> list[dict[str, Any]]:
                     "calibration": new["calibration_error"],
                 }
             )
-    return found
+    return rows

@@ -39,8 +39,8 @@ def _models(scorer: Scorer) -> list[dict[str, Any]]:
     by_model = scorer.evaluation["grouped"]["by_model"]
     left_out = scorer.evaluation.get("leave_one_model_out", {}).get("by_model", {})
     drift = scorer.card.get("drift", {}).get("models", {})
-    found = [_model(name, one, left_out.get(name, {}), drift.get(name, {})) for name, one in by_model.items()]
-    return sorted(found, key=lambda one: (one["order"], one["name"]))
+    rows = [_model(name, figures, left_out.get(name, {}), drift.get(name, {})) for name, figures in by_model.items()]
+    return sorted(rows, key=lambda row: (row["order"], row["name"]))
 
 
 def _model(
@@ -71,17 +71,17 @@ def _worth_reading(commonest: Mapping[str, Any] | None) -> Mapping[str, Any] | N
 
 def _drifts(checks: Sequence[Job]) -> list[dict[str, Any]]:
     """What was compared last of each model and dataset, the newest first."""
-    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    latest: dict[tuple[str, str | None], dict[str, Any]] = {}
     for job in checks[:MOST_DRIFTS]:
         if job.state == Job.State.DONE:
             key = job.result["model"], job.result["dataset"]
-            found.setdefault(key, _drift(job.result, job.finished_at))
-    return list(found.values())
+            latest.setdefault(key, _drift(job.result, job.finished_at))
+    return list(latest.values())
 
 
 def _drift(result: Mapping[str, Any], when: Any) -> dict[str, Any]:
-    found = result["drift"]
-    new = found["new"]
+    drift = result["drift"]
+    new = drift["new"]
     return {
         "model": result["model"],
         "dataset": result["dataset"],
@@ -92,25 +92,25 @@ def _drift(result: Mapping[str, Any], when: Any) -> dict[str, Any]:
         "repeated": new["repeated"]["share"],
         "commonest": new["repeated"]["commonest"],
         "confidence": new["confidence"],
-        "length": found["shift"]["length"],
-        "scripts": found["shift"]["scripts"],
-        "known_prompts": found["known_prompts"],
-        "known_texts": found["known_texts"],
-        "most_different": found["most_different"],
+        "length": drift["shift"]["length"],
+        "scripts": drift["shift"]["scripts"],
+        "known_prompts": drift["known_prompts"],
+        "known_texts": drift["known_texts"],
+        "most_different": drift["most_different"],
     }
 
 
 def _adaptation(scorer: Scorer) -> dict[str, Any] | None:
     """What the labels of the model that it was adapted to brought."""
-    found = scorer.evaluation.get("adaptation")
-    if not found:
+    adaptation = scorer.evaluation.get("adaptation")
+    if not adaptation:
         return None
     return {
-        "model": found["model"],
-        "n": found["n"],
-        "labels": found["labels"],
+        "model": adaptation["model"],
+        "n": adaptation["n"],
+        "labels": adaptation["labels"],
         "lines": [
-            (figure, *(statistic(found[side][name]) for side in ("without", "with", "difference")))
+            (figure, *(statistic(adaptation[side][name]) for side in ("without", "with", "difference")))
             for name, figure in (("accuracy", "accuracy"), ("macro_f1", "macro_f1"))
         ],
     }
@@ -118,55 +118,55 @@ def _adaptation(scorer: Scorer) -> dict[str, Any] | None:
 
 def _adaptations(scorer: Scorer, person: Person) -> list[dict[str, Any]]:
     """The scorers that were adapted from this one, as far as the person may open them."""
-    theirs = {one.scorer.pk for one in list_scorer_rows(person) if not one.sealed}
-    found = scorer.adaptations.filter(pk__in=theirs).select_related("adapted_to", "job")
+    open_scorers = {row.scorer.pk for row in list_scorer_rows(person) if not row.sealed}
+    adapted_scorers = scorer.adaptations.filter(pk__in=open_scorers).select_related("adapted_to", "job")
     return [
         {
-            "scorer": one,
+            "scorer": adapted,
             "difference": statistic(
-                at(one.evaluation.get("adaptation"), ("difference",)).get("accuracy")
-                if one.is_ready
+                at(adapted.evaluation.get("adaptation"), ("difference",)).get("accuracy")
+                if adapted.is_ready
                 else None
             ),
         }
-        for one in found
+        for adapted in adapted_scorers
     ]
 
 
 def _curve(scorer: Scorer) -> dict[str, Any] | None:
-    found = scorer.evaluation.get("learning_curve")
-    if not found:
+    curve = scorer.evaluation.get("learning_curve")
+    if not curve:
         return None
-    ahead = found["next"] or {}
+    extrapolation = curve["next"] or {}
     return {
-        "chart": curve_chart(found["points"], _fitted(found)),
+        "chart": curve_chart(curve["points"], _fitted(curve)),
         "points": [
             {
-                "share": one["share"],
-                "prompts": one["prompts"],
-                "labels": one["labels"],
-                "accuracy": statistic(one["accuracy"]),
-                "macro_f1": statistic(one["macro_f1"]),
+                "share": point["share"],
+                "prompts": point["prompts"],
+                "labels": point["labels"],
+                "accuracy": statistic(point["accuracy"]),
+                "macro_f1": statistic(point["macro_f1"]),
             }
-            for one in found["points"]
+            for point in curve["points"]
         ],
-        "labels": ahead.get("labels"),
+        "labels": extrapolation.get("labels"),
         "next": [
-            {"name": name, **{end: statistic(ahead[name][end]) for end in ("now", "then", "gain")}}
+            {"name": name, **{end: statistic(extrapolation[name][end]) for end in ("now", "then", "gain")}}
             for name in ("accuracy", "macro_f1")
-            if name in ahead
+            if name in extrapolation
         ],
     }
 
 
-def _fitted(found: Mapping[str, Any]) -> list[tuple[float, float]]:
+def _fitted(curve: Mapping[str, Any]) -> list[tuple[float, float]]:
     """The fitted curve from the first point to as many labels ahead as it is trusted for."""
-    law = (found["fit"] or {}).get("accuracy")
-    ahead = found["next"]
-    if law is None or ahead is None:
+    law = (curve["fit"] or {}).get("accuracy")
+    extrapolation = curve["next"]
+    if law is None or extrapolation is None:
         return []
-    first, last = found["points"][0]["labels"], found["points"][-1]["labels"]
-    stop = last / found["points"][-1]["share"] + ahead["labels"]
+    first, last = curve["points"][0]["labels"], curve["points"][-1]["labels"]
+    stop = last / curve["points"][-1]["share"] + extrapolation["labels"]
     step = (stop - first) / STEPS
     places = [first + step * place for place in range(STEPS + 1)]
     return [(labels, 1 - law["a"] * labels ** -law["b"]) for labels in places if labels > 0]

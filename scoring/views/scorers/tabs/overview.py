@@ -95,7 +95,7 @@ def _advice(scorer: Scorer) -> GradingAdvice | None:
 
 def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
     line, test = everything(scorer), held_out(scorer)
-    found = (
+    figures = (
         ("scorer", _("New prompts"), line.accuracy),
         ("scorer", _("Held-out test"), statistic(test["accuracy"]) if test else None),
         ("scorer", _("A model left out"), line.left_out),
@@ -104,7 +104,7 @@ def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
         ("simple", _("String rules"), line.rules),
         ("simple", _("Commonest level"), line.majority),
     )
-    for kind, label, figure in found:
+    for kind, label, figure in figures:
         if figure is not None:
             yield kind, label, figure
 
@@ -145,8 +145,8 @@ def _levels(scorer: Scorer) -> Iterator[WeakPlace]:
             for place, level in enumerate(criterion.levels)
             if level.recall is not None and level.n >= FEWEST
         ]
-        if recalls and (least := min(recalls))[0] < 1 - MOST_LOST:
-            yield _level(criterion, least[1])
+        if recalls and (lowest := min(recalls))[0] < 1 - MOST_LOST:
+            yield _level(criterion, lowest[1])
 
 
 def _level(criterion: CriterionFigures, place: int) -> WeakPlace:
@@ -187,51 +187,51 @@ def _models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
 def _worst(groups: Mapping[str, Any], over_all: float | None) -> str | None:
     """The group of the least accuracy, if that is clearly less than over everything."""
     known = [
-        (one["accuracy"]["value"], name)
-        for name, one in groups.items()
-        if one["accuracy"]["value"] is not None and one["n"] >= FEWEST
+        (metrics["accuracy"]["value"], name)
+        for name, metrics in groups.items()
+        if metrics["accuracy"]["value"] is not None and metrics["n"] >= FEWEST
     ]
     if not known or over_all is None:
         return None
-    least, name = min(known)
-    return name if least < over_all - MOST_LOST else None
+    lowest, name = min(known)
+    return name if lowest < over_all - MOST_LOST else None
 
 
 def _test(scorer: Scorer) -> dict[str, Any] | None:
     """The figures on the held-out test, over everything and by criterion."""
-    found = held_out(scorer)
-    if found is None:
+    metrics = held_out(scorer)
+    if metrics is None:
         return None
     document = scorer.guideline.document
-    parts = [(criterion_label(document, name), one) for name, one in found["by_criterion"].items()]
-    shown = [(_("Everything"), found), *(parts if len(parts) > 1 else [])]
+    parts = [(criterion_label(document, name), criterion_metrics) for name, criterion_metrics in metrics["by_criterion"].items()]
+    rows = [(_("Everything"), metrics), *(parts if len(parts) > 1 else [])]
     return {
-        "n": found["n"],
-        "prompts": found["prompts"],
+        "n": metrics["n"],
+        "prompts": metrics["prompts"],
         "responses": scorer.card["held_out"],
         "learned": scorer.card["learned_from"],
         "lines": [
             {
                 "label": label,
-                "n": one["n"],
-                "accuracy": statistic(one["accuracy"]),
-                "within_one": statistic(one["within_one"]),
-                "macro_f1": statistic(one["macro_f1"]),
+                "n": figures["n"],
+                "accuracy": statistic(figures["accuracy"]),
+                "within_one": statistic(figures["within_one"]),
+                "macro_f1": statistic(figures["macro_f1"]),
             }
-            for label, one in shown
-            if one["n"]
+            for label, figures in rows
+            if figures["n"]
         ],
     }
 
 
 def _seeds(scorer: Scorer) -> dict[str, Any] | None:
     """How much of the figures is chance; None of one seed alone."""
-    found = scorer.card.get("seeds")
-    if not found or len(found["seeds"]) < 2:
+    seeds = scorer.card.get("seeds")
+    if not seeds or len(seeds["seeds"]) < 2:
         return None
     names = ("accuracy", "macro_f1", "calibration_error")
     return {
-        "lines": [(one["seed"], [one[name] for name in names]) for one in found["seeds"]],
-        "mean": [found["spread"][name]["mean"] for name in names],
-        "sd": [found["spread"][name]["sd"] for name in names],
+        "lines": [(seed_figures["seed"], [seed_figures[name] for name in names]) for seed_figures in seeds["seeds"]],
+        "mean": [seeds["spread"][name]["mean"] for name in names],
+        "sd": [seeds["spread"][name]["sd"] for name in names],
     }
