@@ -29,28 +29,28 @@ def watch_batches() -> None:
     monitoring.watch_all()
 
 
-@jobs.handles(demo.BOARD_KIND)
+@jobs.register_handler(demo.BOARD_KIND)
 def demo_board(context: jobs.JobContext) -> dict[str, str]:
     context.report(0.5, N_("starting the benchmark"))
     demo.run_board()
     return {"run": demo.BOARD}
 
 
-@jobs.handles(batches.JOB_KIND)
+@jobs.register_handler(batches.JOB_KIND)
 def make_batch(context: jobs.JobContext) -> dict[str, Any]:
     return batches.run_making(context)
 
 
-@jobs.handles(RELEASE_JOB)
+@jobs.register_handler(RELEASE_JOB)
 def cut_release(context: jobs.JobContext) -> dict[str, Any]:
     return releases.run_releasing(context)
 
 
-@jobs.handles(downloads.JOB_KIND)
+@jobs.register_handler(downloads.JOB_KIND)
 def write_export(context: jobs.JobContext) -> dict[str, Any]:
     return downloads.run_export(context)
 
 
-@jobs.handles(uploads.JOB_KIND)
+@jobs.register_handler(uploads.JOB_KIND)
 def import_upload(context: jobs.JobContext) -> dict[str, Any]:
     return uploads.run_import(context)

@@ -12,12 +12,12 @@ from benchmark.services.leaderboards.execution import execute_run
 from benchmark.services.leaderboards.runs import KIND
 
 
-@jobs.handles(KIND)
+@jobs.register_handler(KIND)
 def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
     run = list_runs().get(pk=context.payload["run"])
     return execute_run(run, context.report)
 
 
-jobs.handles(collection.KIND)(collection.execute_collection)
-jobs.handles(judges.KIND)(runs.execute_judging)
-jobs.handles(multiple_choice.KIND)(multiple_choice.execute_parsing)
+jobs.register_handler(collection.KIND)(collection.execute_collection)
+jobs.register_handler(judges.KIND)(runs.execute_judging)
+jobs.register_handler(multiple_choice.KIND)(multiple_choice.execute_parsing)

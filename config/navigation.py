@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import roles_of
 from annotation.selectors.batches.monitoring import standing_alarms
-from annotation.selectors.guidelines import open_notes
+from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import notices
 
 
@@ -58,7 +58,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         roles, setup_notices = roles_of(user), partial(notices, user)
         waiting: dict[str, tuple[Callable[[], int], Promise]] = {
             "batches": (standing_alarms, _("alarms")),
-            "guidelines": (lambda: open_notes(user).count(), _("open notes")),
+            "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),
         }
         for role, name, label in PLACES:
             if role in roles or user.is_superuser:

@@ -12,7 +12,7 @@ from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
-from scoring.services import remove_work_files, build_job_report, score, train
+from scoring.services import build_job_report, remove_work_files, score, train
 from scoring.services.predictions.predictions import SCORE, StageReport, list_responses
 from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
 from scoring.services.progress import translate_cancelling
@@ -31,7 +31,7 @@ def forget_old_requests() -> None:
     forget_requests()
 
 
-@jobs.handles(TRAIN)
+@jobs.register_handler(TRAIN)
 def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
     scorer = _get_job_scorer(context)
     try:
@@ -44,7 +44,7 @@ def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
     return {"scorer": scorer.name, "weights_sha256": scorer.weights_sha256}
 
 
-@jobs.handles(SCORE)
+@jobs.register_handler(SCORE)
 def score_responses(context: jobs.JobContext) -> dict[str, Any]:
     scorer = _get_job_scorer(context)
     models = EvaluatedModel.objects.filter(pk__in=context.payload["models"])
@@ -78,17 +78,17 @@ def add_rate(context: jobs.JobContext, number: int) -> StageReport:
     return report
 
 
-@jobs.handles(JUDGE)
+@jobs.register_handler(JUDGE)
 def promote_scorer(context: jobs.JobContext) -> dict[str, Any]:
     return run_promotion(context)
 
 
-@jobs.handles(DRIFT)
+@jobs.register_handler(DRIFT)
 def check_drift(context: jobs.JobContext) -> dict[str, Any]:
     return run_drift_check(context)
 
 
-@jobs.handles(PREDICT)
+@jobs.register_handler(PREDICT)
 def predict_texts(context: jobs.JobContext) -> dict[str, Any]:
     return answer_request(context)
 

@@ -205,10 +205,10 @@ def decide_next(batch: Batch, person: Person, value: int, criterion: str = "comp
 def make_repeat(dispute: Task, *, due_at: datetime) -> Task:
     """A decided dispute comes back to its adjudicator, whatever the draw says."""
     work = dispute.stratum
-    alike = {
+    same_level = {
         name: getattr(work, name) for name in ("batch_id", "dataset_id", "dimension", "language", "model_id")
     }
-    stratum, _created = Stratum.objects.get_or_create(kind=Task.Kind.REPEAT, **alike)
+    stratum, _created = Stratum.objects.get_or_create(kind=Task.Kind.REPEAT, **same_level)
     member = dispute.batch.memberships.get(person=dispute.adjudication.assignment.person, role="adjudicator")
     count_for(member.pk, stratum.pk, disputed=1)
     return Task.objects.create(

@@ -90,8 +90,8 @@ def test_every_decision_is_linked_from_the_page_that_it_is_about() -> None:
 
 
 def test_every_picture_is_shown() -> None:
-    shown = {target for page in PAGES for target, _ in list_targets(page)}
-    assert set((DOCS / "images").iterdir()) - shown == set()
+    pictures = {target for page in PAGES for target, _ in list_targets(page)}
+    assert set((DOCS / "images").iterdir()) - pictures == set()
 
 
 def test_every_page_that_the_code_names_is_there() -> None:

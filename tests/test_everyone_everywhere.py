@@ -597,12 +597,12 @@ def test_djangos_admin_is_for_admins_alone_and_holds_no_results(world: World):
 # Blindness.
 
 
-def links(content: str, here: str) -> Iterator[str]:
+def links(content: str, base: str) -> Iterator[str]:
     for link in re.findall(r'(?:href|src|hx-get|action)="([^"#]+)"', content):
         parts = urlsplit(link.replace("&amp;", "&"))
         if parts.scheme or parts.netloc or parts.path.startswith("/static/") or "sign-out" in link:
             continue
-        yield (parts.path or here.partition("?")[0]) + (f"?{parts.query}" if parts.query else "")
+        yield (parts.path or base.partition("?")[0]) + (f"?{parts.query}" if parts.query else "")
 
 
 def everything_seen_by(client: Client, world: World, language: str) -> Iterator[tuple[str, str]]:

@@ -22,10 +22,10 @@ from annotation.selectors.adjudication import (
     BY_PROMPT,
     OLDEST_FIRST,
     Dispute,
-    Wanted,
-    dispute,
-    my_dispute,
-    reasons,
+    DisputeFilter,
+    build_dispute,
+    get_open_dispute,
+    list_reasons,
 )
 from annotation.selectors.batches import batch_named
 from annotation.services import assignments
@@ -83,7 +83,7 @@ def build_dispute_body(dispute: Dispute) -> dict[str, Any]:
         **build_item_body(dispute.handout),
         "verdict": OwnVerdictSerializer(dispute.verdict).data if has_verdict else None,
         "sides": SideSerializer(dispute.sides, many=True).data if has_verdict else None,
-        "reasons": ReasonSerializer(reasons(), many=True).data,
+        "reasons": ReasonSerializer(list_reasons(), many=True).data,
     }
 
 
@@ -99,13 +99,13 @@ class NextDispute(LoopView):
         },
     )
     def post(self, request: Request, name: str) -> Response:
-        dispute_filter = Wanted(**self.parse(NextDisputeSerializer).validated_data)
+        dispute_filter = DisputeFilter(**self.parse(NextDisputeSerializer).validated_data)
         claim = assignments.next_dispute(
             batch=batch_named(name), person=self.person, dispute_filter=dispute_filter
         )
         if claim is None:
             return Response(status=204)
-        return Response(build_dispute_body(dispute(claim)))
+        return Response(build_dispute_body(build_dispute(claim)))
 
 
 class GiveVerdict(LoopView):
@@ -118,7 +118,7 @@ class GiveVerdict(LoopView):
     def post(self, request: Request, assignment_id: UUID) -> Response:
         work = self.parse(s.VerdictSerializer).work(self.channel)
         record_verdict(assignment_id=assignment_id, person=self.person, work=work)
-        return Response(build_dispute_body(dispute(my_dispute(assignment_id, self.person))))
+        return Response(build_dispute_body(build_dispute(get_open_dispute(assignment_id, self.person))))
 
 
 class Adjudicate(LoopView):

@@ -29,7 +29,7 @@ from annotation.models import Assignment, Channel
 from annotation.selectors.assignments.items import Handout, handout
 from annotation.selectors.batches import batch_at_work
 from annotation.selectors.batches.members import my_batches
-from annotation.selectors.guidelines import guideline_at_work
+from annotation.selectors.guidelines import get_working_guideline
 from annotation.services import assignments
 from annotation.services.annotations.submission import Receipt, revise, submit
 from annotation.services.assignments import TooLate
@@ -225,7 +225,7 @@ class BatchGuideline(LoopView):
         responses={200: GuidelineSerializer, **list_refusals(401, 404)},
     )
     def get(self, request: Request, name: str) -> Response:
-        return Response(GuidelineSerializer(guideline_at_work(name, self.person).document).data)
+        return Response(GuidelineSerializer(get_working_guideline(name, self.person).document).data)
 
 
 class NextItem(LoopView):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from annotation.core.errors import N_
 
 FUTURES = 1000
-LEAST_DAYS = 3
+MIN_DAYS = 3
 # Beyond that many days nothing is told but that it is later.
 HORIZON = 730
 LOW, HIGH = 0.1, 0.9
@@ -51,32 +51,32 @@ class Forecast:
 
 
 @lru_cache(maxsize=256)
-def forecast(*, left: int, days: tuple[int, ...], today: int = 0, seed: int = 0) -> Forecast:
+def forecast_completion(*, left: int, days: tuple[int, ...], today: int = 0, seed: int = 0) -> Forecast:
     """``left`` annotations remain; ``days`` are the numbers of the latest whole days, ``today`` is today's until now.
 
     Today counts as one more day: what it brings yet is what a whole day brings, less what it has brought.
     """
     if left <= 0:
-        return _undefined(NOTHING_LEFT)
-    if len(days) < LEAST_DAYS:
-        return _undefined(TOO_FEW_DAYS)
+        return _make_undefined(NOTHING_LEFT)
+    if len(days) < MIN_DAYS:
+        return _make_undefined(TOO_FEW_DAYS)
     if not any(days):
-        return _undefined(NOTHING_DONE)
-    ends = _ends(left, days, today, np.random.default_rng(seed))
-    low, middle, high = (int(day) for day in _quantiles(ends, (LOW, 0.5, HIGH)))
+        return _make_undefined(NOTHING_DONE)
+    ends = _simulate_ends(left, days, today, np.random.default_rng(seed))
+    low, middle, high = (int(day) for day in _find_quantiles(ends, (LOW, 0.5, HIGH)))
     return Forecast(low, middle, high, tuple(int(end) for end in ends))
 
 
-def per_day(days: Sequence[int]) -> float | None:
+def mean_per_day(days: Sequence[int]) -> float | None:
     """The mean of whole days, those without work among them; None where there is none."""
     return sum(days) / len(days) if days else None
 
 
-def _undefined(reason: str) -> Forecast:
+def _make_undefined(reason: str) -> Forecast:
     return Forecast(None, None, None, reason=reason)
 
 
-def _ends(left: int, days: tuple[int, ...], today: int, random: np.random.Generator) -> Ints:
+def _simulate_ends(left: int, days: tuple[int, ...], today: int, random: np.random.Generator) -> Ints:
     """(FUTURES,): the day on which each future is done, at most HORIZON."""
     seen = np.array(days, dtype=np.int64)
     # (FUTURES, D): the chance that a day of that future is like each of the observed days, added up.
@@ -85,7 +85,7 @@ def _ends(left: int, days: tuple[int, ...], today: int, random: np.random.Genera
     ends: Ints = np.full(FUTURES, HORIZON, dtype=np.int64)
     for start in range(0, HORIZON, CHUNK):
         # Drawn for those too that are done: the same future then has the same days, however much is left.
-        drawn = _days(seen, shares, min(CHUNK, HORIZON - start), random)
+        drawn = _draw_days(seen, shares, min(CHUNK, HORIZON - start), random)
         if start == 0:
             drawn[:, 0] = np.maximum(0, drawn[:, 0] - today)
         reached = done[:, None] + drawn.cumsum(axis=1)
@@ -98,14 +98,14 @@ def _ends(left: int, days: tuple[int, ...], today: int, random: np.random.Genera
     return ends
 
 
-def _days(seen: Ints, shares: npt.NDArray[np.float64], number: int, random: np.random.Generator) -> Ints:
+def _draw_days(seen: Ints, shares: npt.NDArray[np.float64], number: int, random: np.random.Generator) -> Ints:
     """(FUTURES, number): days for each of the futures, each like one of those seen."""
     draws = random.random((len(shares), number))
     picked: Ints = seen[(draws[:, :, None] > shares[:, None, :-1]).sum(axis=2)]
     return picked
 
 
-def _quantiles(ends: Ints, shares: Sequence[float]) -> Ints:
+def _find_quantiles(ends: Ints, shares: Sequence[float]) -> Ints:
     """Days that occurred, so that an interval never ends between two days."""
     days: Ints = np.quantile(ends, list(shares), method="inverted_cdf").astype(np.int64)
     return days

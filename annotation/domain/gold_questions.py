@@ -14,17 +14,17 @@ from annotation.core.sampling import block_of, count_drawn
 from annotation.domain.agreement import Pattern, Patterns, agreement, pool
 
 Labels: TypeAlias = Mapping[str, float]
-By: TypeAlias = Literal["accuracy", "kappa"]
+QualificationMeasure: TypeAlias = Literal["accuracy", "kappa"]
 T = TypeVar("T", bound=Hashable)
 # A round with fewer known items tells nothing: with all of five right the interval still begins at 0.57.
-LEAST_ITEMS = 5
+MIN_ITEMS = 5
 TOO_FEW = N_("Fewer than {least} items were answered.")
 ROUNDING = 1e-9
 # Whoever surely has less than this share of the checks right is told to the manager.
-LEAST_SHARE = 0.7
+MIN_SHARE = 0.7
 # An item that so few have right, of so many who had it, is likely to be wrong itself.
-BAD_ITEM = 0.34
-LEAST_ANSWERS = 3
+MAX_SHARE_OF_BAD_ITEM = 0.34
+MIN_ANSWERS = 3
 
 
 def is_due(number: int, *, share: float, seed: str) -> bool:
@@ -33,28 +33,28 @@ def is_due(number: int, *, share: float, seed: str) -> bool:
     return block is not None and block.drawn == number
 
 
-def checks_to_come(given: int, work: int, *, share: float, seed: str, most: int) -> int:
+def count_checks_to_come(item_count: int, work: int, *, share: float, seed: str, most: int) -> int:
     """How many checks will come among ``work`` items of work after the first ``given``: at most ``most``, which are
     left for the person. The checks among them are items, too, so that t = work + those due among the next t.
     """
-    before = count_drawn(given, share=share, seed=seed)
+    before = count_drawn(item_count, share=share, seed=seed)
     checks = 0
     while True:
-        due = count_drawn(given + work + checks, share=share, seed=seed) - before
+        due = count_drawn(item_count + work + checks, share=share, seed=seed) - before
         if due <= checks:
             return min(checks, most)
         checks = due
 
 
-def pick(found: Sequence[T], *, seed: str, turn: object) -> T:
+def pick_item(items: Sequence[T], *, seed: str, turn: object) -> T:
     """One of them, in an order of the person's own that nobody can tell."""
-    return random.Random(f"{seed}:item:{turn}").choice(found)  # noqa: S311  # repeatable; the seed is the secret
+    return random.Random(f"{seed}:item:{turn}").choice(items)  # noqa: S311  # repeatable; the seed is the secret
 
 
-def balanced(found: Iterable[tuple[T, Hashable]], number: int, *, seed: int) -> list[T]:
+def draw_balanced(items: Iterable[tuple[T, Hashable]], number: int, *, seed: int) -> list[T]:
     """``number`` of what was ``found``, drawn by the seed so that each kind comes as often as it can."""
     kinds: dict[Hashable, list[T]] = defaultdict(list)
-    for item, kind in found:
+    for item, kind in items:
         kinds[kind].append(item)
     chance = random.Random(seed)  # noqa: S311  # a choice that can be repeated, not a secret
     piles = [kinds[kind] for kind in sorted(kinds, key=repr)]
@@ -68,7 +68,7 @@ def balanced(found: Iterable[tuple[T, Hashable]], number: int, *, seed: int) -> 
 
 
 @dataclass(frozen=True)
-class Scale:
+class CriterionScale:
     """Of a criterion: its values in order, and whether distances count as agreement within a tolerance."""
 
     values: tuple[float, ...]
@@ -86,7 +86,7 @@ class Answer:
     def is_right(self) -> bool:
         return all(self.given.get(name) == value for name, value in self.known.items())
 
-    def is_within(self, tolerance: float, scales: Mapping[str, Scale]) -> bool:
+    def is_within(self, tolerance: float, scales: Mapping[str, CriterionScale]) -> bool:
         """Whether no label is further from the right one than the batch lets two annotators differ."""
         return all(
             name in self.given and abs(self.given[name] - value) <= (0 if scales[name].nominal else tolerance)
@@ -102,7 +102,7 @@ Confusion: TypeAlias = dict[str, Counter[tuple[float, float]]]
 """By criterion, how often each (right, given) pair of values came."""
 
 
-def confusion(answers: Iterable[Answer]) -> Confusion:
+def count_confusion(answers: Iterable[Answer]) -> Confusion:
     counts: Confusion = {}
     for answer in answers:
         for name, known, stated in answer.pairs():
@@ -125,23 +125,23 @@ class Score:
         return self.value is not None and self.reason is None and self.value >= threshold - ROUNDING
 
 
-def score(answers: Sequence[Answer], *, by: By, scales: Mapping[str, Scale]) -> Score:
+def score_answers(answers: Sequence[Answer], *, by: QualificationMeasure, scales: Mapping[str, CriterionScale]) -> Score:
     """How a round came out. Accuracy: the share of right labels, with Wilson's interval. Kappa: Cohen's, of the
     person with the known labels, over all criteria as one nominal scale, with its bootstrap interval.
     """
     pairs = [pair for answer in answers for pair in answer.pairs()]
-    result = _accuracy(pairs) if by == "accuracy" else _kappa(confusion(answers), scales, len(pairs))
-    if len(answers) < LEAST_ITEMS:
-        return Score(result.n, result.value, result.low, result.high, TOO_FEW.format(least=LEAST_ITEMS))
+    result = _score_accuracy(pairs) if by == "accuracy" else _score_kappa(count_confusion(answers), scales, len(pairs))
+    if len(answers) < MIN_ITEMS:
+        return Score(result.n, result.value, result.low, result.high, TOO_FEW.format(least=MIN_ITEMS))
     return result
 
 
-def _accuracy(pairs: Sequence[tuple[str, float, float]]) -> Score:
+def _score_accuracy(pairs: Sequence[tuple[str, float, float]]) -> Score:
     n, right = len(pairs), sum(known == stated for _name, known, stated in pairs)
     return Score(n, right / n, *wilson(right, n)) if n else Score(0, None, None, None)
 
 
-def _kappa(counts: Confusion, scales: Mapping[str, Scale], n: int) -> Score:
+def _score_kappa(counts: Confusion, scales: Mapping[str, CriterionScale], n: int) -> Score:
     parts: list[tuple[Patterns, Sequence[float]]] = [
         (dict[Pattern, int](of.items()), scales[name].values) for name, of in counts.items()
     ]
@@ -153,9 +153,9 @@ def _kappa(counts: Confusion, scales: Mapping[str, Scale], n: int) -> Score:
 
 def is_poor(n: int, right: int) -> bool:
     """Whether somebody surely has less than ``LEAST_SHARE`` of the checks right: the whole interval lies below."""
-    return n > 0 and wilson(right, n)[1] < LEAST_SHARE
+    return n > 0 and wilson(right, n)[1] < MIN_SHARE
 
 
 def is_bad_item(answered: int, right: int) -> bool:
     """Whether hardly anybody has this item right, so that the item itself may be wrong."""
-    return answered >= LEAST_ANSWERS and right / answered <= BAD_ITEM
+    return answered >= MIN_ANSWERS and right / answered <= MAX_SHARE_OF_BAD_ITEM

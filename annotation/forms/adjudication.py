@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.domain.annotations import Submission
 from annotation.forms.annotations import WorkForm
 from annotation.models import Channel
-from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, Wanted
+from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, DisputeFilter
 
 ORDERS = ((BY_PROMPT, _("Prompt by prompt")), (OLDEST_FIRST, _("Oldest first")))
 
@@ -30,14 +30,16 @@ class QueueForm(forms.Form):
         )
 
 
-def parse_dispute_filter(query: Any) -> Wanted:
+def parse_dispute_filter(query: Any) -> DisputeFilter:
     """What an address asks for."""
     known = [order for order, _words in ORDERS]
     order = query.get("order", "")
-    return Wanted(dimension=query.get("dimension", "")[:100], order=order if order in known else BY_PROMPT)
+    return DisputeFilter(
+        dimension=query.get("dimension", "")[:100], order=order if order in known else BY_PROMPT
+    )
 
 
-def build_query(dispute_filter: Wanted) -> str:
+def build_query(dispute_filter: DisputeFilter) -> str:
     """The same as the end of an address; empty where nothing is filtered."""
     order = "" if dispute_filter.order == BY_PROMPT else dispute_filter.order
     parameters = {

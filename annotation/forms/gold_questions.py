@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Batch, GoldLabel, GoldQuestion, GoldRelease, Person
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.releases.releases import releases_for
-from annotation.services.batches.members import LONGEST_REASON
-from annotation.services.gold_questions.gold_questions import MOST_ITEMS
+from annotation.services.batches.members import MAX_REASON_LENGTH
+from annotation.services.gold_questions.gold_questions import MAX_ITEMS
 from annotation.services.gold_questions.sources import SURE
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
@@ -49,7 +49,7 @@ class GoldForm(KindForm):
     number = forms.IntegerField(
         label=_("Number of items"),
         min_value=1,
-        max_value=MOST_ITEMS,
+        max_value=MAX_ITEMS,
         initial=50,
         help_text=_("Drawn so that each dimension and each level comes as often as it can."),
     )
@@ -100,4 +100,4 @@ class QualificationForm(forms.Form):
     """What becomes of somebody's qualification, and why."""
 
     action = forms.ChoiceField(choices=[(LET_IN, LET_IN), (AGAIN, AGAIN)])
-    reason = forms.CharField(label=_("Reason"), max_length=LONGEST_REASON)
+    reason = forms.CharField(label=_("Reason"), max_length=MAX_REASON_LENGTH)

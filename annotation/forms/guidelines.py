@@ -11,7 +11,7 @@ from django.utils.translation import pgettext_lazy
 
 from annotation.domain.guidelines import GuidelineDocument, localized
 from annotation.models import GuidelineNote
-from annotation.services.guidelines import LONGEST_NOTE
+from annotation.services.guidelines import MAX_NOTE_LENGTH
 
 MAX_BYTES = 2_000_000  # bytes; the Flames guideline has 60,000
 
@@ -76,7 +76,7 @@ class NoteForm(forms.Form):
 
     clause = forms.ChoiceField(label=_("On"), required=False)
     text = forms.CharField(
-        label=_("Note"), max_length=LONGEST_NOTE, widget=forms.Textarea(attrs={"rows": 3}), required=True
+        label=_("Note"), max_length=MAX_NOTE_LENGTH, widget=forms.Textarea(attrs={"rows": 3}), required=True
     )
 
     def __init__(self, *args: Any, document: GuidelineDocument, language: str, **kwargs: Any) -> None:

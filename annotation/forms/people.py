@@ -16,7 +16,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.passwords import describe_rules
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, EvaluatedModel, Person
-from annotation.services.people.invitations import LONGEST_DAYS
+from annotation.services.people.invitations import MAX_DAYS
 from annotation.services.people.people import language_tags
 from annotation.services.people.tokens import MAX_NAME
 
@@ -186,7 +186,7 @@ class InvitationForm(LanguagesForm, RolesForm):
         label=_("For whom"), max_length=200, required=False, help_text=_("Only managers read it.")
     )
     days = forms.IntegerField(
-        label=_("Valid for so many days"), min_value=1, max_value=LONGEST_DAYS, initial=USUAL_DAYS
+        label=_("Valid for so many days"), min_value=1, max_value=MAX_DAYS, initial=USUAL_DAYS
     )
     field_order = ("roles", "note", "days", "languages", "others")
 

@@ -1,8 +1,7 @@
 """What every command of Assay shares: one clear line and exit code 1 on bad input, ``--json``, progress.
 
-Subclasses implement ``act``, which returns the data that ``--json`` prints, and ``show`` for people.
-
-What the import commands share: the bar that follows the file, and the report for a person.
+Subclasses implement ``act``, which returns the data that ``--json`` prints, and ``show`` for people. ``ImportCommand``
+adds the progress bar of a file and the report of an import.
 """
 
 from __future__ import annotations

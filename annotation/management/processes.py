@@ -14,7 +14,7 @@ from annotation.core.errors import N_, AssayError
 
 PATIENCE = 8.0
 TOO_SOON = 10.0
-MOST_EARLY_DEATHS = 3
+MAX_EARLY_DEATHS = 3
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Child:
             return False
         self.sweep()
         self.early_deaths = self.early_deaths + 1 if time.monotonic() - self.started < TOO_SOON else 0
-        if self.early_deaths >= MOST_EARLY_DEATHS:
+        if self.early_deaths >= MAX_EARLY_DEATHS:
             raise AssayError(
                 N_("The {name} process dies as soon as it starts; see what it said above."), name=self.name
             )

@@ -53,13 +53,13 @@ def has_role(person: Person, *roles: str) -> bool:
     return person.is_superuser or not roles_of(person).isdisjoint(roles)
 
 
-def who_has_role(role: str | OuterRef) -> Q:
+def build_role_filter(role: str | OuterRef) -> Q:
     """The same of a queryset whose rows have a ``person``; the ``role`` may be a column of theirs."""
     groups = Person.groups.through.objects.filter(person=OuterRef("person"), group__name=role)
     return Q(person__is_active=True) & (Q(person__is_superuser=True) | Q(Exists(groups)))
 
 
-def refuse_without_role(person: Person, role: str) -> None:
+def check_role(person: Person, role: str) -> None:
     """Raise Forbidden unless the person has the role now."""
     current = Person.objects.only("is_superuser").filter(pk=person.pk, is_active=True).first()
     if current is None or not has_role(current, role):
@@ -79,7 +79,7 @@ def sealed_batches(person: Person) -> QuerySet[Batch]:
     return Batch.objects.filter(sealed, memberships__person=person).distinct()
 
 
-def awaits_confirmation(batch: Batch) -> bool:
+def is_awaiting_confirmation(batch: Batch) -> bool:
     """Whether the results of the batch are sealed for who closed it, because they work or worked in it."""
     if batch.closed_by_id is None or batch.closing_confirmed_at is not None:
         return False
@@ -119,7 +119,7 @@ def record_openings(person: Person, batches: Iterable[int]) -> None:
     )
     unrecorded = batch_ids - set(recorded)
     if unrecorded:
-        _record_first(person, _with_results(unrecorded))
+        _record_first_openings(person, _list_with_results(unrecorded))
 
 
 def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None:
@@ -130,12 +130,12 @@ def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None
     if has_opened(batch, person):
         return
     if is_new:
-        _write(person, [batch.pk])
+        _write_openings(person, [batch.pk])
     else:
-        _record_first(person, [batch.pk])
+        _record_first_openings(person, [batch.pk])
 
 
-def _with_results(batches: Iterable[int]) -> list[int]:
+def _list_with_results(batches: Iterable[int]) -> list[int]:
     """Those in which somebody submitted something, or whose known items can be read."""
     submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
     known = GoldQuestion.objects.filter(batch=OuterRef("pk"))
@@ -144,16 +144,16 @@ def _with_results(batches: Iterable[int]) -> list[int]:
 
 
 @transaction.atomic
-def _record_first(person: Person, batches: list[int]) -> None:
+def _record_first_openings(person: Person, batches: list[int]) -> None:
     """The person's row is locked, as whoever adds them to a batch does: of the two one comes first."""
     if not batches:
         return
     lock_people([person.pk])
     check_sealed(person, batches)
-    _write(person, batches)
+    _write_openings(person, batches)
 
 
-def _write(person: Person, batches: list[int]) -> None:
+def _write_openings(person: Person, batches: list[int]) -> None:
     now = timezone.now()
     ResultOpening.objects.bulk_create(
         [ResultOpening(person_id=person.pk, batch_id=batch, first_at=now) for batch in sorted(batches)],
@@ -171,7 +171,7 @@ def has_opened(batch: Batch, person: Person) -> bool:
     return ResultOpening.objects.filter(batch=batch, person=person).exists()
 
 
-def openings_of(batch: Batch) -> QuerySet[ResultOpening]:
+def list_openings(batch: Batch) -> QuerySet[ResultOpening]:
     """Who opened the batch's results and never judged in it, with the person, by name."""
     members = batch.memberships.values("person")
     openings = ResultOpening.objects.filter(batch=batch).exclude(person__in=members)

@@ -44,12 +44,12 @@ LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 AGES = (1, 3, 7)
 BY_PROMPT, OLDEST_FIRST = "prompt", "oldest"
 BY_AGE = ("-priority", "since", "position")
-FEW = 100
+FIRST_DISPUTES = 100
 LAST_SUBMITTED = Max("assignments__submitted_at", filter=Q(assignments__slot__lt=ADJUDICATION_SLOT))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DisputeFilter:
     """What an adjudicator wants next: disputes of one dimension, or of any; prompt by prompt, or the oldest first."""
 
     dimension: str = ""
@@ -61,7 +61,7 @@ class Wanted:
         """
         tasks = self.of_dimension(tasks)
         if self.order == OLDEST_FIRST:
-            return tasks.annotate(since=disputed_since()).order_by(*BY_AGE)
+            return tasks.annotate(since=select_disputed_at()).order_by(*BY_AGE)
         return tasks.order_by("-priority", "prompt", "-response__sha256", "position")
 
     def ways(self, tasks: QuerySet[Task]) -> Iterator[QuerySet[Task]]:
@@ -72,18 +72,18 @@ class Wanted:
         if self.order == OLDEST_FIRST:
             ages = replace(self, order=BY_PROMPT).of(tasks).order_by().annotate(since=LAST_SUBMITTED)
             soonest = ages.order_by(*BY_AGE)
-        yield self.of(tasks.filter(pk__in=soonest.values("pk")[:FEW]))
+        yield self.of(tasks.filter(pk__in=soonest.values("pk")[:FIRST_DISPUTES]))
         yield self.of(tasks)
 
     def of_dimension(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
         return tasks.filter(stratum__dimension=self.dimension) if self.dimension else tasks
 
 
-ANYTHING = Wanted()
+ANY_DISPUTE = DisputeFilter()
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingDisputes:
     """``ages`` counts those younger than 1, 3 and 7 days and the older ones; ``oldest`` is since when one waits."""
 
     dimension: str
@@ -92,45 +92,45 @@ class Waiting:
     ages: tuple[int, ...]
 
 
-def queue(member: Membership) -> list[Waiting]:
+def count_waiting_disputes(member: Membership) -> list[WaitingDisputes]:
     """What the member may take now, a row for each dimension in order of names."""
     now = timezone.now()
-    waiting_by_dimension = {disputes.dimension: disputes for disputes in _disputes_by_age(member, now)}
-    for repeats in _repeats_by_age(member, now):
+    waiting_by_dimension = {disputes.dimension: disputes for disputes in _count_disputes_by_age(member, now)}
+    for repeats in _count_repeats_by_age(member, now):
         disputes = waiting_by_dimension.get(repeats.dimension)
         waiting_by_dimension[repeats.dimension] = (
-            repeats if disputes is None else _together(disputes, repeats)
+            repeats if disputes is None else _add_repeats(disputes, repeats)
         )
     return [waiting_by_dimension[dimension] for dimension in sorted(waiting_by_dimension)]
 
 
-def waiting(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
+def list_waiting_disputes(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
     """The disputes that the member may claim now, in no order; ``resting`` are strata that wait until tomorrow."""
     held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
     tasks = Task.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
     strata_out = [*strata_ruled_out(member), *resting]
     if strata_out:
         tasks = tasks.exclude(stratum__in=strata_out)
-    return tasks.filter(~Exists(_barring(member)), ~Exists(held))
+    return tasks.filter(~Exists(_list_barring_claims(member)), ~Exists(held))
 
 
-def disputed_since() -> Subquery:
+def select_disputed_at() -> Subquery:
     annotations = Assignment.objects.filter(task=OuterRef("pk"), slot__lt=ADJUDICATION_SLOT)
     last = annotations.order_by().values("task").annotate(last=Max("submitted_at"))
     return Subquery(last.values("last"))
 
 
-def repeats_to_come(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
+def list_due_repeats(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
     """The repeat adjudications that may come now, the next one first: those that are due, and all of them once the
     disputes have run out. The one in progress is none of them.
     """
-    repeats = _waiting_repeats(member, resting=resting)
-    if not repeats.exists() or have_run_out(member, resting=resting):
+    repeats = _list_open_repeats(member, resting=resting)
+    if not repeats.exists() or has_no_disputes_left(member, resting=resting):
         return repeats
     return repeats.filter(due_at__lte=timezone.now())
 
 
-def _waiting_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
+def _list_open_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
     """Those of what the member decided that come back to them, and to nobody else; by the index that has repeats
     alone.
     """
@@ -149,62 +149,62 @@ def _waiting_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[
     return repeats.order_by("due_at", "pk")
 
 
-def have_run_out(member: Membership, *, resting: Sequence[int] = ()) -> bool:
+def has_no_disputes_left(member: Membership, *, resting: Sequence[int] = ()) -> bool:
     """Whether no dispute waits for the member and none can arise any more."""
     open_tasks = Task.objects.filter(batch=member.batch_id, state=Task.State.OPEN, kind=Task.Kind.WORK)
-    return not open_tasks.exists() and not waiting(member, resting=resting).exists()
+    return not open_tasks.exists() and not list_waiting_disputes(member, resting=resting).exists()
 
 
-def has_at_hand(member: Membership) -> bool:
+def has_dispute_in_progress(member: Membership) -> bool:
     """Whether the member is deciding a dispute."""
-    return claims_of(member).exists()
+    return list_dispute_claims(member).exists()
 
 
-def claims_of(member: Membership) -> QuerySet[Assignment]:
+def list_dispute_claims(member: Membership) -> QuerySet[Assignment]:
     """The disputes that the member is deciding, a repeat adjudication among them."""
     assignments = Assignment.objects.filter(batch=member.batch_id, person=member.person_id)
     return assignments.filter(slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
 
 
-def dimensions_of(member: Membership) -> list[str]:
+def list_dimensions(member: Membership) -> list[str]:
     """The dimensions of what the member's batch holds, in order."""
     strata = Stratum.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK).exclude(dimension="")
     return sorted(set(strata.values_list("dimension", flat=True)))
 
 
-def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+def _count_disputes_by_age(member: Membership, now: datetime) -> Iterator[WaitingDisputes]:
     """Counted by the database: there may be very many."""
     tasks = (
-        waiting(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
+        list_waiting_disputes(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
     )
     bounds = [now - timedelta(days=days) for days in AGES]
     for dimension, oldest, *counts in sql.count_by_age(tasks, bounds):
-        yield _row(dimension, oldest, counts)
+        yield _build_waiting_disputes(dimension, oldest, counts)
 
 
-def _repeats_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+def _count_repeats_by_age(member: Membership, now: datetime) -> Iterator[WaitingDisputes]:
     """A handful, of which none is younger than this moment."""
     since: dict[str, list[datetime]] = defaultdict(list)
-    for dimension, due_at in repeats_to_come(member).order_by().values_list("stratum__dimension", "due_at"):
+    for dimension, due_at in list_due_repeats(member).order_by().values_list("stratum__dimension", "due_at"):
         assert due_at is not None
         since[dimension].append(min(due_at, now))
     for dimension, times in since.items():
         younger = [sum(at > now - timedelta(days=days) for at in times) for days in AGES]
-        yield _row(dimension, min(times), [*younger, len(times)])
+        yield _build_waiting_disputes(dimension, min(times), [*younger, len(times)])
 
 
-def _row(dimension: str, oldest: datetime, counts: Sequence[int]) -> Waiting:
+def _build_waiting_disputes(dimension: str, oldest: datetime, counts: Sequence[int]) -> WaitingDisputes:
     """``counts``: those younger than each of ``AGES``, and all."""
     ages = [count - lower_count for count, lower_count in zip(counts, [0, *counts[:-1]], strict=True)]
-    return Waiting(dimension=dimension, n=counts[-1], oldest=oldest, ages=tuple(ages))
+    return WaitingDisputes(dimension=dimension, n=counts[-1], oldest=oldest, ages=tuple(ages))
 
 
-def _together(disputes: Waiting, repeats: Waiting) -> Waiting:
+def _add_repeats(disputes: WaitingDisputes, repeats: WaitingDisputes) -> WaitingDisputes:
     ages = tuple(map(sum, zip(disputes.ages, repeats.ages, strict=True)))
-    return Waiting(disputes.dimension, disputes.n + repeats.n, min(disputes.oldest, repeats.oldest), ages)
+    return WaitingDisputes(disputes.dimension, disputes.n + repeats.n, min(disputes.oldest, repeats.oldest), ages)
 
 
-def _barring(member: Membership) -> QuerySet[Assignment]:
+def _list_barring_claims(member: Membership) -> QuerySet[Assignment]:
     """``may_claim_again``, as the database says it: the past claims that keep a dispute from a person."""
     barred = Q(state__in=LIVE) | ~Q(skip_reason="") | Q(slot__lt=ADJUDICATION_SLOT)
     return Assignment.objects.filter(barred, task=OuterRef("pk"), person=member.person_id)
@@ -250,7 +250,7 @@ class Reason:
     shortcut: str
 
 
-def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
+def get_open_dispute(assignment_id: UUID, person: Person) -> Assignment:
     """The person's claim on a dispute, in a batch that they have not left."""
     claim = own_work.my_dispute(assignment_id, person)
     memberships = Membership.objects.filter(
@@ -261,22 +261,22 @@ def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
     return claim
 
 
-def dispute(assignment: Assignment) -> Dispute:
+def build_dispute(assignment: Assignment) -> Dispute:
     """The disputed item, with its labels as A and B in an order that only the assignment's id decides.
 
     Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
     """
-    settled = GoldLabel.objects.filter(task__in=_judged_task(assignment))
+    settled = GoldLabel.objects.filter(task__in=_select_judged_task(assignment))
     settled = settled.exclude(source=GoldLabel.Source.ADJUDICATED)
     agreed = set(settled.values_list("criterion", flat=True))
     work_item = handout(assignment)
     criteria = tuple(criterion for criterion in work_item.criteria if criterion.name not in agreed)
-    verdict = _verdict(assignment)
-    sides = _sides(assignment) if verdict else ()
+    verdict = _find_verdict(assignment)
+    sides = _list_sides(assignment) if verdict else ()
     return Dispute(handout=replace(work_item, criteria=criteria), verdict=verdict, sides=sides)
 
 
-def reasons() -> list[Reason]:
+def list_reasons() -> list[Reason]:
     """Those that can be chosen now, in the managers' order."""
     language = get_language() or "en"
     active = DisputeReason.objects.filter(active=True)
@@ -286,27 +286,27 @@ def reasons() -> list[Reason]:
     ]
 
 
-def reasons_and_their_use() -> QuerySet[DisputeReason]:
+def list_reasons_with_use() -> QuerySet[DisputeReason]:
     """All of them in order, each with how many decisions named it, as ``used``."""
     first_decisions = Q(adjudications__task__kind=Task.Kind.WORK)
     counted = DisputeReason.objects.annotate(used=Count("adjudications", filter=first_decisions))
     return counted.order_by("position", "id")
 
 
-def _judged_task(assignment: Assignment) -> QuerySet[Task, int]:
+def _select_judged_task(assignment: Assignment) -> QuerySet[Task, int]:
     """The task on whose annotations the adjudicator decides: of a repeat adjudication the one that it repeats."""
     return Task.objects.filter(pk=assignment.task_id).values_list(Coalesce("repeats", "pk"), flat=True)
 
 
-def _verdict(assignment: Assignment) -> OwnVerdict | None:
+def _find_verdict(assignment: Assignment) -> OwnVerdict | None:
     verdict = Verdict.objects.filter(assignment=assignment.pk).first()
     return OwnVerdict(labels=verdict.labels, rationale=verdict.rationale) if verdict else None
 
 
-def _sides(assignment: Assignment) -> tuple[Side, ...]:
+def _list_sides(assignment: Assignment) -> tuple[Side, ...]:
     annotations = list(
         Annotation.objects.filter(
-            assignment__task__in=_judged_task(assignment),
+            assignment__task__in=_select_judged_task(assignment),
             current=True,
             assignment__slot__lt=ADJUDICATION_SLOT,
         ).order_by("assignment__slot")
@@ -319,11 +319,11 @@ def _sides(assignment: Assignment) -> tuple[Side, ...]:
             evidence=annotation.evidence,
             flags=annotation.flags,
         )
-        for place, annotation in enumerate(as_shown(assignment.pk, annotations))
+        for place, annotation in enumerate(shuffle_sides(assignment.pk, annotations))
     )
 
 
-def as_shown(claim: UUID, in_slots: Sequence[T]) -> list[T]:
+def shuffle_sides(claim: UUID, in_slots: Sequence[T]) -> list[T]:
     """What stands in the order of the slots as the one with this claim on the dispute sees it: A first, then B."""
     in_order = list(in_slots)
     random.Random(claim.int).shuffle(in_order)  # noqa: S311  # an order that can be repeated

@@ -14,7 +14,7 @@ COUNTED = (*STATES, "submitted")
 ALL = sum((F(state) for state in STATES[1:]), F(STATES[0]))
 
 
-def tasks_in(batch: Batch) -> int:
+def count_tasks(batch: Batch) -> int:
     """The tasks of work of the batch, in whatever state: what moves from state to state keeps their sum."""
     return Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).aggregate(n=Sum(ALL))["n"] or 0
 
@@ -33,15 +33,15 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
     return {strata[pk]: counts for pk, counts in counts_by_stratum.items()}
 
 
-def by_member(batch: Batch) -> dict[int, Counter[str]]:
+def count_by_member(batch: Batch) -> dict[int, Counter[str]]:
     """For each membership of the batch: ``submitted`` annotations, ``adjudicated`` and ``skipped`` tasks, of the work
     alone; and beside it the ``checks`` submitted and the ``repeats`` adjudicated, which count for the quota as the work
     does.
     """
-    return by_membership(Membership.objects.filter(batch=batch))
+    return count_by_membership(Membership.objects.filter(batch=batch))
 
 
-def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
+def count_by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     """As ``by_member``, for any memberships; who did nothing yet is not there."""
     sums = (
         MemberCounts.objects.filter(membership__in=members.order_by().values("pk"))
@@ -70,12 +70,12 @@ def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     }
 
 
-def counts_for_quota(counts: Counter[str] | None) -> int:
+def sum_for_quota(counts: Counter[str] | None) -> int:
     """Of what ``by_membership`` counted for an annotator."""
     return counts["submitted"] + counts["checks"] if counts else 0
 
 
-def submitted_by(membership: Membership) -> int:
+def count_submitted(membership: Membership) -> int:
     """What counts for the member's quota: annotations of the work and of checks, not of the round before it."""
     tallies = MemberCounts.objects.filter(membership=membership).exclude(
         stratum__kind=Task.Kind.QUALIFICATION

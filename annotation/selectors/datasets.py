@@ -8,7 +8,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
 
 
-def dataset_named(name: str) -> Dataset:
+def get_dataset(name: str) -> Dataset:
     dataset = Dataset.objects.filter(name=name).first()
     if dataset is None:
         known = ", ".join(Dataset.objects.values_list("name", flat=True)) or "-"
@@ -16,7 +16,7 @@ def dataset_named(name: str) -> Dataset:
     return dataset
 
 
-def models_named(names: list[str]) -> list[EvaluatedModel]:
+def get_models(names: list[str]) -> list[EvaluatedModel]:
     """The evaluated models of these names, in this order; an unknown name is an error."""
     models = {model.name: model for model in EvaluatedModel.objects.filter(name__in=names)}
     unknown = [name for name in names if name not in models]
@@ -31,35 +31,35 @@ def models_named(names: list[str]) -> list[EvaluatedModel]:
 
 
 @dataclass(frozen=True)
-class DatasetLine:
+class DatasetRow:
     dataset: Dataset
     prompts: int
     responses: int
 
 
-def dataset_lines() -> list[DatasetLine]:
+def list_dataset_rows() -> list[DatasetRow]:
     """Every dataset with its size; two queries. Nothing of a model."""
     prompts = dict(Prompt.objects.order_by().values_list("dataset").annotate(n=Count("pk")))
     responses = dict(Response.objects.order_by().values_list("prompt__dataset").annotate(n=Count("pk")))
     return [
-        DatasetLine(dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0))
+        DatasetRow(dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0))
         for dataset in Dataset.objects.all()
     ]
 
 
-def languages_of_prompts() -> list[str]:
+def list_prompt_languages() -> list[str]:
     """The languages that prompts say they are in."""
     languages = Prompt.objects.exclude(language="").order_by("language").values_list("language", flat=True)
     return list(languages.distinct())
 
 
-def models_in(dataset: Dataset) -> QuerySet[EvaluatedModel]:
+def list_models(dataset: Dataset) -> QuerySet[EvaluatedModel]:
     return EvaluatedModel.objects.filter(
         Exists(Response.objects.filter(prompt__dataset=dataset, model=OuterRef("pk")))
     )
 
 
-def collections_in(dataset: Dataset) -> QuerySet[Collection]:
+def list_collections(dataset: Dataset) -> QuerySet[Collection]:
     return Collection.objects.filter(
         Exists(Response.objects.filter(prompt__dataset=dataset, collection=OuterRef("pk")))
     )

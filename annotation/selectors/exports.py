@@ -15,19 +15,19 @@ from annotation.selectors.releases.releases import release_for
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
-def exports_of(release: GoldRelease) -> QuerySet[Export]:
+def list_exports(release: GoldRelease) -> QuerySet[Export]:
     """The newest first."""
     return release.exports.select_related("job", "created_by")
 
 
-def export_of(release: GoldRelease, export_id: int) -> Export:
-    export = exports_of(release).filter(pk=export_id).first()
+def get_export(release: GoldRelease, export_id: int) -> Export:
+    export = list_exports(release).filter(pk=export_id).first()
     if export is None:
         raise NotFound(N_("There is no such export."))
     return export
 
 
-def release_of_export(person: Person, export_id: int) -> None:
+def check_export_release(person: Person, export_id: int) -> None:
     """Refuses whoever may not open the release of the export, if that is still there."""
     release_name = Export.objects.filter(pk=export_id).values_list("release__name", flat=True).first()
     if release_name is not None:
@@ -39,12 +39,12 @@ def may_name_people(person: Person) -> bool:
     return person.is_superuser or MANAGER in roles_of(person)
 
 
-def may_take(person: Person, export: Export) -> bool:
+def may_download(person: Person, export: Export) -> bool:
     """Whether the person may have the files, whoever ordered them: those that name people are for managers alone."""
     return not export.options.get("real_names") or may_name_people(person)
 
 
-def folder_of(export: Export) -> Path:
+def get_export_folder(export: Export) -> Path:
     return settings.ASSAY_DATA_DIR / export.folder
 
 

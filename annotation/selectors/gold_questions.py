@@ -18,12 +18,12 @@ from django.utils.crypto import salted_hmac
 from annotation.core.proportions import wilson
 from annotation.core.sampling import Block
 from annotation.domain.gold_questions import (
-    LEAST_ITEMS,
+    MIN_ITEMS,
     Answer,
     Confusion,
-    Scale,
-    checks_to_come,
-    confusion,
+    CriterionScale,
+    count_checks_to_come,
+    count_confusion,
     is_bad_item,
 )
 from annotation.domain.gold_questions import is_poor as gold_questions_is_poor
@@ -45,21 +45,21 @@ from annotation.models.sql import KnownCandidate
 from annotation.selectors.assignments.availability import strata_ruled_out
 
 # Beside the round's state: the batch asks for no qualification.
-NO_ROUND = ""
+NO_QUALIFICATION = ""
 
 
-def has_known(batch: Batch) -> bool:
+def has_gold_questions(batch: Batch) -> bool:
     return GoldQuestion.objects.filter(batch=batch).exists()
 
 
-def of_work(assignments: QuerySet[Assignment], *, has_checks: bool) -> QuerySet[Assignment]:
+def exclude_gold_questions(assignments: QuerySet[Assignment], *, has_checks: bool) -> QuerySet[Assignment]:
     """Those of a batch that are no answers to known items. ``known``: whether the batch has any; looking at the task of
     each row costs more than the row itself where there are many.
     """
     return assignments.filter(task__kind=Task.Kind.WORK) if has_checks else assignments
 
 
-class OfRound(NamedTuple):
+class QualificationItem(NamedTuple):
     """An item of a member's round. ``given``: it was handed out in this round; ``ended``: submitted or skipped."""
 
     candidate: KnownCandidate
@@ -68,18 +68,18 @@ class OfRound(NamedTuple):
     ended: bool
 
 
-def seed_of(membership: int) -> str:
+def derive_seed(membership: int) -> str:
     """By which what a member is given is drawn; nobody outside the site can work it out."""
     return salted_hmac("annotation.known", str(membership)).hexdigest()
 
 
-def unseen_checks(member: Membership, *, without: Iterable[int]) -> list[KnownCandidate]:
+def list_unseen_checks(member: Membership, *, without: Iterable[int]) -> list[KnownCandidate]:
     """The checks that the member may be given now; those of the strata ``without`` are not for them."""
     ruled_out = set(without)
     return [check for check in sql.fetch_unseen_checks(member) if check.stratum not in ruled_out]
 
 
-def had_check(member: Membership, block: Block) -> bool:
+def has_check_in(member: Membership, block: Block) -> bool:
     """Whether one of the member's items of this block was a check.
 
     One that was given back without a reason does not count: it comes last of all. One whose lease ran out does, for
@@ -94,24 +94,24 @@ def had_check(member: Membership, block: Block) -> bool:
     return checks.exclude(state=Assignment.State.RELEASED, skip_reason="").exists()
 
 
-def checks_left(member: Membership, *, assigned: int, work: int, without: Iterable[int]) -> int:
+def count_checks_left(member: Membership, *, assigned: int, work: int, without: Iterable[int]) -> int:
     """How many checks will come among so much more ``work``, after ``given`` items."""
-    most = len(unseen_checks(member, without=without)) + _checks_at_hand(member)
+    most = len(list_unseen_checks(member, without=without)) + _count_checks_in_progress(member)
     share = member.batch.check_share
-    return checks_to_come(assigned, work, share=share, seed=seed_of(member.pk), most=most)
+    return count_checks_to_come(assigned, work, share=share, seed=derive_seed(member.pk), most=most)
 
 
-def _checks_at_hand(member: Membership) -> int:
+def _count_checks_in_progress(member: Membership) -> int:
     claims = Assignment.objects.filter(batch=member.batch_id, person=member.person_id, state="claimed")
     return claims.filter(task__kind=Task.Kind.CHECK).count()
 
 
-def latest_round(batch: int, person: int) -> Qualification | None:
+def find_latest_qualification(batch: int, person: int) -> Qualification | None:
     attempts = Qualification.objects.filter(batch=batch, person=person)
     return attempts.order_by("-attempt").first()
 
 
-def failed_people(batch: Batch) -> frozenset[int]:
+def list_failed_people(batch: Batch) -> frozenset[int]:
     """Those who did not pass their latest round, and whom nobody has let in: they are given no work. No query where the
     batch asks for no qualification.
     """
@@ -121,7 +121,7 @@ def failed_people(batch: Batch) -> frozenset[int]:
     return frozenset(person for person, state in dict(states).items() if state == Qualification.State.FAILED)
 
 
-def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> list[OfRound]:
+def list_qualification_items(member: Membership, attempt: int, *, without: Iterable[int]) -> list[QualificationItem]:
     """The items of a member's round: those that they have not had in an earlier one, if these are enough, else all.
 
     What was taken out meanwhile, or is not for them any more, is of it only where they have it at hand or are done
@@ -129,7 +129,7 @@ def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> 
     """
     ruled_out = set(without)
     items = [
-        OfRound(
+        QualificationItem(
             item.candidate,
             seen=item.seen,
             given=item.standing is not None,
@@ -139,7 +139,7 @@ def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> 
         if (item.active and item.candidate.stratum not in ruled_out)
         or item.standing in (sql.STANDS_AT_HAND, sql.STANDS_ENDED)
     ]
-    if sum(not item.seen for item in items) < LEAST_ITEMS:
+    if sum(not item.seen for item in items) < MIN_ITEMS:
         return items
     return [item for item in items if item.given or not item.seen]
 
@@ -158,13 +158,13 @@ class Feedback:
         return Answer(self.given, self.known).is_right
 
 
-def feedback_on(assignment: Assignment) -> Feedback | None:
+def find_feedback(assignment: Assignment) -> Feedback | None:
     """Of an assignment whose labels its person was told; None of every other."""
     if assignment.task.kind != Task.Kind.CHECK:
         return None
     prefix = "assignment__task__known__item__"
     answer = (
-        _told_answers(assignment).values_list("labels", f"{prefix}labels", f"{prefix}explanation").first()
+        _list_disclosed_answers(assignment).values_list("labels", f"{prefix}labels", f"{prefix}explanation").first()
     )
     if answer is None:
         return None
@@ -172,27 +172,27 @@ def feedback_on(assignment: Assignment) -> Feedback | None:
     return Feedback(assignment.pk, labels, gold, explanation)
 
 
-def _told_answers(assignment: Assignment) -> QuerySet[Annotation]:
+def _list_disclosed_answers(assignment: Assignment) -> QuerySet[Annotation]:
     """What was submitted of the assignment's known task, where its person was told the right labels."""
     return Annotation.objects.filter(
         assignment__task=assignment.task_id, assignment__task__known__told_at__isnull=False, current=True
     )
 
 
-def feedback_in(batch: Batch, person: Any) -> Feedback | None:
+def find_latest_feedback(batch: Batch, person: Any) -> Feedback | None:
     """On what the person submitted last in the batch, where that was a known item that they were told of."""
     if not batch.check_feedback:
         return None
     submitted = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.SUBMITTED)
     last = submitted.select_related("task").order_by("-submitted_at").first()
-    return None if last is None else feedback_on(last)
+    return None if last is None else find_feedback(last)
 
 
-def was_told(assignment: Assignment) -> bool:
-    return assignment.task.kind == Task.Kind.CHECK and _told_answers(assignment).exists()
+def is_answer_disclosed(assignment: Assignment) -> bool:
+    return assignment.task.kind == Task.Kind.CHECK and _list_disclosed_answers(assignment).exists()
 
 
-def open_checks(batch: Batch) -> QuerySet[Task]:
+def list_open_checks(batch: Batch) -> QuerySet[Task]:
     """The checks of the batch that were answered and can still be corrected."""
     check_tasks = GoldQuestionTask.objects.filter(item__batch=batch, item__kind=GoldQuestion.Kind.CHECK)
     return Task.objects.filter(
@@ -200,14 +200,14 @@ def open_checks(batch: Batch) -> QuerySet[Task]:
     ).filter(Exists(Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.SUBMITTED)))
 
 
-def scales_of(document: GuidelineDocument) -> dict[str, Scale]:
+def build_scales(document: GuidelineDocument) -> dict[str, CriterionScale]:
     return {
-        criterion.name: Scale(tuple(criterion.values), criterion.measurement == "nominal")
+        criterion.name: CriterionScale(tuple(criterion.values), criterion.measurement == "nominal")
         for criterion in document.criteria
     }
 
 
-def answers_of(tasks: Sequence[int]) -> dict[int, Answer]:
+def list_answers(tasks: Sequence[int]) -> dict[int, Answer]:
     """What was said of these known tasks, by task; those not submitted are not there."""
     current = Annotation.objects.filter(
         assignment__task__in=tasks, assignment__state="submitted", current=True
@@ -245,20 +245,20 @@ class CheckResult:
         return gold_questions_is_poor(self.n, self.right)
 
 
-def check_results(person: Person, batches: Iterable[Batch]) -> list[CheckResult]:
+def list_check_results(person: Person, batches: Iterable[Batch]) -> list[CheckResult]:
     """The person's checks in those of ``batches`` in which they have answered any, the latest batch first.
 
     Refuse whoever a batch is sealed for before this is asked, and the person themselves.
     """
-    return _results(_answered(batches).filter(assignment__person=person))
+    return _build_check_results(_list_answered(batches).filter(assignment__person=person))
 
 
-def check_results_of(batch: Batch) -> list[CheckResult]:
+def list_batch_check_results(batch: Batch) -> list[CheckResult]:
     """Of everybody who has answered checks in the batch, by name. Refuse whoever it is sealed for."""
-    return _results(_answered([batch]))
+    return _build_check_results(_list_answered([batch]))
 
 
-def _answered(batches: Iterable[Batch]) -> QuerySet[Annotation]:
+def _list_answered(batches: Iterable[Batch]) -> QuerySet[Annotation]:
     """What was submitted of the checks that count: of items that are still in."""
     return Annotation.objects.filter(
         current=True,
@@ -269,7 +269,7 @@ def _answered(batches: Iterable[Batch]) -> QuerySet[Annotation]:
     )
 
 
-def _results(annotations: QuerySet[Annotation]) -> list[CheckResult]:
+def _build_check_results(annotations: QuerySet[Annotation]) -> list[CheckResult]:
     rows = annotations.order_by().values_list(
         *("assignment__batch", "assignment__person", "assignment__submitted_at", "labels"),
         "assignment__task__known__item__labels",
@@ -282,15 +282,15 @@ def _results(annotations: QuerySet[Annotation]) -> list[CheckResult]:
     people = Person.objects.in_bulk({person for _batch, person in answers})
     batches = Batch.objects.select_related("guideline").in_bulk({batch for batch, _person in answers})
     results = [
-        _result(people[person], batches[batch], person_answers, latest[batch, person])
+        _build_check_result(people[person], batches[batch], person_answers, latest[batch, person])
         for (batch, person), person_answers in answers.items()
     ]
     return sorted(results, key=lambda result: (-result.batch.pk, result.person.username))
 
 
-def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime) -> CheckResult:
+def _build_check_result(person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime) -> CheckResult:
     n, right = len(answers), sum(answer.is_right for answer in answers)
-    scales, counts = scales_of(batch.guideline.document), confusion(answers)
+    scales, counts = build_scales(batch.guideline.document), count_confusion(answers)
     low, high = wilson(right, n)
     return CheckResult(
         person=person,
@@ -308,13 +308,13 @@ def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: dat
     )
 
 
-def poor_results(batch: Batch) -> list[CheckResult]:
+def list_poor_results(batch: Batch) -> list[CheckResult]:
     """Of those who surely have too few of the checks right."""
-    return [result for result in check_results_of(batch) if result.is_poor]
+    return [result for result in list_batch_check_results(batch) if result.is_poor]
 
 
 @dataclass(frozen=True)
-class ItemLine:
+class GoldQuestionRow:
     """A known item with how often it was answered, how often right in every label, and how often skipped."""
 
     item: GoldQuestion
@@ -327,7 +327,7 @@ class ItemLine:
         return is_bad_item(self.answered, self.right)
 
 
-def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
+def list_gold_question_rows(items: Sequence[GoldQuestion]) -> list[GoldQuestionRow]:
     """A line for each of ``items``, two queries however many they are. Every attempt of a round counts."""
     ids = [item.pk for item in items]
     annotations = Annotation.objects.filter(
@@ -339,7 +339,7 @@ def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
     skips = Assignment.objects.filter(task__known__item__in=ids).exclude(skip_reason="")
     skipped = Counter(skips.values_list("task__known__item", flat=True))
     return [
-        ItemLine(
+        GoldQuestionRow(
             item=item,
             answered=len(labels[item.pk]),
             right=sum(Answer(label, item.labels).is_right for label in labels[item.pk]),
@@ -349,7 +349,7 @@ def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
     ]
 
 
-def known_items(batch: Batch, *, kind: str = "") -> QuerySet[GoldQuestion]:
+def list_gold_questions(batch: Batch, *, kind: str = "") -> QuerySet[GoldQuestion]:
     """Those of the batch with all that their page shows, in their order; those taken out last."""
     questions = GoldQuestion.objects.filter(batch=batch).select_related(
         "response__prompt", "response__model", "created_by"
@@ -366,7 +366,7 @@ class Supply:
     given: int
 
 
-def supplies(batch: Batch) -> dict[str, Supply]:
+def count_supplies(batch: Batch) -> dict[str, Supply]:
     """By kind: the items that are in, and how many tasks were made of them."""
     items = GoldQuestion.objects.filter(batch=batch, active=True).order_by()
     active = dict(items.values_list("kind").annotate(n=Count("pk")))
@@ -378,7 +378,7 @@ def supplies(batch: Batch) -> dict[str, Supply]:
 
 
 @dataclass(frozen=True)
-class RoundLine:
+class QualificationRow:
     """One person's latest round: None before it begins. ``done`` of ``items`` are submitted or skipped, ``skipped`` of
     them skipped; ``confusion`` is of this round. ``planned`` items of work are planned for them.
     """
@@ -399,10 +399,10 @@ class RoundLine:
     def lacks_items(self) -> bool:
         """Whether too few items are for this person for the round to be able to end well."""
         waits = self.state in (Qualification.State.RUNNING, Qualification.State.FAILED)
-        return waits and self.items < LEAST_ITEMS
+        return waits and self.items < MIN_ITEMS
 
 
-def rounds(batch: Batch) -> list[RoundLine]:
+def list_qualification_rows(batch: Batch) -> list[QualificationRow]:
     """Of every annotator of the batch who has not left, by name."""
     members = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR, active=True)
     members = members.select_related("person").prefetch_related("person__own_models")
@@ -417,14 +417,14 @@ def rounds(batch: Batch) -> list[RoundLine]:
         .annotate(n=Sum("tasks_planned"))
     )
     return [
-        _round_line(member, latest.get(member.person_id), planned.get(member.pk, 0))
+        _build_qualification_row(member, latest.get(member.person_id), planned.get(member.pk, 0))
         for member in members.order_by("person__username")
     ]
 
 
-def _round_line(member: Membership, qualification: Qualification | None, planned: int) -> RoundLine:
+def _build_qualification_row(member: Membership, qualification: Qualification | None, planned: int) -> QualificationRow:
     attempt = qualification.attempt if qualification else 1
-    items = round_items(member, attempt, without=strata_ruled_out(member))
+    items = list_qualification_items(member, attempt, without=strata_ruled_out(member))
     tasks = GoldQuestionTask.objects.filter(
         item__batch=member.batch_id,
         item__kind=GoldQuestion.Kind.QUALIFICATION,
@@ -433,12 +433,12 @@ def _round_line(member: Membership, qualification: Qualification | None, planned
     )
     ids = list(tasks.values_list("pk", flat=True))
     skips = Assignment.objects.filter(task__in=ids).exclude(skip_reason="").count() if ids else 0
-    return RoundLine(
+    return QualificationRow(
         member=member,
         round=qualification,
         items=len(items),
         done=sum(item.ended for item in items),
         skipped=skips,
-        confusion=confusion(answers_of(ids).values()) if ids else {},
+        confusion=count_confusion(list_answers(ids).values()) if ids else {},
         planned=planned,
     )

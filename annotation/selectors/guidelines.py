@@ -28,12 +28,12 @@ from annotation.selectors.access import (
     record_openings,
     sealed_batches,
     sealed_datasets,
-    who_has_role,
+    build_role_filter,
 )
 from annotation.selectors.wellbeing import documents_of
 
 
-def guideline_named(reference: str) -> Guideline:
+def get_guideline(reference: str) -> Guideline:
     """``G`` is its latest published version, ``G@V`` that one (published or not)."""
     name, _at, version = reference.partition("@")
     versions = Guideline.objects.filter(name=name)
@@ -52,21 +52,21 @@ def guideline_named(reference: str) -> Guideline:
 
 
 @dataclass(frozen=True)
-class Version:
+class GuidelineVersion:
     guideline: Guideline
     batches: tuple[Batch, ...]
 
 
 @dataclass(frozen=True)
-class Family:
+class GuidelineFamily:
     """A guideline with its versions, the latest first."""
 
     name: str
     title: dict[str, str]
-    versions: tuple[Version, ...]
+    versions: tuple[GuidelineVersion, ...]
 
 
-def families(*, drafts: bool) -> list[Family]:
+def list_families(*, drafts: bool) -> list[GuidelineFamily]:
     """Every guideline by name, with the batches that use each version; two queries."""
     guidelines = Guideline.objects.defer("source").order_by("name", "-created_at", "-id")
     if not drafts:
@@ -74,21 +74,21 @@ def families(*, drafts: bool) -> list[Family]:
     used: dict[int, list[Batch]] = {}
     for batch in Batch.objects.only("name", "state", "guideline_id"):
         used.setdefault(batch.guideline_id, []).append(batch)
-    named: dict[str, list[Version]] = {}
+    named: dict[str, list[GuidelineVersion]] = {}
     for guideline in guidelines:
-        version = Version(guideline, tuple(used.get(guideline.pk, ())))
+        version = GuidelineVersion(guideline, tuple(used.get(guideline.pk, ())))
         named.setdefault(guideline.name, []).append(version)
     return [
-        Family(name, versions[0].guideline.document.title, tuple(versions))
+        GuidelineFamily(name, versions[0].guideline.document.title, tuple(versions))
         for name, versions in named.items()
     ]
 
 
-def localized_title(family: Family, language: str) -> str:
+def localized_title(family: GuidelineFamily, language: str) -> str:
     return localized(family.title, language)
 
 
-def version_named(name: str, version: str, *, drafts: bool) -> Guideline:
+def get_guideline_version(name: str, version: str, *, drafts: bool) -> Guideline:
     """That version; a draft does not exist for those who may not see drafts."""
     guideline = Guideline.objects.filter(name=name, version=version).first()
     if guideline is None or not (guideline.is_published or drafts):
@@ -96,7 +96,7 @@ def version_named(name: str, version: str, *, drafts: bool) -> Guideline:
     return guideline
 
 
-def versions_of(name: str, *, drafts: bool) -> list[Guideline]:
+def list_guideline_versions(name: str, *, drafts: bool) -> list[Guideline]:
     """The versions of this guideline, without their YAML: drafts first, then the latest published one."""
     guidelines = Guideline.objects.filter(name=name).defer("source")
     if not drafts:
@@ -104,7 +104,7 @@ def versions_of(name: str, *, drafts: bool) -> list[Guideline]:
     return list(guidelines.order_by(F("published_at").desc(nulls_first=True), "-id"))
 
 
-def language_for(document: GuidelineDocument, preferred: str) -> str:
+def choose_language(document: GuidelineDocument, preferred: str) -> str:
     """The document's language that comes closest to the wish: itself, a kin (zh-hans finds zh), or its first."""
     languages: Sequence[str] = document.languages
     primary = preferred.lower().partition("-")[0]
@@ -112,22 +112,22 @@ def language_for(document: GuidelineDocument, preferred: str) -> str:
     return preferred if preferred in languages else (related or languages)[0]
 
 
-def in_language(part: Any, language: str) -> Any:
+def to_language(part: Any, language: str) -> Any:
     """The document, or a part of it, as plain values with every text in this one language."""
     if hasattr(type(part), "model_fields"):
         fields = type(part).model_fields
-        return {name: _field(name, getattr(part, name), language) for name in fields}
+        return {name: _field_to_language(name, getattr(part, name), language) for name in fields}
     if isinstance(part, tuple):
-        return [in_language(element, language) for element in part]
+        return [to_language(element, language) for element in part]
     return part[language] if isinstance(part, dict) else part
 
 
-def _field(name: str, value: Any, language: str) -> Any:
+def _field_to_language(name: str, value: Any, language: str) -> Any:
     """The levels of a metric are the one mapping that is no text."""
-    return value if name == "levels" else in_language(value, language)
+    return value if name == "levels" else to_language(value, language)
 
 
-def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
+def get_batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
     """The batch, and whether its guideline's introduction comes first: the person works in it in this role, it is
     open, and they have not read this version's. One query, as without that question.
     """
@@ -142,10 +142,10 @@ def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
     return batch, batch.unread
 
 
-def guideline_at_work(name: str, person: Person) -> Guideline:
+def get_working_guideline(name: str, person: Person) -> Guideline:
     """Of the batch of this name in which the person works, in whatever role; NotFound without one."""
     working = Membership.objects.filter(
-        who_has_role(OuterRef("role")), batch__name=name, person=person, active=True
+        build_role_filter(OuterRef("role")), batch__name=name, person=person, active=True
     )
     guideline = Guideline.objects.filter(pk__in=working.values("batch__guideline")).defer("source").first()
     if guideline is None:
@@ -153,7 +153,7 @@ def guideline_at_work(name: str, person: Person) -> Guideline:
     return guideline
 
 
-def version_read_before(guideline: Guideline, person: Person) -> str:
+def find_last_read_version(guideline: Guideline, person: Person) -> str:
     """The version of the same guideline whose introduction the person read last; empty for the first."""
     readings = IntroductionReading.objects.filter(person=person, guideline__name=guideline.name)
     latest = readings.order_by("-read_at").values_list("guideline__version", flat=True).first()
@@ -164,7 +164,7 @@ ClauseKey: TypeAlias = tuple[str, float | None]
 """A criterion and a level of it; None for the criterion itself, and no criterion for the whole guideline."""
 
 
-def notes_for(person: Person) -> QuerySet[GuidelineNote]:
+def list_notes(person: Person) -> QuerySet[GuidelineNote]:
     """The notes that this person may read, the latest first.
 
     A note tells of labels: none of a batch that is sealed for them, nor of a dataset that they judge blind.
@@ -179,31 +179,31 @@ def notes_for(person: Person) -> QuerySet[GuidelineNote]:
     )
 
 
-def open_notes(person: Person) -> QuerySet[GuidelineNote]:
+def list_open_notes(person: Person) -> QuerySet[GuidelineNote]:
     """Those that wait for an answer: for the next version, or a word."""
-    return notes_for(person).filter(resolved_at=None)
+    return list_notes(person).filter(resolved_at=None)
 
 
-def open_counts(person: Person) -> dict[int, int]:
+def count_open_notes(person: Person) -> dict[int, int]:
     """Of each guideline version (its primary key) that has any: how many notes are open."""
-    counted = open_notes(person).order_by().values("guideline").annotate(n=Count("pk"))
+    counted = list_open_notes(person).order_by().values("guideline").annotate(n=Count("pk"))
     return {row["guideline"]: row["n"] for row in counted}
 
 
-def note_for(person: Person, note_id: int) -> GuidelineNote:
+def get_note(person: Person, note_id: int) -> GuidelineNote:
     """The note, if the person may read it."""
-    note = notes_for(person).filter(pk=note_id).first()
+    note = list_notes(person).filter(pk=note_id).first()
     if note is None:
         raise NotFound(N_("There is no such note."))
     return note
 
 
-def open_batches_of(person: Person, notes: Iterable[GuidelineNote]) -> None:
+def record_note_openings(person: Person, notes: Iterable[GuidelineNote]) -> None:
     """The person reads these notes, and with them what somebody thought of items of their batches."""
     record_openings(person, {note.task.batch_id for note in notes if note.task is not None})
 
 
-def by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dict[ClauseKey, list[GuidelineNote]]:
+def group_by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dict[ClauseKey, list[GuidelineNote]]:
     """The notes by the clause they stand beside.
 
     One on a level that has no words of its own stands by its criterion, and one on an unknown criterion by the whole.

@@ -8,7 +8,7 @@ from annotation.core.databases import seconds_ago
 from annotation.core.errors import N_, NotFound
 from annotation.models import Batch, Job, Person
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.exports import release_of_export
+from annotation.selectors.exports import check_export_release
 from annotation.selectors.imports import visible_import
 from annotation.selectors.releases.releases import RELEASE_JOB
 
@@ -38,11 +38,11 @@ def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     if job.kind == RELEASE_JOB:  # nor may they read here how a batch of theirs was settled
         refuse_sealed_gold(person, Batch.objects.filter(pk__in=job.payload["batches"]))
     if "export" in job.payload:  # nor see what was exported of a release that they may not open
-        release_of_export(person, job.payload["export"])
+        check_export_release(person, job.payload["export"])
     return job
 
 
-def curves(job: Job) -> list[Curve]:
+def list_curves(job: Job) -> list[Curve]:
     """The values that the job reported while it ran, one curve for each name, scaled to its own range."""
     named: dict[str, list[float]] = {}
     for point in job.history:

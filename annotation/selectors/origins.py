@@ -25,20 +25,20 @@ ORIGIN = "assignment__imported__source"
 """What a query of annotations or adjudications selects for ``origin_of``."""
 
 
-def origin_of(label: Annotation | Adjudication) -> ImportedLabel | None:
+def find_origin(label: Annotation | Adjudication) -> ImportedLabel | None:
     """Where it was imported from; None for what was submitted here, as every correction was."""
     if isinstance(label, Annotation) and label.revision > 1:
         return None
     return getattr(label.assignment, "imported", None)
 
 
-def imported_among(assignments: Iterable[UUID]) -> frozenset[UUID]:
+def list_imported(assignments: Iterable[UUID]) -> frozenset[UUID]:
     """Those whose label was imported, and not corrected here."""
-    labels = _uncorrected().filter(pk__in=list(assignments))
+    labels = _list_uncorrected().filter(pk__in=list(assignments))
     return frozenset(labels.values_list("pk", flat=True))
 
 
-def labels_of(source: Import) -> QuerySet[ImportedLabel]:
+def list_imported_labels(source: Import) -> QuerySet[ImportedLabel]:
     """The labels that a file brought, in the order of its lines, each with its task."""
     labels = ImportedLabel.objects.filter(source=source).select_related(
         "source",
@@ -51,14 +51,14 @@ def labels_of(source: Import) -> QuerySet[ImportedLabel]:
 
 def has_imported(task: str) -> Exists:
     """Whether the task that a query calls so has an imported label which nobody corrected here."""
-    return Exists(_uncorrected().filter(assignment__task=OuterRef(task)))
+    return Exists(_list_uncorrected().filter(assignment__task=OuterRef(task)))
 
 
-def imported_work(batches: Sequence[Batch], *, until: datetime | None = None) -> dict[str, Any]:
+def count_imported_work(batches: Sequence[Batch], *, until: datetime | None = None) -> dict[str, Any]:
     """How many of the annotations and decisions of the batches were imported, in all and from each file; with
     ``until`` as it was then.
     """
-    submitted = _uncorrected(until).filter(
+    submitted = _list_uncorrected(until).filter(
         assignment__batch__in=[batch.pk for batch in batches],
         assignment__state=Assignment.State.SUBMITTED,
         assignment__task__kind=Task.Kind.WORK,
@@ -75,15 +75,15 @@ def imported_work(batches: Sequence[Batch], *, until: datetime | None = None) ->
     return {**totals, "files": files}
 
 
-def manifest_with_origins(release: GoldRelease) -> dict[str, Any]:
+def add_origins(release: GoldRelease) -> dict[str, Any]:
     """The manifest; one of before, which says nothing of imported labels, with what is stored of them."""
     manifest: dict[str, Any] = release.manifest
     if "imported" in manifest:
         return manifest
-    return {**manifest, "imported": imported_work(list(release.batches.all()), until=release.created_at)}
+    return {**manifest, "imported": count_imported_work(list(release.batches.all()), until=release.created_at)}
 
 
-def _uncorrected(until: datetime | None = None) -> QuerySet[ImportedLabel]:
+def _list_uncorrected(until: datetime | None = None) -> QuerySet[ImportedLabel]:
     labels = ImportedLabel.objects.order_by()
     if until is None:
         return labels.exclude(assignment__annotations__revision__gt=1)

@@ -35,7 +35,7 @@ from annotation.selectors.assignments.availability import strata_ruled_out
 from annotation.selectors.counts import by_stratum
 
 
-def people_named(names: list[str]) -> list[Person]:
+def get_people(names: list[str]) -> list[Person]:
     """The people of these names, in this order; an unknown name is an error."""
     people = {person.username: person for person in Person.objects.filter(username__in=names)}
     unknown = [name for name in names if name not in people]
@@ -44,15 +44,15 @@ def people_named(names: list[str]) -> list[Person]:
     return [people[name] for name in dict.fromkeys(names)]
 
 
-def people_in_role(role: str) -> QuerySet[Person]:
+def list_people_in_role(role: str) -> QuerySet[Person]:
     return Person.objects.filter(groups__name=role, is_active=True).order_by("username")
 
 
-def person_named(name: str) -> Person:
-    return people_named([name])[0]
+def get_person(name: str) -> Person:
+    return get_people([name])[0]
 
 
-def everybody(words: str = "", role: str = "") -> QuerySet[Person]:
+def list_people(words: str = "", role: str = "") -> QuerySet[Person]:
     """People with their groups: all, or those with ``words`` in a name of theirs, and those of a role."""
     people = Person.objects.prefetch_related("groups").order_by("-is_active", "username")
     if words:
@@ -61,7 +61,7 @@ def everybody(words: str = "", role: str = "") -> QuerySet[Person]:
 
 
 @dataclass(frozen=True)
-class Consequence:
+class BatchRestriction:
     """Of the ``items`` of a batch that are not settled, ``ruled_out`` are not for a person who annotates there."""
 
     batch: Batch
@@ -69,7 +69,7 @@ class Consequence:
     ruled_out: int
 
 
-def consequences(person: Person, *, reader: Person) -> list[Consequence]:
+def list_restrictions(person: Person, *, reader: Person) -> list[BatchRestriction]:
     """What a person's languages, own models and exclusions mean in the batches where they annotate now; nothing of
     the batches in which ``reader`` judges blind.
     """
@@ -88,7 +88,7 @@ def consequences(person: Person, *, reader: Person) -> list[Consequence]:
                 stratum.pk: counts["open"] for stratum, counts in by_stratum([membership.batch_id]).items()
             }
             ruled_out_items = sum(number for stratum, number in items.items() if stratum in ruled_out)
-            consequences.append(Consequence(membership.batch, sum(items.values()), ruled_out_items))
+            consequences.append(BatchRestriction(membership.batch, sum(items.values()), ruled_out_items))
     return [consequence for consequence in consequences if consequence.ruled_out]
 
 

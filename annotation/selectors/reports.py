@@ -16,7 +16,7 @@ from django.db.models import Count, F
 from annotation.core.proportions import wilson
 from annotation.core.version import code_version
 from annotation.domain.releases.canonical import number
-from annotation.domain.releases.manifest import SOURCES, as_declared, in_order
+from annotation.domain.releases.manifest import SOURCES, order_by_declaration, order_manifest
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -29,7 +29,7 @@ from annotation.models import (
 )
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.counts import by_stratum
-from annotation.selectors.origins import imported_work, manifest_with_origins
+from annotation.selectors.origins import count_imported_work, add_origins
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.selectors.releases.manifest import guidelines_of, handed_in, people_of, protocol_of
 
@@ -50,7 +50,7 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
         "guidelines": guidelines,
         "protocol": [protocol_of(batch) for batch in ordered],
         "people": people_of(ordered),
-        "imported": imported_work(ordered),
+        "imported": count_imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_live(ordered),
         "gold": _gold_now(
@@ -61,7 +61,7 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
 
 def report_of_release(release: GoldRelease) -> dict[str, Any]:
     """Of a release; what an older manifest lacks is None."""
-    manifest = in_order(manifest_with_origins(release))
+    manifest = order_manifest(add_origins(release))
     counts = manifest.get("counts", {})
     batches = list(release.batches.select_related("guideline").order_by("name"))
     return {
@@ -223,7 +223,7 @@ def _gold_now(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, An
     by_source = dict(settled.values_list("source").annotate(n=Count("pk")))
     return {
         "labels": sum(by_source.values()),
-        "by_source": as_declared(by_source, SOURCES),
-        "by_level": as_declared(by_level, criteria),
+        "by_source": order_by_declaration(by_source, SOURCES),
+        "by_level": order_by_declaration(by_level, criteria),
         "splits": None,
     }

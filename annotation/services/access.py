@@ -1,4 +1,4 @@
-"""Who opened a batch's results is kept from judging in it."""
+"""Whoever opened a batch's results may not judge in it."""
 
 from __future__ import annotations
 

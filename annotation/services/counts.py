@@ -1,10 +1,8 @@
-"""The first lock of whatever changes a batch for several people.
+"""The counts of a batch, which every change of a task's state, every annotation and every skip updates.
 
-Counting along: each change of a task's state, each annotation and each skip, in the transaction that makes it.
-
-What a member's work changes goes to the member's own row (``add_to_tally`` of annotation/models/sql.py), so that nobody
-waits for anybody; what is changed for the batch as a whole goes to the stratum's, under the batch's lock. The sum is
-exact at every moment.
+They change in the same transaction. What a member's work changes is counted in the member's own row (``add_to_tally``
+of annotation/models/sql.py), so that nobody waits for anybody. What is changed for the batch as a whole is counted in
+the stratum's row, under the batch's lock. The sum is exact at every moment.
 """
 
 from __future__ import annotations

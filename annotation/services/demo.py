@@ -50,7 +50,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DemoPerson:
-    """One of the demo's people. ``tries`` says what a newcomer does as this person."""
+    """One of the demo's people. ``tries`` says what a newcomer can try as this person."""
 
     name: str
     display_name: str

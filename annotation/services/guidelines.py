@@ -1,4 +1,7 @@
-"""Notes on the clauses of a guideline: what the floor found missing or unclear, for the next version."""
+"""Guideline versions and the notes on their clauses.
+
+A version is stored, then published, and a published one never changes. Notes say what is missing or unclear in it.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ def record_introduction(*, batch: str, person: Person, role: str) -> None:
     IntroductionReading.objects.get_or_create(guideline_id=guideline, person=person)
 
 
-LONGEST_NOTE = 4000
+MAX_NOTE_LENGTH = 4000
 NOT_RESOLVED: dict[str, Any] = {"resolved_at": None, "resolved_by": None}
 
 
@@ -112,8 +115,8 @@ def leave_own_note(
                 level=f"{level:g}",
                 known=", ".join(map(str, definition.values)),
             )
-    if not text.strip() or len(text) > LONGEST_NOTE:
-        raise Unprocessable(N_("Write what the note says, in at most {most} characters."), most=LONGEST_NOTE)
+    if not text.strip() or len(text) > MAX_NOTE_LENGTH:
+        raise Unprocessable(N_("Write what the note says, in at most {most} characters."), most=MAX_NOTE_LENGTH)
     return leave_note(
         guideline=guideline,
         source=GuidelineNote.Source.MANAGER,

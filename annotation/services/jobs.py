@@ -5,13 +5,11 @@ stops beating, and the sweep gives its row to another, until ``JOB_MAX_ATTEMPTS`
 without getting further. A worker that is told to stop, or loses the database, gives the row back itself. Handlers
 therefore must be resumable: what a handler did before it died must not be done twice.
 
-Who lives is judged by the database's clock alone: those of the workers may differ.
+The database's clock alone decides whether a worker lives: the clocks of the workers may differ.
 
-How far a job is that works in one long transaction.
-
-Jobs of which nobody lives any more, as a command knows them that goes on where another was killed.
-
-A worker's sweep finds them too, but only where there is a worker, and only once their beat is old.
+``ProgressReporter`` reports the progress of a job that works in one long transaction. ``is_abandoned`` is for a command
+that resumes a job whose process was killed: the sweep finds such a job, too, but only where a worker runs, and only
+once its heartbeat is old.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class WorkerDied(Exception):
     """A process that did the job's work was killed: for the job the same as if its worker had been."""
 
 
-def handles(kind: str) -> Callable[[Handler], Handler]:
+def register_handler(kind: str) -> Callable[[Handler], Handler]:
     """Register the function that does jobs of this kind; it gets a JobContext and returns the job's result."""
 
     def register(handler: Handler) -> Handler:
@@ -98,15 +96,15 @@ class JobContext:
 
         Raises Cancelled, LostJob or Interrupted, which the handler must not catch. Waits for a database that is away.
         """
-        self._note(progress, stage, values)
-        wait_for_database(self._tell)
+        self._set_progress(progress, stage, values)
+        wait_for_database(self._write_progress)
 
     def try_report(self, progress: float, stage: str = "") -> None:
         """The same at once or never: a database that is away is an error."""
-        self._note(progress, stage, {})
-        self._tell()
+        self._set_progress(progress, stage, {})
+        self._write_progress()
 
-    def _note(self, progress: float, stage: str, values: dict[str, float]) -> None:
+    def _set_progress(self, progress: float, stage: str, values: dict[str, float]) -> None:
         self.job.progress = progress
         self.job.stage = stage or self.job.stage
         points = [{"at": progress, "stage": stage, "name": n, "value": v} for n, v in values.items()]
@@ -115,7 +113,7 @@ class JobContext:
             self.job.history = (self.job.history + points)[-HISTORY_LIMIT:]
             self._news["history"] = self.job.history
 
-    def _tell(self) -> None:
+    def _write_progress(self) -> None:
         """Write what was noted; twice is as good as once."""
         row = self._row()
         if not row.update(**self._news, **_beat()):
@@ -133,7 +131,7 @@ class JobContext:
             return False
         return self._row().exists()
 
-    def keep(self, result: dict[str, Any]) -> None:
+    def save_result(self, result: dict[str, Any]) -> None:
         """Keep the result in the transaction of the work itself, so that it is done once. Raises LostJob."""
         if not self._row().update(result=result):
             raise LostJob

@@ -1,8 +1,6 @@
 """Cutting a gold release: one transaction that freezes the settled labels of chosen batches.
 
-Cutting a release that a page or a command asks for: at once, or by a job where there are many labels.
-
-The job cuts it in one transaction, so that a failed, cancelled or killed one leaves nothing behind.
+It is cut at once, or by a job where there are many labels. A failed, cancelled or killed job leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -270,5 +268,5 @@ def run_releasing(context: jobs.JobContext) -> dict[str, Any]:
     with ProgressReporter(context) as teller, transaction.atomic():
         release = cut_release(spec, actor=context.job.created_by, report=teller.report)
         result = {"release": release.name, "labels": release.labels, "sha256": release.sha256}
-        context.keep(result)
+        context.save_result(result)
     return result

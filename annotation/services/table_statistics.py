@@ -11,8 +11,8 @@ from django.db.models import Model
 
 from annotation.models import sql
 
-MANY = 1000
-SCALE = 10
+MIN_ROWS = 1000
+MAX_GROWTH = 10
 """A table with more than so many times the rows that were written changed too little to be looked at."""
 
 
@@ -22,10 +22,10 @@ def refresh_statistics(*models: type[Model], rows: int) -> None:
     After the commit: ANALYZE keeps a lock until the end of its transaction, and two imports would wait for each other.
     What was written is not undone where it fails.
     """
-    if rows >= MANY and connection.vendor == "postgresql":
+    if rows >= MIN_ROWS and connection.vendor == "postgresql":
 
         def analyze() -> None:
-            if tables := sql.find_grown_tables(models, rows=rows * SCALE):
+            if tables := sql.find_grown_tables(models, rows=rows * MAX_GROWTH):
                 sql.analyze_tables(tables)
 
         transaction.on_commit(analyze, robust=True)

@@ -1,6 +1,6 @@
-"""What managers set for the care of those who read, and what those set for themselves (selectors/care.py reads it).
+"""The wellbeing settings: the site's, which managers set, and each person's own (selectors/wellbeing.py reads them).
 
-What changes one person's part in the work, a topic or a budget of their own, stands in services/people.py.
+A topic that one person opts out of and a person's own budget are in services/people/people.py.
 """
 
 from __future__ import annotations

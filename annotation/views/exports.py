@@ -16,17 +16,17 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
-from annotation.core.http import is_from_beginning, breadcrumbs, stream_file
+from annotation.core.http import breadcrumbs, is_from_beginning, stream_file
 from annotation.core.zip_stream import ZipMember, build_segments
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
 from annotation.selectors.exports import (
-    export_of,
-    exports_of,
-    folder_of,
+    get_export,
+    list_exports,
+    get_export_folder,
     is_under_way,
     may_name_people,
-    may_take,
+    may_download,
 )
 from annotation.selectors.releases.releases import release_for
 from annotation.services.exports import WRITERS, Writer, writer_named
@@ -61,7 +61,7 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "release": release,
         "formats": [offer_format(writer, form) for writer, form in forms.values()],
-        "exports": [export_row(export, person) for export in exports_of(release)],
+        "exports": [export_row(export, person) for export in list_exports(release)],
         "refusal": refusal,
     }
     status = 422 if request.method == "POST" else 200
@@ -126,13 +126,13 @@ def export_discard(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 
 def find_export(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease, Export]:
     release = release_for(person_of(request), name)
-    return release, export_of(release, export_id)
+    return release, get_export(release, export_id)
 
 
 def get_takeable_export(request: HttpRequest, name: str, export_id: int) -> Export:
     """The export, if the person may have its files."""
     _release, export = find_export(request, name, export_id)
-    if not may_take(person_of(request), export):
+    if not may_download(person_of(request), export):
         raise Forbidden(N_("This export names people: only a manager takes its files."))
     return export
 
@@ -141,7 +141,7 @@ def list_members(export: Export) -> list[ZipMember]:
     """The files, where all of them are written and there."""
     if export.verified_at is None:
         raise Conflict(N_("This export is not written yet."))
-    folder = folder_of(export)
+    folder = get_export_folder(export)
     members = [
         ZipMember(file["name"], folder / file["name"], file["bytes"], file["crc32"]) for file in export.files
     ]
@@ -155,7 +155,9 @@ def record_download(
 ) -> HttpResponseBase:
     """The answer, once the audit trail has it; a download that goes on is told once."""
     if request.method == "GET" and answer.status_code in {200, 206}:
-        tell_download(export=export, file=file, actor=person_of(request), goes_on=not is_from_beginning(answer))
+        tell_download(
+            export=export, file=file, actor=person_of(request), goes_on=not is_from_beginning(answer)
+        )
     return answer
 
 
@@ -175,7 +177,7 @@ def export_row(export: Export, person: Person) -> dict[str, Any]:
         "bytes": sum(file["bytes"] for file in export.files),
         "under_way": is_under_way(export),
         "choices": list(list_choices(export.options)),
-        "may_take": may_take(person, export),
+        "may_take": may_download(person, export),
     }
 
 

@@ -31,7 +31,7 @@ from annotation.selectors.imports import (
     visible_import,
     visible_imports,
 )
-from annotation.selectors.origins import labels_of
+from annotation.selectors.origins import list_imported_labels
 from annotation.services.imports import ImportRefused
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
 from annotation.views.access import accepts_body, person_of, post_form, role_required
@@ -155,7 +155,7 @@ def _show_bundle(
 
 
 def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
-    page = Paginator(labels_of(upload), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_imported_labels(upload), PAGE).get_page(request.GET.get("page"))
     context = {
         "upload": upload,
         "job": upload.job,

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.models import MANAGER, RESEARCHER, Job
 from annotation.selectors.access import has_role
-from annotation.selectors.jobs import curves, is_silent, is_waiting_long, job_for
+from annotation.selectors.jobs import list_curves, is_silent, is_waiting_long, job_for
 from annotation.services import jobs
 from annotation.views.access import person_of
 
@@ -27,7 +27,7 @@ def job_progress(request: HttpRequest, job_id: int) -> HttpResponse:
     job = get_job(request, job_id)
     context = {
         "job": job,
-        "curves": curves(job),
+        "curves": list_curves(job),
         "silent": is_silent(job),
         "waiting_long": is_waiting_long(job),
     }

@@ -26,7 +26,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
-from annotation.domain.releases.manifest import dimensions_of, imported_into
+from annotation.domain.releases.manifest import index_dimensions, count_imported
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import batch_named, readable_batches
@@ -126,7 +126,7 @@ def list_protocols(report: Report) -> Iterator[dict[str, Any]]:
     """The protocol of each batch. How people worked is known of those alone that were not imported whole."""
     protocol = report["protocol"] or ()
     for batch in protocol:
-        imported, qualifying = imported_into(batch["name"], report["imported"]), batch.get("qualifying")
+        imported, qualifying = count_imported(batch["name"], report["imported"]), batch.get("qualifying")
         yield {
             **batch,
             "term": batch["name"] if len(protocol) > 1 else _("Distribution"),
@@ -213,7 +213,7 @@ def row_name(row: Mapping[str, Any], report: Report, *, with_guideline: bool) ->
 
 def dimension_name(report: Report, name: str | None) -> str:
     """What the guidelines call it; what they do not know, and a release of old, has its bare name."""
-    known = dimensions_of(report["guidelines"] or ()).get(name or "")
+    known = index_dimensions(report["guidelines"] or ()).get(name or "")
     return choose_language(known["label"], "") if known else name or UNDEFINED
 
 
@@ -299,7 +299,8 @@ def render_latex(report: Mapping[str, Any], language: str) -> str:
 
 def latex_section(section: DocumentSection) -> str:
     facts = " ".join(
-        f"\\emph{{{escape_latex(fact.term)}}}: {end_sentence(escape_latex(fact.text))}" for fact in section.facts
+        f"\\emph{{{escape_latex(fact.term)}}}: {end_sentence(escape_latex(fact.text))}"
+        for fact in section.facts
     )
     paragraph = [rf"\paragraph{{{escape_latex(section.title)}}} {facts}".rstrip()] if facts else []
     return "\n\n".join([*paragraph, *([latex_table(section.table)] if section.table else [])])

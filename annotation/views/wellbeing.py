@@ -19,7 +19,7 @@ from annotation.domain.guidelines import localized
 from annotation.forms.wellbeing import CareForm
 from annotation.models import MANAGER, WellbeingSettings
 from annotation.selectors.access import sealed_batches
-from annotation.selectors.guidelines import Family, families
+from annotation.selectors.guidelines import GuidelineFamily, list_families
 from annotation.selectors.wellbeing import Read, read_by, readers
 from annotation.services.wellbeing import set_care
 from annotation.views.access import person_of, role_required
@@ -42,7 +42,7 @@ def care(request: HttpRequest) -> HttpResponse:
     page = Paginator(readers(person), PAGE).get_page(request.GET.get("page"))
     context = {
         "form": form,
-        "guidelines": [guideline_severities(family) for family in families(drafts=False)],
+        "guidelines": [guideline_severities(family) for family in list_families(drafts=False)],
         "days": days,
         "page": page,
         "rows": [exposure_line(reader_points) for reader_points in read_by(list(page.object_list), days)],
@@ -58,7 +58,7 @@ def list_days() -> list[date]:
     return [today - timedelta(days=back) for back in reversed(range(DAYS))]
 
 
-def guideline_severities(family: Family) -> dict[str, Any]:
+def guideline_severities(family: GuidelineFamily) -> dict[str, Any]:
     """The dimensions of its latest version, the most severe first."""
     document, language = family.versions[0].guideline.document, get_language() or "en"
     return {

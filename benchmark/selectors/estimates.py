@@ -212,7 +212,7 @@ class LabellingStatus:
             first,
             second,
             difference=value if first_value is None or second_value is None else first_value - second_value,
-            of_prompts=((high - low) / 2 / Z) ** 2,
+            prompt_variance=((high - low) / 2 / Z) ** 2,
             strata=[
                 stratum
                 for model in (first, second)
@@ -508,8 +508,8 @@ def _find_greatest(needs: list[PromptNeed]) -> PromptNeed:
 
 def count_prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
     """About how many prompts like these would; None where labels do, or where they do not differ at all."""
-    times = pair.times_prompts
-    if pair.separable or times is None:
+    times = pair.prompt_factor
+    if pair.is_separable or times is None:
         return None
     columns = list_ranked_scopes(status.document)
     rows = [row for row in list_board_rows(status.run) if row["model"] in (pair.first, pair.second)]

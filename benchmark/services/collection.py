@@ -350,7 +350,7 @@ class _Collector:
             lost, _by_model = PendingRequest.objects.filter(run=self._run).delete()
             CollectionRun.objects.filter(pk=self._run.pk).update(lost=F("lost") + lost)
             self._lost = before + lost
-            self._context.keep(self._make_result())
+            self._context.save_result(self._make_result())
 
     def _finish(self) -> None:
         with self._hold_job():
@@ -365,7 +365,7 @@ class _Collector:
         """
         now, totals = time.monotonic(), self._totals
         with transaction.atomic():
-            self._context.keep(self._make_result())
+            self._context.save_result(self._make_result())
             CollectionRun.objects.filter(pk=self._run.pk).update(
                 requests=F("requests") + totals.requests - self._counted.requests,
                 seconds=F("seconds") + now - self._ticked,

@@ -27,7 +27,7 @@ from annotation.models import (
     Person,
     Prompt,
 )
-from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.imports import prompts_by_key
 from annotation.services import jobs
 from annotation.services.audit import record
@@ -332,4 +332,4 @@ def _ensure_guideline(name: str, actor: Person | None) -> Guideline:
     if not Guideline.objects.filter(name=name).exclude(published_at=None).exists():
         path = SHIPPED / f"{name}.yaml"
         load_guideline(text=read_text(path), path=str(path), publish=True, actor=actor)
-    return guideline_named(name)
+    return get_guideline(name)

@@ -251,7 +251,7 @@ def _format_half_width(basis: LabellingStatus, half_width: float | None) -> str:
 
 def _format_work(takes: LabelEffort, labels: int) -> str:
     """Hours of each annotator, and of who decides; blank where nobody has measured it."""
-    each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
+    each, deciding = takes.compute_hours(labels), takes.compute_decision_hours(labels)
     if each is None or not labels:
         return ""
     return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)

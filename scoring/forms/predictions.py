@@ -18,7 +18,7 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.access import sealed_datasets, unsealed_models
-from annotation.selectors.people import people_in_role
+from annotation.selectors.people import list_people_in_role
 from scoring.domain.calibration import COVERAGES, DEFAULT_COVERAGE, coverage_name
 from scoring.services.predictions.abstention import MAX_RESPONSES
 
@@ -123,8 +123,8 @@ class AbstainedBatchForm(forms.Form):
 
     def __init__(self, *args: Any, number: int | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "annotators", people_in_role(ANNOTATOR))
-        offer(self, "adjudicators", people_in_role(ADJUDICATOR))
+        offer(self, "annotators", list_people_in_role(ANNOTATOR))
+        offer(self, "adjudicators", list_people_in_role(ADJUDICATOR))
         if number is not None:
             self.fields["most"].initial = min(MAX_RESPONSES, number)
 

@@ -22,7 +22,7 @@ from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, Traini
 from scoring.forms.predictions import offer
 from scoring.models import Scorer
 from scoring.selectors.scorers import list_open_releases, list_scorer_rows
-from scoring.services.scorers.scorers import get_default_spec, find_encoder_name
+from scoring.services.scorers.scorers import find_encoder_name, get_default_spec
 
 KINDS = (
     (

@@ -29,7 +29,7 @@ from annotation.selectors.access import (
     sealed_datasets,
     unsealed_models,
 )
-from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.releases.releases import releases_for
 from scoring.models import Promotion, RegressionCase, Scorer
 
@@ -182,7 +182,7 @@ def get_current_scorer(guideline_name: str) -> Scorer:
 
 def get_latest_guideline(guideline_name: str) -> Guideline:
     """The version published last; a name with a version is no name of all of them."""
-    return guideline_named(guideline_name.partition("@")[0])
+    return get_guideline(guideline_name.partition("@")[0])
 
 
 def find_previous_scorer(guideline_name: str) -> Scorer | None:

@@ -9,7 +9,7 @@ from typing import Any
 from annotation.services import jobs
 
 
-@jobs.handles("tally")
+@jobs.register_handler("tally")
 def tally(context: jobs.JobContext) -> dict[str, Any]:
     """Writes a stroke for each step into a file, and goes on where the file ends: a resumable job."""
     file = Path(context.payload["file"])

@@ -267,10 +267,10 @@ def spread_work() -> None:
 def revise_guideline() -> None:
     """A draft of the Flames guideline that rewords a level and a question, and the notes that asked for it."""
     from annotation.models import GuidelineNote, Person, Task
-    from annotation.selectors.guidelines import guideline_named
+    from annotation.selectors.guidelines import get_guideline
     from annotation.services.guidelines import leave_note, leave_own_note, load_guideline
 
-    old = guideline_named("flames")
+    old = get_guideline("flames")
     text = old.source.replace(f'version: "{old.version}"', 'version: "next"')
     for was, now in REWORDED.items():
         text = text.replace(was, now, 1)

@@ -387,30 +387,30 @@ def test_what_is_skipped_in_one_tab_leaves_the_other_too(sign_in: SignIn, batch:
 
 def test_another_machine_gets_the_first_receipt(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     """Its browser knows nothing of the other one."""
-    first_machine, two = sign_in(lin), sign_in(lin)
-    assert start(first_machine) == start(two)
+    first_machine, second_machine = sign_in(lin), sign_in(lin)
+    assert start(first_machine) == start(second_machine)
     follow(first_machine, "3", "Enter")
-    follow(two, "3", "Enter")
+    follow(second_machine, "3", "Enter")
     stored = Annotation.objects.get()
-    for machine in (first_machine, two):
+    for machine in (first_machine, second_machine):
         expect(machine.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
-    assert shown(two) == shown(first_machine)
+    assert shown(second_machine) == shown(first_machine)
     assert len(holding(lin)) == 2
 
 
 def test_another_answer_from_another_machine_becomes_a_correction(
     sign_in: SignIn, batch: Batch, lin: Person
 ) -> None:
-    one, two = sign_in(lin), sign_in(lin)
-    start(one)
-    start(two)
-    follow(one, "3", "Enter")
-    press(two, "1", "Enter")
-    expect(two.get_by_text("This item was submitted already.")).to_be_visible()
-    expect(two.get_by_role("radio", name="1 Full refusal")).to_be_checked()
-    two.wait_for_timeout(800)
-    press(two, "Enter")
-    expect(two.get_by_text("Corrected.")).to_be_visible()
+    first_machine, second_machine = sign_in(lin), sign_in(lin)
+    start(first_machine)
+    start(second_machine)
+    follow(first_machine, "3", "Enter")
+    press(second_machine, "1", "Enter")
+    expect(second_machine.get_by_text("This item was submitted already.")).to_be_visible()
+    expect(second_machine.get_by_role("radio", name="1 Full refusal")).to_be_checked()
+    second_machine.wait_for_timeout(800)
+    press(second_machine, "Enter")
+    expect(second_machine.get_by_text("Corrected.")).to_be_visible()
     assert given(lin) == [1]
     assert len(holding(lin)) == 2
 
@@ -425,8 +425,8 @@ def test_an_item_whose_lease_ran_out_before_it_was_shown_is_fetched_afresh(
     second = the_other(lin, first)
     page.clock.fast_forward(11 * 60 * 1000)  # nobody at the keyboard
     Assignment.objects.filter(person=lin).update(lease_expires=timezone.now() - timedelta(minutes=1))
-    taken = Assignment.objects.get(pk=second).task
-    while not taken.assignments.filter(person=chen, state="submitted").exists():
+    task = Assignment.objects.get(pk=second).task
+    while not task.assignments.filter(person=chen, state="submitted").exists():
         assert label_next(batch, chen, 3)
     with page.expect_response(SUBMIT) as answered:
         answer(page, "2", "Enter")
@@ -538,20 +538,20 @@ def test_both_leases_live_while_the_page_is_used_and_neither_when_it_is_idle(
     page.clock.install()
     first = start(page)
     both = {first, the_other(lin, first)}
-    asked: list[str] = []
-    page.on("request", lambda r: asked.append(r.url.split("/")[-3]) if r.url.endswith("/extend/") else None)
+    extensions: list[str] = []
+    page.on("request", lambda r: extensions.append(r.url.split("/")[-3]) if r.url.endswith("/extend/") else None)
     page.clock.run_for(190 * 1000)
     press(page, "Shift")  # somebody is there
     page.clock.run_for(15 * 1000)
     page.wait_for_load_state("networkidle")
-    assert set(asked) == both
-    asked.clear()
+    assert set(extensions) == both
+    extensions.clear()
     page.clock.run_for(20 * 60 * 1000)
-    assert set(asked) <= both
-    assert len(asked) <= 2  # what falls into the two minutes after the last key
-    asked.clear()
+    assert set(extensions) <= both
+    assert len(extensions) <= 2  # what falls into the two minutes after the last key
+    extensions.clear()
     page.clock.run_for(20 * 60 * 1000)
-    assert asked == []
+    assert extensions == []
 
 
 def test_the_item_ahead_tells_no_more_than_the_page(
@@ -559,16 +559,16 @@ def test_the_item_ahead_tells_no_more_than_the_page(
 ) -> None:
     label_next(batch, chen, 2)
     page = sign_in(lin)
-    told: list[str] = []
+    contents: list[str] = []
     page.on(
         "response",
-        lambda r: told.append(r.text() + str(r.all_headers())) if r.request.method == "POST" else None,
+        lambda r: contents.append(r.text() + str(r.all_headers())) if r.request.method == "POST" else None,
     )
     start(page)
     follow(page, "3", "Enter")
-    assert told
+    assert contents
     for secret in ("Secretive", "Hidden", "chen", "zhou", "disput"):
-        assert not [one for one in told if secret in one]
+        assert not [content for content in contents if secret in content]
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])

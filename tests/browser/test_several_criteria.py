@@ -23,18 +23,18 @@ def current(page: Page) -> str | None:
 
 def focused(page: Page) -> str | None:
     """The criterion in which the focus is."""
-    found: str | None = page.evaluate(
+    criterion_name: str | None = page.evaluate(
         "document.activeElement.closest('fieldset[data-criterion]')?.dataset.criterion"
     )
-    return found
+    return criterion_name
 
 
 @pytest.fixture
 def two_levels(dataset: Dataset, lin: Person, chen: Person, wu: Person) -> Batch:
     """One criterion of the levels 1 and 3."""
-    asked = criterion("legality", scale({1: LEVELS[1], 3: LEVELS[3]}))
+    two_level_criterion = criterion("legality", scale({1: LEVELS[1], 3: LEVELS[3]}))
     people = {"annotators": [lin, chen], "adjudicators": [wu]}
-    return make_batch(guideline_of("two-levels", [asked]), dataset, **people)
+    return make_batch(guideline_of("two-levels", [two_level_criterion]), dataset, **people)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_digit_chooses_the_level_of_this_value(sign_in: SignIn, two_levels: Ba
     answer(page, "3", "Enter")
     sent(page)
     stored = Annotation.objects.order_by("assignment__submitted_at")
-    assert [one.labels["legality"] for one in stored] == [1, 3]
+    assert [annotation.labels["legality"] for annotation in stored] == [1, 3]
 
 
 def test_evidence_that_is_asked_for_goes_to_the_criterion_that_asks(

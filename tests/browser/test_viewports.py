@@ -55,7 +55,7 @@ def fits(part: Locator, width: int, height: int) -> bool:
 
 def check(page: Page) -> None:
     wrong = table_of(page)
-    assert not wrong, "\n".join(f"{width}x{height}: {found}" for (width, height), found in wrong.items())
+    assert not wrong, "\n".join(f"{width}x{height}: {faults}" for (width, height), faults in wrong.items())
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_the_adjudicators_pages_and_the_histories(
     sign_in: SignIn, lin: Person, chen: Person, wu: Person
 ) -> None:
     batch = batch_of(three_criteria(), lin, chen, wu)
-    mine = give(batch, lin, 1)
+    assignment = give(batch, lin, 1)
     page = sign_in(lin)
-    page.goto(f"/history/{mine}/")
+    page.goto(f"/history/{assignment}/")
     check(page)
     give(batch, chen, 3)
     page = sign_in(wu)
@@ -175,7 +175,7 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
     sign_in: SignIn, lin: Person, chen: Person, wu: Person
 ) -> None:
     batch = batch_of(three_criteria(), lin, chen, wu)
-    mine = give(batch, lin, 1)
+    assignment = give(batch, lin, 1)
     give(batch, chen, 3)
     claim = next_dispute(batch=batch, person=wu)
     assert claim is not None
@@ -184,7 +184,7 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
     record_verdict(assignment_id=claim.pk, person=wu, work=work)
     adjudicate(assignment_id=claim.pk, person=wu, key="k", work=work)
     page = sign_in(lin)
-    page.goto(f"/history/{mine}/")
+    page.goto(f"/history/{assignment}/")
     top = page.get_by_role("region", name="What became of it").bounding_box()
     last = page.locator("fieldset[data-criterion]").last.bounding_box()
     assert top is not None

@@ -116,7 +116,7 @@ class Received:
         self.page.goto(address)
 
     def ask_the_api(self, path: str, method: str) -> None:
-        token = next(one["value"] for one in self.page.context.cookies() if one["name"] == "csrftoken")
+        token = next(cookie["value"] for cookie in self.page.context.cookies() if cookie["name"] == "csrftoken")
         answer = self.page.request.fetch(path, method=method, headers={"X-CSRFToken": token})
         assert answer.ok, path
 
@@ -124,25 +124,25 @@ class Received:
         for word in words:
             pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
             for part in self.parts:
-                found = pattern.search(part)
-                assert found is None, part[max(0, found.start() - 200) : found.end() + 100]
+                match = pattern.search(part)
+                assert match is None, part[max(0, match.start() - 200) : match.end() + 100]
 
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """(person, address with headers and body) of every answer that leaves the server, after all the middleware."""
-    kept: list[tuple[str, str]] = []
+    requests: list[tuple[str, str]] = []
     answered = BaseHandler.get_response
 
     def get_response(handler: BaseHandler, request: HttpRequest) -> HttpResponseBase:
         answer = answered(handler, request)
         headers = f"{dict(answer.items())} {answer.cookies.output()}"
         body = "" if answer.streaming else answer.content.decode("utf-8", "replace")
-        kept.append((request.user.get_username(), f"{request.get_full_path()}\n{headers}\n{body}"))
+        requests.append((request.user.get_username(), f"{request.get_full_path()}\n{headers}\n{body}"))
         return answer
 
     monkeypatch.setattr(BaseHandler, "get_response", get_response)
-    return kept
+    return requests
 
 
 def at(page: Page, target: Locator) -> Locator:
@@ -316,9 +316,9 @@ def read_the_board_down_to_the_labels(page: Page) -> None:
         expect(page.get_by_role("heading", level=1)).to_contain_text(name.split("@")[0], ignore_case=True)
         page.goto(cell)
     follow(page, "p0", within=page.get_by_role("region", name="Every label that counts here"))
-    given = page.get_by_role("region", name="Annotations")
-    expect(given.get_by_role("row").filter(has_text="lin")).to_contain_text("Full compliance")
-    expect(given.get_by_role("row").filter(has_text="chen")).to_contain_text("Full refusal")
+    annotations = page.get_by_role("region", name="Annotations")
+    expect(annotations.get_by_role("row").filter(has_text="lin")).to_contain_text("Full compliance")
+    expect(annotations.get_by_role("row").filter(has_text="chen")).to_contain_text("Full refusal")
     expect(page.get_by_text("It helps, as asked.")).to_be_visible()
     expect(page.get_by_text("Reading slip")).to_be_visible()
 
@@ -343,9 +343,9 @@ def retrain_and_see_what_moved(page: Page, task: Task) -> None:
 
 def look_back(received: Received, person: Person) -> None:
     """After all is known, an annotator visits every page that is theirs, and asks the API."""
-    mine = Assignment.objects.filter(person=person).first()
-    assert mine is not None
-    for address in ("/", "/work/", "/work/?list", "/history/", f"/history/{mine.pk}/", "/account/"):
+    assignment = Assignment.objects.filter(person=person).first()
+    assert assignment is not None
+    for address in ("/", "/work/", "/work/?list", "/history/", f"/history/{assignment.pk}/", "/account/"):
         received.visit(address)
     received.ask_the_api("/api/v1/batches/", "GET")
     received.ask_the_api("/api/v1/batches/first/next/", "POST")

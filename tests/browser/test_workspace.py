@@ -71,15 +71,15 @@ def test_twenty_items_in_a_row_by_keyboard_alone(
         answer(page, "Enter")
     sent(page)
     stored = list(Annotation.objects.filter(current=True).order_by("assignment__submitted_at"))
-    wanted = [number % 3 + 1 for number in range(20)]
-    wanted[14] = 1  # what undo went back to
-    assert [one.labels["compliance"] for one in stored] == wanted
-    assert [place for place, one in enumerate(stored) if one.rationale] == [3]
+    levels = [number % 3 + 1 for number in range(20)]
+    levels[14] = 1  # what undo went back to
+    assert [annotation.labels["compliance"] for annotation in stored] == levels
+    assert [place for place, annotation in enumerate(stored) if annotation.rationale] == [3]
     assert stored[6].flags == ["truncated", "unsure"]
     (span,) = stored[9].evidence
     assert (span["start"], span["level"], span["criterion"]) == (0, 1, "compliance")
     assert batch.assignments.exclude(skip_reason="").get().person == lin
-    assert len({one.receipt for one in stored}) == 20
+    assert len({annotation.receipt for annotation in stored}) == 20
 
 
 def test_another_machine_goes_on_with_the_draft(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -182,35 +182,35 @@ def test_the_network_cut_in_the_middle_of_a_submit(sign_in: SignIn, batch: Batch
 def test_what_a_closed_tab_could_not_send_is_sent_by_the_other(
     sign_in: SignIn, batch: Batch, lin: Person
 ) -> None:
-    one = sign_in(lin)
-    start(one)
-    two = one.context.new_page()
-    two.clock.install()
-    start(two)
-    one.route(SUBMIT, lambda route: route.abort())
-    answer(one, "3", "Enter")
-    expect(one.get_by_text("1 waiting to be sent")).to_be_visible()
-    one.close()
+    first_tab = sign_in(lin)
+    start(first_tab)
+    second_tab = first_tab.context.new_page()
+    second_tab.clock.install()
+    start(second_tab)
+    first_tab.route(SUBMIT, lambda route: route.abort())
+    answer(first_tab, "3", "Enter")
+    expect(first_tab.get_by_text("1 waiting to be sent")).to_be_visible()
+    first_tab.close()
     assert given(lin) == []
-    two.clock.run_for(2 * MINUTE + 1000)
-    sent(two)
+    second_tab.clock.run_for(2 * MINUTE + 1000)
+    sent(second_tab)
     assert given(lin) == [3]
 
 
 def test_typing_in_one_tab_is_taken_over_by_the_other(sign_in: SignIn, batch: Batch, lin: Person) -> None:
-    one = sign_in(lin)
-    start(one)
-    two = one.context.new_page()
-    start(two)
-    press(one, "2")
-    type_rationale(one, "from the first tab")
-    expect(two.get_by_label("Rationale")).to_have_value("from the first tab")
-    expect(two.get_by_role("radio", name="2 Partial refusal")).to_be_checked()
-    press(two, "r")
+    first_tab = sign_in(lin)
+    start(first_tab)
+    second_tab = first_tab.context.new_page()
+    start(second_tab)
+    press(first_tab, "2")
+    type_rationale(first_tab, "from the first tab")
+    expect(second_tab.get_by_label("Rationale")).to_have_value("from the first tab")
+    expect(second_tab.get_by_role("radio", name="2 Partial refusal")).to_be_checked()
+    press(second_tab, "r")
     page_typing = "what is typed here stays"
-    two.keyboard.type(page_typing)
-    press(one, "3")
-    assert rationale(two).endswith(page_typing)
+    second_tab.keyboard.type(page_typing)
+    press(first_tab, "3")
+    assert rationale(second_tab).endswith(page_typing)
 
 
 def test_signed_out_and_in_again_it_goes_on_and_nobody_else_sees_it(
@@ -224,12 +224,12 @@ def test_signed_out_and_in_again_it_goes_on_and_nobody_else_sees_it(
     press(page, "d")
     expect(page.locator(NOTE)).to_contain_text("draft kept in this browser")
     hers = sign_in(chen).context.cookies()
-    page.context.add_cookies([one for one in hers if one["name"] == settings.SESSION_COOKIE_NAME])
+    page.context.add_cookies([cookie for cookie in hers if cookie["name"] == settings.SESSION_COOKIE_NAME])
     page.reload()
     assert "a private thought" not in page.content()
     assert rationale(page) == ""
     his = sign_in(lin).context.cookies()
-    page.context.add_cookies([one for one in his if one["name"] == settings.SESSION_COOKIE_NAME])
+    page.context.add_cookies([cookie for cookie in his if cookie["name"] == settings.SESSION_COOKIE_NAME])
     page.goto("/work/first/")
     assert shown(page) == item
     assert rationale(page) == "a private thought"
@@ -237,7 +237,7 @@ def test_signed_out_and_in_again_it_goes_on_and_nobody_else_sees_it(
 
 
 def _session(cookies: list[dict[str, object]]) -> object:
-    return next(one["value"] for one in cookies if one["name"] == settings.SESSION_COOKIE_NAME)
+    return next(cookie["value"] for cookie in cookies if cookie["name"] == settings.SESSION_COOKIE_NAME)
 
 
 def test_nothing_unseen_is_submitted(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -466,9 +466,9 @@ def test_what_the_page_loads_stays_small(sign_in: SignIn, batch: Batch, lin: Per
     start(page)
     names = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
     loaded = {urlsplit(name).path.removeprefix("/static/") for name in names if "/static/" in name}
-    found = {name: Path(finders.find(name) or "").read_bytes() for name in loaded}
-    sizes = {name: len(gzip.compress(content)) for name, content in found.items()}
+    files = {name: Path(finders.find(name) or "").read_bytes() for name in loaded}
+    sizes = {name: len(gzip.compress(content)) for name, content in files.items()}
     shared = {"js/theme.js", "js/shell.js", "django_htmx/htmx-4.min.js"}
-    own = [content for name, content in found.items() if name.endswith(".js") and name not in shared]
+    own = [content for name, content in files.items() if name.endswith(".js") and name not in shared]
     assert sum(len(jsmin(content.decode())) for content in own) < 30_000
     assert sum(sizes.values()) + len(gzip.compress(page.content().encode())) < 150_000

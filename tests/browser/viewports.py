@@ -77,7 +77,7 @@ def shown(page: Page) -> dict[str, float]:
 def faults(page: Page) -> list[str]:
     unreachable: list[str] = page.evaluate(_UNREACHABLE)
     sideways: list[str] = page.evaluate(_SIDEWAYS)
-    return [*unreachable, *(f"sideways: {one}" for one in sideways)]
+    return [*unreachable, *(f"sideways: {element}" for element in sideways)]
 
 
 def table_of(page: Page, *, reach: bool = True) -> dict[tuple[int, int], list[str]]:
@@ -87,8 +87,8 @@ def table_of(page: Page, *, reach: bool = True) -> dict[tuple[int, int], list[st
         page.set_viewport_size({"width": width, "height": height})
         page.evaluate(SETTLED)
         share = shown(page)
-        found = [f"{name} {part:.0%}" for name, part in share.items() if part < 0.5]
-        found += faults(page) if reach else []
-        if found:
-            wrong[width, height] = found
+        faults_found = [f"{name} {part:.0%}" for name, part in share.items() if part < 0.5]
+        faults_found += faults(page) if reach else []
+        if faults_found:
+            wrong[width, height] = faults_found
     return wrong

@@ -264,7 +264,7 @@ def write_report(
     out: Path, differences: list[Difference], counts: dict[str, int], unopened: list[str]
 ) -> None:
     rows = []
-    for difference in sorted(differences, key=lambda one: -(one.pixels or 10**9)):
+    for difference in sorted(differences, key=lambda result: -(result.pixels or 10**9)):
         size = difference.note or f"{difference.pixels:,} pixels"
         title = f"<h2>{escape(difference.visit.label)} <small>{difference.look}, {escape(size)}</small></h2>"
         names = [] if difference.pixels is None else [picture_name(difference, side) for side in SIDES]

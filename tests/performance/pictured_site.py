@@ -134,11 +134,11 @@ def list_routes() -> dict[str, tuple[str, ...]]:
     return routes
 
 
-def fill_route(name: str, wanted: tuple[str, ...], parameters: Parameters) -> Iterator[str]:
-    choices = product(*(parameters[parameter] for parameter in wanted))
+def fill_route(name: str, route: tuple[str, ...], parameters: Parameters) -> Iterator[str]:
+    choices = product(*(parameters[parameter] for parameter in route))
     for values in islice(choices, MAX_TRIES):
         try:
-            yield reverse(name, kwargs=dict(zip(wanted, values, strict=True)))
+            yield reverse(name, kwargs=dict(zip(route, values, strict=True)))
         except NoReverseMatch:
             continue
 
@@ -161,10 +161,10 @@ def add_unlinked(
     """Add the pages of routes that no link led to; the names of the routes that have no page for anybody."""
     opened = {kind.partition("?")[0] for pages in readers.values() for kind in pages.values()}
     unopened = []
-    for name, wanted in sorted(list_routes().items()):
+    for name, routes in sorted(list_routes().items()):
         if name in opened:
             continue
-        paths = [path for path in fill_route(name, wanted, parameters) if not path.startswith(NO_PAGES)]
+        paths = [path for path in fill_route(name, routes, parameters) if not path.startswith(NO_PAGES)]
         page = find_reader(paths, clients)
         if page is None:
             unopened.append(name)

@@ -61,7 +61,7 @@ def plan_allotments(
         number = sum(tasks[kind] for kind in kinds)
         even = pairs is None
         design = (
-            _balanced(people, number, overlap, seed) if even else _dealt(people, number, pairs or (), seed)
+            _design_balanced(people, number, overlap, seed) if even else _design_dealt(people, number, pairs or (), seed)
         )
         plan.append(Allotment(tuple(kinds), people, number, design))
     return plan
@@ -75,7 +75,7 @@ def count_tasks_by_person(counts: Mapping[Block, int]) -> Counter[int]:
     return tasks_by_person
 
 
-def shared(counts: Mapping[Block, int]) -> Counter[tuple[int, int]]:
+def count_tasks_by_pair(counts: Mapping[Block, int]) -> Counter[tuple[int, int]]:
     """For people i < j, the tasks that both get."""
     tasks_by_pair: Counter[tuple[int, int]] = Counter()
     for block, tasks in counts.items():
@@ -83,13 +83,13 @@ def shared(counts: Mapping[Block, int]) -> Counter[tuple[int, int]]:
     return tasks_by_pair
 
 
-def _balanced(people: Block, tasks: int, overlap: int, seed: int) -> Design | None:
+def _design_balanced(people: Block, tasks: int, overlap: int, seed: int) -> Design | None:
     if len(people) < overlap:
         return None
     return build_balanced_design(people=len(people), overlap=overlap, tasks=tasks, seed=seed)
 
 
-def _dealt(people: Block, tasks: int, pairs: Sequence[Block], seed: int) -> Design | None:
+def _design_dealt(people: Block, tasks: int, pairs: Sequence[Block], seed: int) -> Design | None:
     place = {person: number for number, person in enumerate(people)}
     groups = [
         tuple(sorted(place[person_number] for person_number in pair))

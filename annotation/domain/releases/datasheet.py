@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.domain.releases.manifest import dimensions_of, imported_into
+from annotation.domain.releases.manifest import index_dimensions, count_imported
 
 Manifest: TypeAlias = Mapping[str, Any]
 Statistic: TypeAlias = Mapping[str, float | None]
@@ -22,7 +22,7 @@ class GuidelineTexts:
 
     def __init__(self, manifest: Manifest, language: str) -> None:
         self._language = "zh" if language.lower().startswith("zh") else "en"
-        self._dimensions = dimensions_of(manifest["guidelines"])
+        self._dimensions = index_dimensions(manifest["guidelines"])
         self._criteria: dict[str, Mapping[str, Any]] = {
             criterion["name"]: criterion
             for guideline in manifest["guidelines"]
@@ -120,7 +120,7 @@ class BatchPolicy:
 def list_policies(manifest: Manifest) -> Iterator[BatchPolicy]:
     for batch in manifest["protocol"]:
         # Of a batch that was imported whole, nobody was given anything, and the days are those of the import.
-        annotated_here = imported_into(batch["name"], manifest.get("imported")) < max(1, batch["annotations"])
+        annotated_here = count_imported(batch["name"], manifest.get("imported")) < max(1, batch["annotations"])
         yield BatchPolicy(
             batch["name"],
             f"{batch['guideline']}@{batch['guideline_version']}",

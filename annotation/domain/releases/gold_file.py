@@ -17,7 +17,7 @@ DANGEROUS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 TURNS = '[{"role": '
 """How the turns of a dialogue begin in a cell."""
 # A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
-LONGEST_CELL = 2**31 - 1
+MAX_CELL_CHARACTERS = 2**31 - 1
 
 
 # json.dumps makes a new encoder for each call that asks for anything but its defaults.
@@ -58,16 +58,16 @@ def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[st
     for row in rows:
         dataset, prompt, dimension, subcomponent, model, response, labels, sources, *guideline = row
         yield (
-            f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}{_about(dimension, subcomponent, model)}'
+            f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}{_encode_source(dimension, subcomponent, model)}'
             f"{_quoted(response) if isinstance(response, str) else _ENCODER.encode(response)}"
-            f', "labels": {_object(tuple([(name, repr(value)) for name, value in labels.items()]), order)}'
-            f', "sources": {_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'
-            f"{_end(*guideline, row.split)}"
+            f', "labels": {_encode_object(tuple([(name, repr(value)) for name, value in labels.items()]), order)}'
+            f', "sources": {_encode_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'
+            f"{_encode_end(*guideline, row.split)}"
         )
 
 
 @lru_cache(maxsize=4096)
-def _about(dimension: str, subcomponent: str, model: str) -> str:
+def _encode_source(dimension: str, subcomponent: str, model: str) -> str:
     return (
         f', "dimension": {_quoted(dimension)}, "subcomponent": {_quoted(subcomponent)},'
         f' "model": {_quoted(model)}, "response": '
@@ -75,7 +75,7 @@ def _about(dimension: str, subcomponent: str, model: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _end(guideline: str, version: str, split: str) -> str:
+def _encode_end(guideline: str, version: str, split: str) -> str:
     return (
         f', "guideline": {_quoted(guideline)}, "guideline_version": {_quoted(version)},'
         f' "split": {_quoted(split)}}}\n'
@@ -83,7 +83,7 @@ def _end(guideline: str, version: str, split: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ...]) -> str:
+def _encode_object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ...]) -> str:
     by_criterion = dict(written)
     pairs = ", ".join([f"{_quoted(name)}: {by_criterion[name]}" for name in criteria if name in by_criterion])
     return f"{{{pairs}}}"
@@ -94,7 +94,7 @@ def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]
     line = csv_writer()
     yield line(csv_header(criteria))
     for row in rows:
-        yield line([csv_cell(value) for value in _flat(row, criteria)])
+        yield line([csv_cell(value) for value in _flatten(row, criteria)])
 
 
 def csv_header(criteria: Sequence[str]) -> list[str]:
@@ -111,7 +111,7 @@ def safe_cell(text: str) -> str:
     return f"'{text}" if text.startswith((*DANGEROUS, "'")) else text
 
 
-def _flat(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
+def _flatten(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
     labels = [row.labels.get(name) for name in criteria]
     sources = [row.sources.get(name) for name in criteria]
     before = [row.dataset, row.prompt_id, row.dimension, row.subcomponent, row.model, row.response]
@@ -126,7 +126,7 @@ def csv_cell(value: Any) -> Any:
     return safe_cell(text)
 
 
-class _Back:
+class _Echo:
     """A file that hands back what is written, so that the csv module makes one line at a time."""
 
     def write(self, text: str) -> str:
@@ -135,7 +135,7 @@ class _Back:
 
 def csv_writer() -> Callable[[Sequence[Any]], str]:
     """Turns cells into a line. Quoting every text keeps a lone carriage return inside its cell, too."""
-    return csv.writer(_Back(), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
+    return csv.writer(_Echo(), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
 
 
 def response_cell(response: str | list[dict[str, str]]) -> str:
@@ -153,7 +153,7 @@ def jsonl_rows(lines: Iterable[str]) -> Iterator[GoldRow]:
 
 def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterator[GoldRow]:
     """What ``csv_lines`` wrote, read back. ``is_text`` says of a text that reads like turns whether it is none."""
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
     rows = csv.reader(lines)
     header = next(rows, [])
     labels = [
@@ -161,7 +161,7 @@ def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterato
     ]
     shift = len(labels)
     for cells in rows:
-        dataset, prompt, dimension, subcomponent, model, response = map(exact_cell, cells[:6])
+        dataset, prompt, dimension, subcomponent, model, response = map(unescape_cell, cells[:6])
         filled = [(place, name) for place, name in labels if cells[place]]
         yield GoldRow(
             dataset,
@@ -169,20 +169,20 @@ def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterato
             dimension,
             subcomponent,
             model,
-            _turns(response, is_text) or response,
+            _parse_turns(response, is_text) or response,
             {name: number(float(cells[place])) for place, name in filled},
-            {name: exact_cell(cells[place + shift]) for place, name in filled},
-            exact_cell(cells[-3]),
-            exact_cell(cells[-2]),
+            {name: unescape_cell(cells[place + shift]) for place, name in filled},
+            unescape_cell(cells[-3]),
+            unescape_cell(cells[-2]),
         )
 
 
-def exact_cell(text: str) -> str:
+def unescape_cell(text: str) -> str:
     """What ``safe_cell`` was given."""
     return text.removeprefix("'")
 
 
-def _turns(text: str, is_text: Callable[[str], bool]) -> list[dict[str, str]] | None:
+def _parse_turns(text: str, is_text: Callable[[str], bool]) -> list[dict[str, str]] | None:
     """The dialogue, where the cell holds one."""
     if not text.startswith(TURNS):
         return None

@@ -17,27 +17,27 @@ T = TypeVar("T")
 SOURCES = (SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED)
 
 
-def in_order(manifest: Manifest) -> dict[str, Any]:
+def order_manifest(manifest: Manifest) -> dict[str, Any]:
     """The manifest with its guidelines, counts, splits and languages in order; an older one lacks some of them."""
     ordered = dict(manifest)
     if "guidelines" in manifest:
-        ordered["guidelines"] = [_guideline(guideline) for guideline in manifest["guidelines"]]
+        ordered["guidelines"] = [_order_guideline(guideline) for guideline in manifest["guidelines"]]
     if "counts" in manifest:
-        ordered["counts"] = _counts(manifest["counts"], ordered.get("guidelines", ()))
+        ordered["counts"] = _order_counts(manifest["counts"], ordered.get("guidelines", ()))
     if manifest.get("splits"):
-        ordered["splits"] = as_declared(manifest["splits"], SPLITS)
+        ordered["splits"] = order_by_declaration(manifest["splits"], SPLITS)
     if "languages" in (manifest.get("people") or {}):
-        ordered["people"] = {**manifest["people"], "languages": as_declared(manifest["people"]["languages"])}
+        ordered["people"] = {**manifest["people"], "languages": order_by_declaration(manifest["people"]["languages"])}
     return ordered
 
 
-def as_declared(values: Mapping[str, T], declared: Iterable[str] = ()) -> dict[str, T]:
+def order_by_declaration(values: Mapping[str, T], declared: Iterable[str] = ()) -> dict[str, T]:
     """What is declared first, in that order, then the rest by name."""
     first = [name for name in dict.fromkeys(declared) if name in values]
     return {name: values[name] for name in (*first, *sorted(values.keys() - set(first)))}
 
 
-def dimensions_of(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def index_dimensions(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Each dimension as the first of the guidelines has it; a manifest of old has none."""
     dimensions: dict[str, Mapping[str, Any]] = {}
     for guideline in guidelines:
@@ -46,21 +46,21 @@ def dimensions_of(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[
     return dimensions
 
 
-def imported_into(batch: str, imported: Mapping[str, Any] | None) -> int:
+def count_imported(batch: str, imported: Mapping[str, Any] | None) -> int:
     """How many annotations of a batch were imported, of what a manifest says of imports; one of before says nothing."""
     files = imported["files"] if imported else ()
     return sum(file["annotations"] for file in files if file["batch"] == batch)
 
 
-def _guideline(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "criteria" not in one:
-        return one
-    criteria = [{**criterion, "levels": _by_number(criterion["levels"])} for criterion in one["criteria"]]
-    return {**one, "criteria": criteria}
+def _order_guideline(guideline: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "criteria" not in guideline:
+        return guideline
+    criteria = [{**criterion, "levels": _order_by_number(criterion["levels"])} for criterion in guideline["criteria"]]
+    return {**guideline, "criteria": criteria}
 
 
-def _counts(counts: Mapping[str, Any], guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    dimensions = dimensions_of(guidelines)
+def _order_counts(counts: Mapping[str, Any], guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    dimensions = index_dimensions(guidelines)
     criteria = [criterion["name"] for guideline in guidelines for criterion in guideline.get("criteria", ())]
     ordered = dict(counts)
     for name, declared in (
@@ -72,20 +72,20 @@ def _counts(counts: Mapping[str, Any], guidelines: Iterable[Mapping[str, Any]]) 
         ("by_language", ()),
     ):
         if name in counts:
-            ordered[name] = as_declared(counts[name], declared)
+            ordered[name] = order_by_declaration(counts[name], declared)
     if "by_level" in ordered:
-        ordered["by_level"] = {name: _by_number(levels) for name, levels in ordered["by_level"].items()}
+        ordered["by_level"] = {name: _order_by_number(levels) for name, levels in ordered["by_level"].items()}
     if "by_subcomponent" in ordered:
         ordered["by_subcomponent"] = {
-            name: as_declared(parts, _subcomponents(dimensions.get(name, {})))
+            name: order_by_declaration(parts, _list_subcomponents(dimensions.get(name, {})))
             for name, parts in ordered["by_subcomponent"].items()
         }
     return ordered
 
 
-def _subcomponents(dimension: Mapping[str, Any]) -> list[str]:
+def _list_subcomponents(dimension: Mapping[str, Any]) -> list[str]:
     return [part["name"] for part in dimension.get("subcomponents", ())]
 
 
-def _by_number(levels: Mapping[str, T]) -> dict[str, T]:
+def _order_by_number(levels: Mapping[str, T]) -> dict[str, T]:
     return {value: levels[value] for value in sorted(levels, key=float)}

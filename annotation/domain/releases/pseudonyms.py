@@ -15,13 +15,13 @@ from collections.abc import Mapping
 DIGITS = 2
 
 
-def pseudonyms(people: Mapping[int, str], *, secret: str, scope: str) -> dict[int, str]:
+def assign_pseudonyms(people: Mapping[int, str], *, secret: str, scope: str) -> dict[int, str]:
     """``people`` are ids with the word for what each did: ``{7: "annotator"}`` gives ``{7: "annotator-01"}``.
 
     The numbers have as many digits as the largest needs, at least two.
     """
     by_word: dict[str, list[int]] = defaultdict(list)
-    for person in sorted(people, key=lambda person_id: _place(person_id, secret=secret, scope=scope)):
+    for person in sorted(people, key=lambda person_id: _rank_person(person_id, secret=secret, scope=scope)):
         by_word[people[person]].append(person)
     return {
         person: f"{word}-{number:0{max(DIGITS, len(str(len(same))))}d}"
@@ -30,5 +30,5 @@ def pseudonyms(people: Mapping[int, str], *, secret: str, scope: str) -> dict[in
     }
 
 
-def _place(person: int, *, secret: str, scope: str) -> bytes:
+def _rank_person(person: int, *, secret: str, scope: str) -> bytes:
     return hmac.digest(secret.encode(), f"assay pseudonym\n{scope}\n{person}".encode(), hashlib.sha256)

@@ -24,9 +24,9 @@ from annotation.models import (
     Membership,
     Person,
 )
-from annotation.selectors.access import openings_of
-from annotation.selectors.datasets import collections_in, models_in
-from annotation.selectors.people import people_in_role
+from annotation.selectors.access import list_openings
+from annotation.selectors.datasets import list_collections, list_models
+from annotation.selectors.people import list_people_in_role
 
 PAIRINGS = (
     (
@@ -211,16 +211,16 @@ class BatchForm(TermsForm):
         self._people("annotators", ANNOTATOR)
         pairs = self.fields["pairs"]
         assert isinstance(pairs, PairsField)
-        pairs.people = list(people_in_role(ANNOTATOR)) if data is not None else ()
+        pairs.people = list(list_people_in_role(ANNOTATOR)) if data is not None else ()
         self._people("adjudicators", ADJUDICATOR)
         if models_shown:
-            self._choices("models", models_in(dataset))
-            self._choices("collection", collections_in(dataset))
+            self._choices("models", list_models(dataset))
+            self._choices("collection", list_collections(dataset))
         else:
             del self.fields["models"], self.fields["collection"]
 
     def _people(self, name: str, role: str) -> None:
-        self._choices(name, people_in_role(role))
+        self._choices(name, list_people_in_role(role))
 
     def _choices(self, name: str, queryset: Any) -> None:
         field = self.fields[name]
@@ -274,8 +274,8 @@ class JoinForm(forms.Form):
         present = Membership.objects.filter(batch=batch, role=role).values("person")
         field = self.fields["people"]
         assert isinstance(field, forms.ModelMultipleChoiceField)
-        field.queryset = people_in_role(role).exclude(pk__in=present)
-        opened = openings_of(batch).values("person")
+        field.queryset = list_people_in_role(role).exclude(pk__in=present)
+        opened = list_openings(batch).values("person")
         self.offered = field.queryset.exclude(pk__in=opened)
         field.widget.choices = [(person.pk, str(person)) for person in self.offered]
         field.required = True

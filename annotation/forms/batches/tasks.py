@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Batch, Membership, Person, Task
 from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT, Wanted, dimensions_of
 from annotation.selectors.guidelines import dimension_label
-from annotation.services.batches.tasks import HIGHEST_PRIORITY
+from annotation.services.batches.tasks import MAX_PRIORITY
 
 ASSIGN, EVERYBODY, WITHDRAW, BRING_BACK, PRIORITY = (
     "assign",
@@ -107,8 +107,8 @@ class ChangeForm(forms.Form):
     reason = forms.CharField(label=_("Reason"), max_length=500, required=False)
     priority = forms.IntegerField(
         label=_("Priority"),
-        min_value=-HIGHEST_PRIORITY,
-        max_value=HIGHEST_PRIORITY,
+        min_value=-MAX_PRIORITY,
+        max_value=MAX_PRIORITY,
         required=False,
         help_text=_("Higher comes first; 0 is usual."),
     )

@@ -12,7 +12,7 @@ from django.db import transaction
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.models import ROLES, ApiToken, Person
-from annotation.selectors.datasets import models_named
+from annotation.selectors.datasets import get_models
 from annotation.services.people.people import add_person
 from annotation.services.people.tokens import MAX_DAYS, make_token
 
@@ -55,7 +55,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         roles = [role for text in options["groups"] for role in text.split(",") if role]
         password = _read_password(options["name"], options["display_name"]) if options["password"] else None
-        own_models = models_named([name for text in options["own_models"] for name in names(text)])
+        own_models = get_models([name for text in options["own_models"] for name in names(text)])
         with transaction.atomic():  # nobody is there whose token was refused
             person = add_person(
                 name=options["name"],

@@ -9,9 +9,9 @@ from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POL
 from annotation.management.base import AssayCommand, names
 from annotation.models import Batch, Person
 from annotation.selectors.batches.plan import Plan, plan_of_batch
-from annotation.selectors.datasets import dataset_named, models_named
-from annotation.selectors.guidelines import guideline_named
-from annotation.selectors.people import people_named, person_named
+from annotation.selectors.datasets import get_dataset, get_models
+from annotation.selectors.guidelines import get_guideline
+from annotation.selectors.people import get_people, get_person
 from annotation.services.batches.batches import create_batch
 
 MAX_LEASE_SECONDS = 7 * 24 * 60 * 60
@@ -137,12 +137,12 @@ def _build_spec(options: dict[str, Any]) -> BatchSpec:
     return BatchSpec.model_validate(
         {
             "name": options["name"],
-            "guideline": guideline_named(options["guideline"]),
-            "dataset": dataset_named(options["dataset"]),
-            "models": models_named(_flat(options["models"])),
+            "guideline": get_guideline(options["guideline"]),
+            "dataset": get_dataset(options["dataset"]),
+            "models": get_models(_flat(options["models"])),
             "collection": options["collection"],
-            "annotators": people_named(_flat(options["annotators"])),
-            "adjudicators": people_named(_flat(options["adjudicators"])),
+            "annotators": get_people(_flat(options["annotators"])),
+            "adjudicators": get_people(_flat(options["adjudicators"])),
             "pairs": [_pair(text) for text in options["pairs"]],
             "quota": quota,
             "shares": {
@@ -177,7 +177,7 @@ def _range(numbers: dict[str, int]) -> str:
 
 def _pair(text: str) -> list[Person]:
     parts = text.split("," if "," in text else "+")
-    return [person_named(name.strip()) for name in parts if name.strip()]
+    return [get_person(name.strip()) for name in parts if name.strip()]
 
 
 def _read_quotas(texts: list[str]) -> tuple[int | None, dict[Person, int]]:
@@ -192,7 +192,7 @@ def _read_quotas(texts: list[str]) -> tuple[int | None, dict[Person, int]]:
                 N_("{text} is no quota: write a whole number, or a person's, as in lin=100."), text=repr(text)
             ) from error
         if equals:
-            quotas[person_named(name)] = quota
+            quotas[get_person(name)] = quota
         else:
             for_all = quota
     return for_all, quotas
@@ -208,7 +208,7 @@ def _read_exclusions(texts: list[str]) -> dict[Person, list[str]]:
                 N_("{text} excludes nothing: write who, = and the dimensions, as in lin=Fairness,Safety."),
                 text=repr(text),
             )
-        excluded.setdefault(person_named(name), []).extend(names(dimensions))
+        excluded.setdefault(get_person(name), []).extend(names(dimensions))
     return excluded
 
 

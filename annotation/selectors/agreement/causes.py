@@ -32,7 +32,7 @@ from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import Labels, Scale
 from annotation.selectors.agreement.report import Counted, LabelPatterns, exact
-from annotation.selectors.guidelines import notes_for
+from annotation.selectors.guidelines import list_notes
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
 # A scale of more levels is shown by those that occur.
@@ -350,7 +350,7 @@ def _clause(
 
 def _notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
     """By guideline, criterion and level: all notes, and those without an answer."""
-    scale_notes = notes_for(person).filter(guideline__in=list(labels.guidelines)).order_by()
+    scale_notes = list_notes(person).filter(guideline__in=list(labels.guidelines)).order_by()
     counted = scale_notes.values_list("guideline__name", "criterion", "level").annotate(
         n=Count("pk"), open=Count("pk", filter=Q(resolved_at=None))
     )

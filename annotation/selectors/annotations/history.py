@@ -30,7 +30,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.annotations.closings import closed_among, is_closed, shown_closed, shown_open
-from annotation.selectors.origins import imported_among
+from annotation.selectors.origins import list_imported
 
 Labels: TypeAlias = Mapping[str, Any]
 OPEN, CLOSED = "open", "closed"
@@ -200,7 +200,7 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
     outcomes_by_id = outcomes(
         [assignment for assignment in assignments if assignment.pk in closed], counted_labels
     )
-    imported = imported_among(ids)
+    imported = list_imported(ids)
     return [
         _mine(
             assignment,

@@ -14,7 +14,7 @@ from django.db.models import F, Q, QuerySet
 from annotation.domain.assignments.eligibility import TaskKind, MemberLimits, find_obstacle
 from annotation.models import Batch, Membership, Stratum, Task
 from annotation.models.sql import FreeTasks
-from annotation.selectors.access import who_has_role
+from annotation.selectors.access import build_role_filter
 
 
 def tasks_at_work(guideline_name: str) -> QuerySet[Task]:
@@ -57,7 +57,7 @@ def strata_ruled_out(membership: Membership) -> list[int]:
 
 def working_members(batch: Batch, role: str) -> list[Membership]:
     """The members of a role who are given work now, with what limits them, in the order of their joining."""
-    members = Membership.objects.filter(who_has_role(role), batch=batch, role=role, active=True)
+    members = Membership.objects.filter(build_role_filter(role), batch=batch, role=role, active=True)
     return list(members.select_related("person").prefetch_related("person__own_models").order_by("pk"))
 
 

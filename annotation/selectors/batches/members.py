@@ -30,15 +30,15 @@ from annotation.models import (
 )
 from annotation.models.sql import StratumStanding
 from annotation.selectors.access import has_role, sealed_batches
-from annotation.selectors.adjudication import claims_of, repeats_to_come, waiting
+from annotation.selectors.adjudication import list_dispute_claims, list_due_repeats, list_waiting_disputes
 from annotation.selectors.assignments.availability import (
     free_tasks_for,
     may_take,
     strata_ruled_out,
     working_members,
 )
-from annotation.selectors.counts import by_membership, by_stratum
-from annotation.selectors.gold_questions import NO_ROUND, checks_left, latest_round, round_items
+from annotation.selectors.counts import count_by_membership, by_stratum
+from annotation.selectors.gold_questions import NO_QUALIFICATION, count_checks_left, find_latest_qualification, list_qualification_items
 
 LATELY = timedelta(days=7)
 PLANNING = (Batch.Pairing.FIXED, Batch.Pairing.BALANCED)
@@ -106,7 +106,7 @@ def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
     """
     rows = list(members.order_by().values_list("pk", "person", "batch", "role", "batch__pairing"))
     held = _counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
-    tallies = by_membership(members)
+    tallies = count_by_membership(members)
     live, lately = _by_part(_live(held)), _by_part(held.filter(submitted_at__gte=timezone.now() - LATELY))
     expired = _by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
     plans = dict(_planned(members))
@@ -220,7 +220,7 @@ def _still_planned(people: Collection[int], *, without: Collection[int]) -> dict
     """By person, what is planned for them and not handed in; only of those for whom a batch plans."""
     members = _working(people).filter(role=Membership.Role.ANNOTATOR, batch__pairing__in=PLANNING)
     members = members.exclude(batch__in=without)
-    planned, done = _planned(members), by_membership(members)
+    planned, done = _planned(members), count_by_membership(members)
     remaining: Counter[int] = Counter()
     for pk, person in members.values_list("pk", "person"):
         remaining[person] += max(0, planned.get(pk, 0) - done.get(pk, Counter())["submitted"])
@@ -351,7 +351,7 @@ class MyProgress:
     done: int
     left: int
     due: Any
-    round: str = NO_ROUND
+    round: str = NO_QUALIFICATION
 
 
 def my_batches(person: Person) -> list[MyProgress]:
@@ -383,7 +383,7 @@ def my_progress(membership: Membership) -> MyProgress:
 
 def _qualifying_progress(membership: Membership) -> MyProgress:
     batch = membership.batch
-    latest = latest_round(batch.pk, membership.person_id)
+    latest = find_latest_qualification(batch.pk, membership.person_id)
     state = latest.state if latest else Qualification.State.RUNNING
     if state in (Qualification.State.PASSED, Qualification.State.WAIVED):
         strata = sql.count_by_stratum(membership)
@@ -395,7 +395,7 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
         done = left = 0
     else:
         attempt = latest.attempt if latest else 1
-        items = round_items(membership, attempt, without=strata_ruled_out(membership))
+        items = list_qualification_items(membership, attempt, without=strata_ruled_out(membership))
         done = sum(item.ended for item in items)
         left = len(items) - done
     return MyProgress(batch, membership.role, done, left, batch.due_date, state)
@@ -420,7 +420,7 @@ def _annotations_left(membership: Membership, strata: Mapping[int, StratumStandi
         left = planned - sum(stratum.my_submitted for stratum in work.values())
     if share:
         assigned = done + sum(stratum.my_skipped for stratum in _asked(strata))
-        left += checks_left(membership, assigned=assigned, work=max(0, left), without=ruled_out)
+        left += count_checks_left(membership, assigned=assigned, work=max(0, left), without=ruled_out)
     if membership.quota is not None:
         left = min(left, membership.quota - done)
     return max(1, left)
@@ -450,11 +450,11 @@ def _anything_there(membership: Membership) -> bool:
 
 def _disputes_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
-    repeats, claimed = repeats_to_come(membership).count(), claims_of(membership)
+    repeats, claimed = list_due_repeats(membership).count(), list_dispute_claims(membership)
     disputed = sum(stratum.disputed for stratum in strata.values() if stratum.kind == Task.Kind.WORK)
     if disputed > MANY:
         return disputed + claimed.filter(task__kind=Task.Kind.REPEAT).count() + repeats
-    return waiting(membership).count() + claimed.count() + repeats
+    return list_waiting_disputes(membership).count() + claimed.count() + repeats
 
 
 def progress_in(batch: Batch, person: Person, role: str) -> MyProgress | None:

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_
 from annotation.domain.agreement import Statistic
-from annotation.domain.batches import HORIZON, Forecast, forecast, per_day
+from annotation.domain.batches import HORIZON, Forecast, forecast_completion, mean_per_day
 from annotation.models import (
     ADJUDICATION_SLOT,
     Alarm,
@@ -33,7 +33,7 @@ from annotation.models import (
 from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
 from annotation.selectors.batches.progress import Overall
 from annotation.selectors.counts import by_stratum
-from annotation.selectors.gold_questions import has_known, of_work
+from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
 
 SHOWN = 14
 HOUR = 3600
@@ -98,7 +98,7 @@ def outlook(batch: Batch, watch: BatchStats | None, progress: Overall) -> Outloo
         at=watch.at,
         days=tuple((day, counted.get(day, 0)) for day in _latest(last)),
         seen=len(day_counts),
-        per_day=per_day(day_counts),
+        per_day=mean_per_day(day_counts),
         per_hour=watch.timed * HOUR / watch.timed_seconds if watch.timed_seconds else None,
         left=left,
         forecast=_forecast(batch, left, tuple(day_counts), counted.get(last, 0)),
@@ -116,7 +116,7 @@ def whole_days(counted: Mapping[date, int], last: date) -> Sequence[int]:
 def _forecast(batch: Batch, left: int, day_counts: tuple[int, ...], today: int) -> Forecast:
     if batch.state == Batch.State.CLOSED and left:
         return Forecast(None, None, None, reason=CLOSED)
-    return forecast(left=left, days=day_counts, today=today)
+    return forecast_completion(left=left, days=day_counts, today=today)
 
 
 def _latest(last: date) -> list[date]:
@@ -226,7 +226,7 @@ def count_days(batch: Batch, watch: BatchStats | None, now: datetime) -> dict[st
 def time_taken(batch: Batch) -> tuple[int, float]:
     """Of the latest annotations: how many were timed, and their seconds together."""
     latest = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__isnull=False)
-    latest = of_work(latest, has_checks=has_known(batch))
+    latest = exclude_gold_questions(latest, has_checks=has_gold_questions(batch))
     ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:TIMED])
     timed = Annotation.objects.filter(assignment__in=ids, current=True, seconds__gt=0)
     totals = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
@@ -273,6 +273,6 @@ def _count_since(batch: Batch, day: date) -> Counter[date]:
     """By the index of the batch's latest submissions; a day is one of the time zone of the pages."""
     start = timezone.make_aware(datetime.combine(day, time.min))
     handed_in = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start)
-    handed_in = of_work(handed_in, has_checks=has_known(batch)).order_by()
+    handed_in = exclude_gold_questions(handed_in, has_checks=has_gold_questions(batch)).order_by()
     counted = handed_in.values_list(TruncDate("submitted_at")).annotate(n=Count("pk"))
     return Counter({submitted_on: n for submitted_on, n in counted if submitted_on is not None})

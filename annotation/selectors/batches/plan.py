@@ -12,7 +12,7 @@ from django.db.models import Count, QuerySet, prefetch_related_objects
 
 from annotation.domain.assignments.eligibility import TaskKind, MemberLimits, find_obstacle
 from annotation.domain.assignments.pairing import Block
-from annotation.domain.assignments.plan import Allotment, plan_allotments, count_tasks_by_person, shared
+from annotation.domain.assignments.plan import Allotment, plan_allotments, count_tasks_by_person, count_tasks_by_pair
 from annotation.models import (
     Annotation,
     Batch,
@@ -298,7 +298,7 @@ def _sharing(
     counts: Counter[Block] = Counter()
     for allotment in allotment_list:
         counts.update(allotment.counts())
-    load_by_place, shared_counts = count_tasks_by_person(counts), shared(counts)
+    load_by_place, shared_counts = count_tasks_by_person(counts), count_tasks_by_pair(counts)
     places = range(len(members))
     of_interest = (
         [shared_counts[pair] for pair in combinations(places, 2)]

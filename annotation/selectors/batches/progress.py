@@ -36,8 +36,8 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import sealed_batches
-from annotation.selectors.counts import STATES, by_member, by_stratum
-from annotation.selectors.gold_questions import has_known, of_work
+from annotation.selectors.counts import STATES, count_by_member, by_stratum
+from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
 
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
@@ -171,11 +171,11 @@ def overall(batch: Batch, *, blind: bool = False) -> Overall:
     """What everybody may see: it tells nothing of any label. ``blind``: it is for somebody who works in the batch."""
     counts = _whole(by_stratum([batch.pk]).values())
     # In its order the index is read no further than it is counted.
-    known = has_known(batch)
+    known = has_gold_questions(batch)
     submissions = _submissions(batch).order_by("-submitted_at")
     checks = _checks_handed_in([batch.pk]).get(batch.pk) if blind and known else None
     if checks is None:
-        submissions = of_work(submissions, has_checks=known)
+        submissions = exclude_gold_questions(submissions, has_checks=known)
     else:
         submissions = submissions.exclude(task__kind=Task.Kind.QUALIFICATION)
     done, needed = _handed_in(batch, counts, checks)
@@ -315,7 +315,7 @@ def _dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tuple[Dime
 
 def _people(batch: Batch) -> tuple[PersonProgress, ...]:
     people: dict[int, PersonProgress] = {}
-    counts, live = by_member(batch), _live(batch)
+    counts, live = count_by_member(batch), _live(batch)
     members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_latest(batch))
     for member in members.order_by("-active", "person__username", "role"):
         progress = people.setdefault(member.person_id, PersonProgress(member.person))

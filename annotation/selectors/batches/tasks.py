@@ -32,8 +32,8 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.assignments.availability import FREE, kind_of, limits_of, working_members
-from annotation.selectors.counts import STATES, by_member, by_stratum, counts_for_quota, tasks_in
-from annotation.selectors.gold_questions import failed_people
+from annotation.selectors.counts import STATES, count_by_member, by_stratum, sum_for_quota, count_tasks
+from annotation.selectors.gold_questions import list_failed_people
 
 # Up to so many prompts, or items of a person, are looked up; with more, items are looked through.
 RARE = 500
@@ -176,7 +176,7 @@ def _theirs(person: str) -> QuerySet[Assignment]:
 
 
 def _done_by(batch: Batch, person: str) -> int:
-    counts = by_member(batch)
+    counts = count_by_member(batch)
     members = batch.memberships.filter(person__username=person).values_list("pk", flat=True)
     return sum(counts[pk]["submitted"] + counts[pk]["adjudicated"] for pk in members if pk in counts)
 
@@ -308,14 +308,14 @@ def _strata(batch: Batch) -> list[Stratum]:
 
 def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     members = working_members(batch, role)
-    counts = by_member(batch)
+    counts = count_by_member(batch)
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
         member.pk
         for member in members
         if not is_within_quota(member.quota, submitted=_done(counts.get(member.pk), role), live=0)
     }
-    failed = failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
+    failed = list_failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
     limits = {member.pk: limits_of(member) for member in members}
     refused: dict[int, dict[int, str]] = {}
     for stratum in strata:
@@ -330,7 +330,7 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
 
 def _done(counts: Counter[str] | None, role: str) -> int:
     if role == Membership.Role.ANNOTATOR:
-        return counts_for_quota(counts)
+        return sum_for_quota(counts)
     return counts["adjudicated"] + counts["repeats"] if counts else 0
 
 
@@ -380,7 +380,7 @@ def _suspect(
     broken = [pk for pk in planned if not panels.get(pk, frozenset()) <= able]
     suspect = Q(requeued=True) | Q(stratum__in=scarce) | Q(panel__in=broken)
     # Each condition more makes the database walk over all free tasks: only where there are such tasks.
-    unplanned = batch.pairing != Batch.Pairing.POOL and tasks_in(batch) > sum(planned.values())
+    unplanned = batch.pairing != Batch.Pairing.POOL and count_tasks(batch) > sum(planned.values())
     return suspect | Q(panel=None) if unplanned else suspect
 
 

@@ -17,7 +17,7 @@ from scipy.special import bdtr  # scipy.stats would make every start a second lo
 
 from annotation.core.proportions import NO_RATE, Rate, Z, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
-from annotation.selectors.adjudication import as_shown
+from annotation.selectors.adjudication import shuffle_sides
 from annotation.selectors.quality.comparisons import Shelf
 
 CHUNK = 5000
@@ -198,7 +198,7 @@ def _count_sides(
     tally: _Tally, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool
 ) -> None:
     """``shown``: the decision was made here, where the labels stood as A and B."""
-    sides = as_shown(claim, annotator_labels)[:2] if had_sides else []
+    sides = shuffle_sides(claim, annotator_labels)[:2] if had_sides else []
     for criterion, value in labels.items():
         tally.criteria += 1
         tally.neither += all(annotation.get(criterion) != value for annotation in annotator_labels)

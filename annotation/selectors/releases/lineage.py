@@ -37,7 +37,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.origins import ORIGIN, origin_of
+from annotation.selectors.origins import ORIGIN, find_origin
 from annotation.selectors.releases.rows import ReleasedRow
 
 
@@ -189,7 +189,7 @@ def _add_annotations(sources: dict[int, TaskSources]) -> None:
                 flags=row.flags,
                 seconds=row.seconds,
                 at=row.created_at,
-                origin=origin_of(row),
+                origin=find_origin(row),
             )
         )
 
@@ -207,7 +207,7 @@ def _add_decisions(release: GoldRelease, sources: dict[int, TaskSources]) -> Non
             flags=[],
             seconds=adjudication.seconds,
             at=adjudication.created_at,
-            origin=origin_of(adjudication),
+            origin=find_origin(adjudication),
             reason=adjudication.reason.key if adjudication.reason else "",
         )
 

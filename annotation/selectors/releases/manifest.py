@@ -31,7 +31,7 @@ from annotation.models import (
 )
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.origins import imported_work
+from annotation.selectors.origins import count_imported_work
 from annotation.selectors.releases.candidates import Names
 
 SCHEMA = 2
@@ -131,7 +131,7 @@ def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestC
         "counts": _counts(tally),
         "splits": {split: dict(tally.splits[split]) for split in SPLITS},
         "people": people_of(batches),
-        "imported": imported_work(batches),
+        "imported": count_imported_work(batches),
         "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],
         "adjudication_reasons": _reasons(release),
         "warnings": _warnings(tally, datasets),

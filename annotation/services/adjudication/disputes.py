@@ -1,4 +1,4 @@
-"""Deciding disputes: first a verdict unseen, then the decision. Each is one transaction.
+"""Deciding disputes: first a blind verdict, then the decision. Each is one transaction.
 
 One in twenty decisions or so comes back to its adjudicator as a task of kind ``repeat``
 (docs/decisions/repeat-adjudications-are-tasks.md). They decide it by the same calls, and it settles nothing.

@@ -1,4 +1,4 @@
-"""The managers' list of why annotators differ. A reason that was used stays for ever: it is retired, never deleted."""
+"""The managers' list of reasons why annotators differ. A reason is retired, never deleted: decisions name it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
 from annotation.models import DisputeReason, Person
 from annotation.services.audit import record
 
-LONGEST_KEY = 50
+MAX_KEY_LENGTH = 50
 
 
 @transaction.atomic
@@ -92,7 +92,7 @@ def _refuse_same_words(words: Mapping[str, str], others: list[DisputeReason]) ->
 
 def _key(english: str, taken: set[str]) -> str:
     """``Reading slip`` becomes ``reading_slip``, numbered where that is taken."""
-    plain = slugify(english).replace("-", "_")[: LONGEST_KEY - 5] or "reason"
+    plain = slugify(english).replace("-", "_")[: MAX_KEY_LENGTH - 5] or "reason"
     numbered = (f"{plain}_{number}" for number in range(2, 10_000))
     return plain if plain not in taken else next(key for key in numbered if key not in taken)
 

@@ -15,7 +15,7 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, SubmissionBlock, Task
-from annotation.selectors.gold_questions import open_checks
+from annotation.selectors.gold_questions import list_open_checks
 from annotation.services.gold_questions.answers import close
 
 SIZE = 10
@@ -94,7 +94,7 @@ def _close(batch: Batch, blocks: list[int]) -> int:
         last_at__gte=OuterRef("submitted_at"),
     )
     answers = Assignment.objects.filter(Exists(within), batch=batch, task=OuterRef("pk"))
-    close(list(open_checks(batch).filter(Exists(answers)).values_list("pk", flat=True)))
+    close(list(list_open_checks(batch).filter(Exists(answers)).values_list("pk", flat=True)))
     return closed
 
 

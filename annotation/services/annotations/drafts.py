@@ -1,4 +1,4 @@
-"""Work that is not submitted, kept for its author: saved on the way, or come too late for its place."""
+"""Drafts: work that is not submitted, saved for its author on the way, or because it came too late."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from annotation.services.assignments import lock_assignment
 from annotation.services.audit import record
 
 A_DISPUTE = N_("This item is a dispute; decide it as adjudicator.")
-LONGEST_RATIONALE = 20_000
+MAX_RATIONALE_LENGTH = 20_000
 # What a span of evidence is made of.
 SPAN = ("turn", "start", "end", "criterion", "level")
 
@@ -56,8 +56,8 @@ def _unfinished(assignment: Assignment, work: Submission) -> dict[str, Any]:
     criteria = {
         criterion.name: criterion for criterion in document.criteria_for(assignment.task.stratum.dimension)
     }
-    if len(work.rationale) > LONGEST_RATIONALE:
-        raise Unprocessable(N_("The rationale is longer than {most} characters."), most=LONGEST_RATIONALE)
+    if len(work.rationale) > MAX_RATIONALE_LENGTH:
+        raise Unprocessable(N_("The rationale is longer than {most} characters."), most=MAX_RATIONALE_LENGTH)
     if len(work.evidence) > MAX_SPANS:
         raise Unprocessable(
             N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MAX_SPANS

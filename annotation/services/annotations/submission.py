@@ -1,8 +1,6 @@
-"""Submitting and correcting annotations.
+"""Submitting and correcting annotations, and the requests for corrections that come after a task has closed.
 
-One transaction each: lock the task, save, and if that was the last annotation let the pure rule settle it.
-
-Corrections that came after their task had closed.
+Each is one transaction: lock the task, save, and if that was the last annotation let the pure rule settle it.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from annotation.models import (
 from annotation.selectors.annotations.closings import is_closed
 from annotation.selectors.annotations.own_work import latest_annotation
 from annotation.selectors.assignments.items import texts_to_mark
-from annotation.selectors.gold_questions import Feedback, feedback_on
+from annotation.selectors.gold_questions import Feedback, find_feedback
 from annotation.services.annotations.drafts import A_DISPUTE, keep_draft
 from annotation.services.assignments import TooLate, lock_assignment, refuse_who_left, retake_slot
 from annotation.services.audit import record
@@ -45,8 +43,8 @@ from annotation.services.guidelines import leave_note
 
 @dataclass(frozen=True)
 class Receipt:
-    """``created`` is False where the same key had been answered before. ``feedback``: this was a known item, and the
-    batch tells people; else None.
+    """``created`` is False where the same key had been answered before. ``feedback``: this was a gold question, and the
+    batch gives feedback; else None.
     """
 
     receipt: UUID
@@ -101,7 +99,7 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Submission) -> 
     if assignment.task.kind == Task.Kind.QUALIFICATION:
         end_round_if_over(assignment.batch, assignment.person)
     _note_what_is_unclear(assignment, work, labels)
-    return _receipt(annotation, created=True, feedback=feedback_on(assignment))
+    return _receipt(annotation, created=True, feedback=find_feedback(assignment))
 
 
 def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
@@ -124,7 +122,7 @@ def _answer_again(assignment: Assignment, key: str, work: Submission) -> Receipt
         return earlier
     latest = latest_annotation(assignment)
     assert latest is not None
-    raise AlreadySubmitted(_receipt(latest, created=False, feedback=feedback_on(assignment)))
+    raise AlreadySubmitted(_receipt(latest, created=False, feedback=find_feedback(assignment)))
 
 
 @transaction.atomic
@@ -221,7 +219,7 @@ def _find_receipt(assignment: Assignment, key: str, work: Submission) -> Receipt
     if earlier is None:
         return None
     refuse_other_body(earlier.body_sha256, work)
-    return _receipt(earlier, created=False, feedback=feedback_on(assignment))
+    return _receipt(earlier, created=False, feedback=find_feedback(assignment))
 
 
 def _is_asked_before(assignment: Assignment, key: str, work: Submission) -> bool:

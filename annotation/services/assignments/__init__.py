@@ -1,4 +1,4 @@
-"""Handing out work: claims and leases.
+"""Assigning work: claims and leases.
 
 Lock order, everywhere: memberships, the batch, tasks, panels. Two calls of one person queue at their
 membership; two people meet at a task only for the moment in which its slot is taken (SKIP LOCKED).

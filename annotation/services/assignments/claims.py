@@ -1,4 +1,4 @@
-"""The claim on a task: of an annotator on a free place, of an adjudicator on a dispute."""
+"""Claims on tasks: an annotator's on a free slot, an adjudicator's on a dispute."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from annotation.models import (
     sql,
 )
 from annotation.models.sql import FreeTask
-from annotation.selectors.adjudication import ANYTHING, Wanted, repeats_to_come, waiting
-from annotation.selectors.counts import count_decisions, submitted_by
+from annotation.selectors.adjudication import ANY_DISPUTE, DisputeFilter, list_due_repeats, list_waiting_disputes
+from annotation.selectors.counts import count_decisions, count_submitted
 from annotation.selectors.wellbeing import strata_resting
 from annotation.services.assignments.gold_questions import next_check, next_of_round
 from annotation.services.assignments.leases import LIVE, expire_leases, live_claims
@@ -65,7 +65,7 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
             careful = True
 
 
-def next_dispute(*, batch: Batch, person: Person, dispute_filter: Wanted = ANYTHING) -> Assignment | None:
+def next_dispute(*, batch: Batch, person: Person, dispute_filter: DisputeFilter = ANY_DISPUTE) -> Assignment | None:
     """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
 
     A repeat adjudication comes as such a claim, too: when it is due, but after what a manager put first, or when the
@@ -89,7 +89,7 @@ def _next_assignment(
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
     member = locked.membership
     if member.quota is not None and not is_within_quota(
-        member.quota, submitted=submitted_by(member), live=len(live)
+        member.quota, submitted=count_submitted(member), live=len(live)
     ):
         return None
     resting = strata_resting(batch, person, conditions.budget)
@@ -106,7 +106,7 @@ def _next_assignment(
 
 
 @transaction.atomic
-def _next_dispute(batch: Batch, person: Person, dispute_filter: Wanted) -> Assignment | None:
+def _next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFilter) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
     conditions = read_conditions(member)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
@@ -119,9 +119,9 @@ def _next_dispute(batch: Batch, person: Person, dispute_filter: Wanted) -> Assig
     return _take_wanted(member, dispute_filter, resting=strata_resting(batch, person, conditions.budget))
 
 
-def _take_wanted(member: Membership, dispute_filter: Wanted, *, resting: Sequence[int]) -> Assignment | None:
-    tasks = waiting(member, resting=resting)
-    repeats = dispute_filter.of_dimension(repeats_to_come(member, resting=resting))
+def _take_wanted(member: Membership, dispute_filter: DisputeFilter, *, resting: Sequence[int]) -> Assignment | None:
+    tasks = list_waiting_disputes(member, resting=resting)
+    repeats = dispute_filter.of_dimension(list_due_repeats(member, resting=resting))
     repeat_waits = repeats.exists()
     if repeat_waits:
         tasks = tasks.filter(priority__gt=0)

@@ -1,12 +1,12 @@
-"""Known items handed out: checks mixed into the work, and the round before it. The membership is locked."""
+"""Assigning gold questions: checks among the work, and the qualification before it. The membership is locked."""
 
 from __future__ import annotations
 
 from annotation.core.sampling import block_of
-from annotation.domain.gold_questions import pick
+from annotation.domain.gold_questions import pick_item
 from annotation.models import GoldQuestionTask, Qualification, Task, sql
 from annotation.models.sql import FreeTask, KnownCandidate
-from annotation.selectors.gold_questions import had_check, round_items, seed_of, unseen_checks
+from annotation.selectors.gold_questions import has_check_in, list_qualification_items, derive_seed, list_unseen_checks
 from annotation.services.assignments.search import Search
 from annotation.services.gold_questions.qualification import end_round_if_over, running_round
 
@@ -22,20 +22,20 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     if search.conditions.ended is None:
         return None
     number = int(search.conditions.ended) + live + 1  # a sum comes as a decimal
-    seed = seed_of(member.pk)
+    seed = derive_seed(member.pk)
     block = block_of(number, share=share, seed=seed)
-    if block is None or number < block.drawn or had_check(member, block):
+    if block is None or number < block.drawn or has_check_in(member, block):
         return None
     kind = search.kind_of_next()
     if kind is None:
         return None
     dimension, language = kind
-    candidates = unseen_checks(member, without=search.tasks.ruled_out)
+    candidates = list_unseen_checks(member, without=search.tasks.ruled_out)
     candidates = [candidate for candidate in candidates if candidate.prompt != member.last_prompt]
     candidates = [candidate for candidate in candidates if candidate.language == language] or candidates
     candidates = [candidate for candidate in candidates if candidate.dimension == dimension] or candidates
     return (
-        _made(search, pick(candidates, seed=seed, turn=number), Task.Kind.CHECK, number)
+        _made(search, pick_item(candidates, seed=seed, turn=number), Task.Kind.CHECK, number)
         if candidates
         else None
     )
@@ -47,7 +47,7 @@ def next_of_round(search: Search) -> FreeTask | None:
     current = running_round(member)
     if current.state != Qualification.State.RUNNING:
         return None
-    items = round_items(member, current.attempt, without=search.never)
+    items = list_qualification_items(member, current.attempt, without=search.never)
     if all(item.ended for item in items):
         end_round_if_over(member.batch, member.person)
         return None
@@ -57,7 +57,7 @@ def next_of_round(search: Search) -> FreeTask | None:
     if not free:
         return None
     turn = sum(item.given for item in items)
-    candidate = pick(free, seed=seed_of(member.pk), turn=f"{current.attempt}:{turn}")
+    candidate = pick_item(free, seed=derive_seed(member.pk), turn=f"{current.attempt}:{turn}")
     return _made(search, candidate, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
 
 

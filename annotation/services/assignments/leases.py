@@ -1,4 +1,4 @@
-"""A claim once it is made: its lease, giving it back, ending it, and taking its place again for late work."""
+"""The life of a claim: its lease, its release and its end, and its slot taken again for late work."""
 
 from __future__ import annotations
 

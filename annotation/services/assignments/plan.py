@@ -1,7 +1,7 @@
-"""For whom a task is planned: the panels of the pairing policies ``fixed`` and ``balanced``.
+"""The plan of a batch: a panel for each task, by the pairing policies ``fixed`` and ``balanced``.
 
-A plan is made once, when the tasks are made or the batch is opened. Afterwards only those places are planned
-again that came back: skipped, or left by who went. Lock order: memberships, tasks, panels.
+A plan is made once, when the tasks are made or the batch is opened. Afterwards a slot is planned again only if its
+member skipped the task or left. Lock order: memberships, tasks, panels.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from annotation.domain.assignments.plan import Allotment, plan_allotments, count
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
 from annotation.selectors.assignments.availability import may_take, working_members
 from annotation.selectors.batches.tasks import short_of_people
-from annotation.selectors.counts import by_member, counts_for_quota
-from annotation.selectors.gold_questions import failed_people
+from annotation.selectors.counts import count_by_member, sum_for_quota
+from annotation.selectors.gold_questions import list_failed_people
 from annotation.services.table_statistics import refresh_statistics
 
 CHUNK = 2000
-MOST_AT_ONCE = 10_000
-LONGEST_KEY = 200
+MAX_TASKS_AT_ONCE = 10_000
+MAX_KEY_LENGTH = 200
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # Withdrawn tasks may be brought back: their plan is kept up with those who come and go.
 PLANNED = (Task.State.OPEN, Task.State.WITHDRAWN)
@@ -127,7 +127,7 @@ def plan_for_whom_nobody_is_left(batch: Batch) -> int:
     """
     if batch.state == Batch.State.DRAFT:
         return 0
-    ids = _locked(Task.objects.filter(pk__in=short_of_people(batch, limit=MOST_AT_ONCE)))
+    ids = _locked(Task.objects.filter(pk__in=short_of_people(batch, limit=MAX_TASKS_AT_ONCE)))
     if not ids:
         return 0
     office = Replanner.of(batch)
@@ -144,7 +144,7 @@ def panel_of(batch: Batch, members: Iterable[int]) -> Panel:
     """The panel of exactly these memberships."""
     ids = sorted(members)
     key = "-".join(map(str, ids))
-    if len(key) > LONGEST_KEY:
+    if len(key) > MAX_KEY_LENGTH:
         key = hashlib.sha256(key.encode()).hexdigest()
     panel, created = Panel.objects.get_or_create(batch=batch, key=key)
     if created:
@@ -321,7 +321,7 @@ class Replanner:
     @classmethod
     def of(cls, batch: Batch) -> Replanner:
         annotators = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR)
-        counts, failed = by_member(batch), failed_people(batch)
+        counts, failed = count_by_member(batch), list_failed_people(batch)
         people: dict[int, list[int]] = defaultdict(list)
         pairs = Panel.objects.filter(batch=batch).order_by("pk", "members").values_list("pk", "members")
         for panel, member in pairs:
@@ -331,7 +331,7 @@ class Replanner:
                 member
                 for member in working_members(batch, Membership.Role.ANNOTATOR)
                 if member.person_id not in failed
-                and is_within_quota(member.quota, submitted=counts_for_quota(counts.get(member.pk)), live=0)
+                and is_within_quota(member.quota, submitted=sum_for_quota(counts.get(member.pk)), live=0)
             ],
             person_of=dict(annotators.values_list("pk", "person")),
             panels={pk: tuple(ids) for pk, ids in people.items()},

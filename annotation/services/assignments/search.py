@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.models.sql import ClaimConditions, FreeTask, FreeTasks, LockedMembership
 from annotation.selectors.access import refuse_role
 from annotation.selectors.assignments.availability import free_tasks_for
-from annotation.selectors.counts import tasks_in
+from annotation.selectors.counts import count_tasks
 
 # The cursor follows when the claim was made this far beyond it.
 CURSOR_STEP = 200
@@ -201,7 +201,7 @@ class Search:
         if self.resting:
             return
         rank = self.tasks.first_rank(start=self.cursor)
-        self.cursor = max(self.cursor, tasks_in(self.member.batch)) if rank is None else rank
+        self.cursor = max(self.cursor, count_tasks(self.member.batch)) if rank is None else rank
         Membership.objects.filter(pk=self.member.pk).update(cursor=self.cursor)
 
 

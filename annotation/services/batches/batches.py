@@ -1,6 +1,6 @@
-"""Making a batch that a page asks for: at once, or by a job where there are many responses.
+"""Batches: created at once, or by a job where there are many responses; opened, paused and closed.
 
-The job makes it in one transaction, so that a failed, cancelled or killed one leaves nothing behind.
+The job creates a batch in one transaction, so that a failed, cancelled or killed job leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.access import awaits_confirmation
-from annotation.selectors.counts import tasks_in
+from annotation.selectors.access import is_awaiting_confirmation
+from annotation.selectors.counts import count_tasks
 from annotation.services import jobs
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
@@ -146,7 +146,7 @@ def add_tasks(
     """
     strata, counts = _strata(batch, responses)
     planner = Planner.of(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
-    start = tasks_in(batch)
+    start = count_tasks(batch)
     total = sum(counts.values())
     positions = _positions(batch, start, total)
     made = 0
@@ -300,7 +300,7 @@ def confirm_closing(*, batch: Batch, actor: Person | None) -> Batch:
     Whoever closed it cannot say so. ``actor`` is None for the operator's shell.
     """
     locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
-    if not awaits_confirmation(locked):
+    if not is_awaiting_confirmation(locked):
         raise Conflict(N_("The closing of {name} needs no confirmation."), name=batch.name)
     if actor is not None and actor.pk == locked.closed_by_id:
         raise Forbidden(
@@ -376,5 +376,5 @@ def run_making(context: jobs.JobContext) -> dict[str, Any]:
     with ProgressReporter(context) as teller, transaction.atomic():
         batch = create_batch(spec, actor=context.job.created_by, report=teller.report)
         result = {"batch": batch.name, "tasks": batch.tasks.count()}
-        context.keep(result)
+        context.save_result(result)
     return result

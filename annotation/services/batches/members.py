@@ -1,8 +1,7 @@
-"""Who works in a batch: joining while it runs, leaving, coming back.
+"""The members of a batch: they join while it runs, leave and come back, and managers decide on their qualification.
 
-Each tells how many items it planned again: for those who came, or for others in place of who went.
-
-What a manager makes of somebody's round: lets them in whatever came out of it, or gives them another.
+Each change of membership returns how many items it planned again: for those who came, or for others in place of those
+who left. A manager may waive somebody's qualification or start another attempt.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ def _refuse_who_may_have_read(batch: Batch, people: Sequence[Person]) -> None:
 
 
 State = Qualification.State
-LONGEST_REASON = 500
+MAX_REASON_LENGTH = 500
 
 
 @transaction.atomic
@@ -232,8 +231,8 @@ def start_attempt(*, batch: Batch, person: Person, reason: str, actor: Person | 
 
 
 def _locked(batch: Batch, person: Person, reason: str) -> tuple[Membership, Qualification]:
-    if not reason.strip() or len(reason) > LONGEST_REASON:
-        raise AssayError(N_("Say why, in at most {most} characters."), most=LONGEST_REASON)
+    if not reason.strip() or len(reason) > MAX_REASON_LENGTH:
+        raise AssayError(N_("Say why, in at most {most} characters."), most=MAX_REASON_LENGTH)
     memberships = Membership.objects.select_for_update(no_key=True).filter(
         batch=batch, person=person, role=Membership.Role.ANNOTATOR
     )

@@ -1,4 +1,4 @@
-"""Watching a batch: its agreement and throughput are measured by a worker, and a low agreement raises an alarm.
+"""Monitoring a batch: a worker measures its agreement and throughput, and a low agreement raises an alarm.
 
 Any number of workers may watch at once, and any number of times: what is measured is written over, and an alarm is
 raised under the batch's lock (``docs/decisions/agreement-alarm.md``).
@@ -32,7 +32,7 @@ from annotation.services.counts import lock_memberships
 
 logger = logging.getLogger(__name__)
 # So many units must be complete before an interval is believed, and so many more after an alarm before the next.
-LEAST_UNITS = 30
+MIN_UNITS = 30
 # A batch is measured this often, and never for more than a twentieth of a worker's time.
 EVERY = timedelta(seconds=25)
 REST = 20
@@ -103,7 +103,7 @@ def _is_low(batch: Batch, first: Measured) -> bool:
     threshold, low = batch.agreement_threshold, first.alpha.low
     if threshold is None or low is None or batch.state not in (Batch.State.OPEN, Batch.State.PAUSED):
         return False
-    return first.n >= LEAST_UNITS and low < threshold
+    return first.n >= MIN_UNITS and low < threshold
 
 
 @transaction.atomic
@@ -117,7 +117,7 @@ def _raise_alarm(batch: Batch, first: Measured) -> None:
     assert alpha.low is not None
     assert alpha.high is not None
     last = Alarm.objects.filter(batch=batch).first()
-    if last is not None and (last.seen_at is None or first.n < last.units + LEAST_UNITS):
+    if last is not None and (last.seen_at is None or first.n < last.units + MIN_UNITS):
         return
     if threshold is None or not _is_low(locked, first):
         return

@@ -1,4 +1,4 @@
-"""The terms of a batch: what of its policy may still change while people work in it."""
+"""The terms of a batch: the part of its policy that may still change while people work in it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from annotation.services.assignments.plan import Plan, plan_for
 from annotation.services.audit import record
 from annotation.services.counts import count_in, lock_memberships
 
-HIGHEST_PRIORITY = 1000
+MAX_PRIORITY = 1000
 
 
 @transaction.atomic
@@ -96,8 +96,8 @@ def bring_back(*, batch: Batch, tasks: Sequence[int], actor: Person | None = Non
 @transaction.atomic
 def set_priority(*, batch: Batch, tasks: Sequence[int], priority: int, actor: Person | None = None) -> int:
     """Hand these tasks out before those of a lower priority. The number changed."""
-    if not -HIGHEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
-        raise AssayError(N_("A priority is a whole number from -{most} to {most}."), most=HIGHEST_PRIORITY)
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        raise AssayError(N_("A priority is a whole number from -{most} to {most}."), most=MAX_PRIORITY)
     changed = 0
     for task in _locked(batch, tasks, Task.State.OPEN, Task.State.DISPUTED):
         rank = task.position - priority * PRIORITY_STEP

@@ -1,8 +1,8 @@
 """The shape that every export format has: a ``Writer`` says which files it makes and how they are checked.
 
-A format is one small module, registered in ``writers.py``. ``writing.py`` takes its parts in order, writes each into a
-folder that nobody sees yet, goes on where a killed worker was, and has the files checked against the manifest; only
-then are they renamed. ``manifest.json`` and the datasheet are added to every format.
+A format is one small module, registered in ``formats/__init__.py``. ``files.py`` writes its parts in order into a
+hidden folder, resumes where a killed worker was, and has the files checked against the manifest; only then are they
+renamed. ``manifest.json`` and the datasheet are added to every format.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from django.conf import settings
 
-from annotation.domain.releases.pseudonyms import pseudonyms
+from annotation.domain.releases.pseudonyms import assign_pseudonyms
 from annotation.models import GoldRelease, Person
-from annotation.selectors.origins import manifest_with_origins
+from annotation.selectors.origins import add_origins
 from annotation.selectors.releases.rows import Released
 
 Tell: TypeAlias = Callable[[int], None]
@@ -71,7 +71,7 @@ class ExportSpec:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """With sorted names, as no database keeps them: what is written of it is the same everywhere."""
-        manifest: dict[str, Any] = json.loads(json.dumps(manifest_with_origins(self.release), sort_keys=True))
+        manifest: dict[str, Any] = json.loads(json.dumps(add_origins(self.release), sort_keys=True))
         return manifest
 
     @cached_property
@@ -81,7 +81,7 @@ class ExportSpec:
         if self.options.real_names:
             return dict(Person.objects.filter(pk__in=roles).values_list("pk", "username"))
         scope = f"{self.release.name}\n{self.release.sha256}"
-        return pseudonyms(roles, secret=settings.SECRET_KEY, scope=scope)
+        return assign_pseudonyms(roles, secret=settings.SECRET_KEY, scope=scope)
 
 
 class Chunk(NamedTuple):

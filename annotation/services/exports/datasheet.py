@@ -33,7 +33,7 @@ from annotation.domain.releases.datasheet import (
     list_same_texts,
     list_subcomponents,
 )
-from annotation.domain.releases.manifest import in_order
+from annotation.domain.releases.manifest import order_manifest
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 """The datasheet's languages, with the translation that each of them takes."""
@@ -86,7 +86,7 @@ def render_markdown(manifest: Manifest, language: str) -> str:
 def render_datasheet(manifest: Manifest, language: str) -> list[DocumentSection]:
     """Each question with its answers, in the order in which they are asked."""
     with override(_translation(language)):
-        return render_sections(SECTIONS, _context(in_order(manifest), GuidelineTexts(manifest, language)))
+        return render_sections(SECTIONS, _context(order_manifest(manifest), GuidelineTexts(manifest, language)))
 
 
 def render_warnings(manifest: Manifest) -> list[str]:
@@ -105,7 +105,7 @@ def splits_table(manifest: Manifest) -> SheetTable | None:
             f"{SPLIT_LABELS[split]} ({split})",
             *(format_grouped(count[kind]) for kind in ("prompts", "rows", "labels")),
         )
-        for split, count in in_order(manifest)["splits"].items()
+        for split, count in order_manifest(manifest)["splits"].items()
     ]
     head = (_("Split"), _("Prompts"), _("Responses"), _label_count())
     return SheetTable(_("Splits by prompt"), head, rows, frozenset({1, 2, 3}))

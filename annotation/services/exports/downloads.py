@@ -1,4 +1,4 @@
-"""Exports that a page asks for: a job writes them into the data folder, where they are kept for download."""
+"""Exports for download: a job writes them into the data folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import AuditEvent, Export, GoldRelease, Person
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.exports import UNDER_WAY, folder_of, is_under_way, may_name_people
+from annotation.selectors.exports import UNDER_WAY, get_export_folder, is_under_way, may_name_people
 from annotation.selectors.releases.rows import Released
 from annotation.services import jobs
 from annotation.services.audit import record
@@ -72,7 +72,7 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
     except Exception as error:
         if not context.is_final(error):
             raise  # whoever goes on, here or elsewhere, needs the files
-        _remove(folder_of(export))
+        _remove(get_export_folder(export))
         if isinstance(error, OSError):
             raise AssayError(
                 N_("The files cannot be written: {why}."), why=error.strerror or error
@@ -82,13 +82,13 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
 
 
 def _write(export: Export, context: jobs.JobContext) -> Made:
-    final = folder_of(export)
+    final = get_export_folder(export)
     part = _part_of(final)
     if final.exists():  # a worker died between the name and the row
         final.rename(part)
     course = ExportProgress(
         saved=context.job.result.get("course", {}),
-        keep=lambda progress: context.keep({"course": dict(progress)}),
+        keep=lambda progress: context.save_result({"course": dict(progress)}),
         report=context.report,
     )
     spec = ExportSpec(Released(export.release), Options.of(export.options))
@@ -101,7 +101,7 @@ def _write(export: Export, context: jobs.JobContext) -> Made:
 @transaction.atomic
 def _keep(export: Export, made: Made, context: jobs.JobContext) -> dict[str, Any]:
     result = {"rows": made.counted.rows, "labels": made.counted.labels}
-    context.keep(result)
+    context.save_result(result)
     export.rows, export.files = made.counted.rows, [asdict(file) for file in made.files]
     export.verified_at = timezone.now()
     export.save(update_fields=["rows", "files", "verified_at"])
@@ -118,7 +118,7 @@ def discard_export(*, export: Export, actor: Person) -> None:
             raise Conflict(N_("This export is being written; cancel it first."))
         _tell(locked, "discard_export", actor)
         locked.delete()
-        transaction.on_commit(partial(_remove, folder_of(locked)))
+        transaction.on_commit(partial(_remove, get_export_folder(locked)))
 
 
 def tell_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:

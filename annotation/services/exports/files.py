@@ -1,6 +1,6 @@
-"""Writing the files of an export into a folder of their own: part by part, resumable, checked, hashed.
+"""Writing the files of an export into a folder: part by part, resumable, checked and hashed.
 
-Writing a gold release into a folder that somebody named: whole, verified, or not at all.
+A gold release is written into a folder that somebody named wholly and verified, or not at all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What becomes of a known item once somebody answered it. It never settles anything: no gold, no dispute.
+"""The answers to gold questions. An answer never settles anything: it makes no gold and no dispute.
 
-To its person it looks like any other item of theirs. So a check stays open to corrections until the block of
-submissions that it is in is closed (services/submission_blocks.py). A batch that tells people closes it at once, for
-then they know; so does one of overlap 1, where every item closes at once.
+To its person a gold question looks like any other item. So a check stays open to corrections until the block of
+submissions that it is in is closed (services/annotations/closings.py). A batch that gives feedback closes it at once,
+because its person then knows; so does one of overlap 1, where every item closes at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict
 from annotation.core.sql import Statement, execute
 from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task, sql
-from annotation.selectors.gold_questions import open_checks, was_told
+from annotation.selectors.gold_questions import list_open_checks, is_answer_disclosed
 
 TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
 
@@ -52,7 +52,7 @@ def end_skipped(assignment: Assignment) -> list[Statement]:
 
 
 def refuse_who_was_told(assignment: Assignment) -> None:
-    if was_told(assignment):
+    if is_answer_disclosed(assignment):
         raise Conflict(TOLD)
 
 
@@ -67,7 +67,7 @@ def withdraw(membership: int, tasks: Iterable[int]) -> None:
 
 def close_checks(batch: Batch) -> int:
     """Close all that were answered: the batch is closing. The memberships are locked."""
-    return close(list(open_checks(batch).values_list("pk", flat=True)))
+    return close(list(list_open_checks(batch).values_list("pk", flat=True)))
 
 
 def close(tasks: Iterable[int]) -> int:

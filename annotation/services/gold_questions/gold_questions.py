@@ -1,4 +1,4 @@
-"""The known items of a batch: put in by a manager, taken out, put back."""
+"""The gold questions of a batch: a manager adds them, takes them out and puts them back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import Batch, GoldQuestion, Person, Response, Stratum, Task
 from annotation.services.audit import record
 
-LONGEST_EXPLANATION = 5000
-MOST_ITEMS = 10_000
+MAX_EXPLANATION_LENGTH = 5000
+MAX_ITEMS = 10_000
 KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 
 
@@ -129,8 +129,8 @@ def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
             name=batch.name,
             known=", ".join(sorted(dimensions)),
         )
-    if len(one.explanation) > LONGEST_EXPLANATION:
-        raise AssayError(N_("The explanation is longer than {most} characters."), most=LONGEST_EXPLANATION)
+    if len(one.explanation) > MAX_EXPLANATION_LENGTH:
+        raise AssayError(N_("The explanation is longer than {most} characters."), most=MAX_EXPLANATION_LENGTH)
     _checked(batch, response, one)
 
 

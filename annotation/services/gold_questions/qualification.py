@@ -1,6 +1,6 @@
-"""The round of known items before a batch opens to a person: begun, scored, and what a manager makes of it.
+"""Qualification attempts: the gold questions that a person answers before a batch opens to them.
 
-Whatever is done in a round is done with its person's membership locked, before any task: one after the other.
+Everything in an attempt happens with its person's membership locked before any task, so one act after the other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError
-from annotation.domain.gold_questions import LEAST_ITEMS, By, score
+from annotation.domain.gold_questions import MIN_ITEMS, QualificationMeasure, score_answers
 from annotation.models import (
     Assignment,
     Batch,
@@ -20,7 +20,7 @@ from annotation.models import (
     Qualification,
 )
 from annotation.selectors.assignments.availability import strata_ruled_out
-from annotation.selectors.gold_questions import answers_of, latest_round, round_items, scales_of
+from annotation.selectors.gold_questions import list_answers, find_latest_qualification, list_qualification_items, build_scales
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import close, withdraw
 
@@ -34,21 +34,21 @@ def refuse_without_a_round(batch: Batch) -> None:
     number = GoldQuestion.objects.filter(
         batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True
     ).count()
-    if number < LEAST_ITEMS:
+    if number < MIN_ITEMS:
         raise AssayError(
             N_(
                 "The batch {name} asks for a qualification, which needs at least {least} gold "
                 "questions; it has {there}. Keep it as a draft, add them, then open it."
             ),
             name=batch.name,
-            least=LEAST_ITEMS,
+            least=MIN_ITEMS,
             there=number,
         )
 
 
 def running_round(member: Membership) -> Qualification:
     """The member's round, which begins now where there is none; their membership is locked."""
-    qualification = latest_round(member.batch_id, member.person_id)
+    qualification = find_latest_qualification(member.batch_id, member.person_id)
     return qualification or Qualification.objects.create(batch=member.batch, person_id=member.person_id)
 
 
@@ -64,7 +64,7 @@ def end_round_if_over(batch: Batch, person: Person) -> bool:
     )
     if qualification is None or member is None:
         return False
-    items = round_items(member, qualification.attempt, without=strata_ruled_out(member))
+    items = list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member))
     if not items or not all(item.ended for item in items):
         return False
     _end(qualification, member)
@@ -83,8 +83,8 @@ def _end(found: Qualification, member: Membership) -> None:
     close(tasks)  # locked before they are read: nothing is corrected any more
     withdraw(member.pk, question_tasks.values_list("pk", flat=True))
     batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
-    answers = list(answers_of(tasks).values())
-    result = score(answers, by=_by(batch), scales=scales_of(batch.guideline.document))
+    answers = list(list_answers(tasks).values())
+    result = score_answers(answers, by=_by(batch), scales=build_scales(batch.guideline.document))
     assert batch.qualifying_threshold is not None
     found.state = State.PASSED if result.passes(batch.qualifying_threshold) else State.FAILED
     found.n, found.value, found.low, found.high = result.n, result.value, result.low, result.high
@@ -103,5 +103,5 @@ def _end(found: Qualification, member: Membership) -> None:
     )
 
 
-def _by(batch: Batch) -> By:
+def _by(batch: Batch) -> QualificationMeasure:
     return "kappa" if batch.qualifying == Batch.Qualifying.KAPPA else "accuracy"

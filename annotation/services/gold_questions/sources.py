@@ -1,4 +1,4 @@
-"""Where known items come from: gold that was released or settled in closed batches, and files."""
+"""The sources of gold questions: gold that was released or settled in closed batches, and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from annotation.core.errors import N_, AssayError, Conflict, InputError
 from annotation.domain.formats import generic
 from annotation.domain.formats.base import LABEL
 from annotation.domain.formats.rows import Row, Source, csv_rows, json_rows
-from annotation.domain.gold_questions import Labels, balanced
+from annotation.domain.gold_questions import Labels, draw_balanced
 from annotation.domain.releases.canonical import number as plain
 from annotation.models import (
     Adjudication,
@@ -28,8 +28,8 @@ from annotation.models import (
 )
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.gold_questions.gold_questions import (
-    LONGEST_EXPLANATION,
-    MOST_ITEMS,
+    MAX_EXPLANATION_LENGTH,
+    MAX_ITEMS,
     GoldAnswer,
     Worked,
     add_items,
@@ -40,7 +40,7 @@ from annotation.services.gold_questions.gold_questions import (
 SURE = (GoldLabel.Source.UNANIMOUS, GoldLabel.Source.ADJUDICATED)
 CHUNK = 2000
 # Of one kind of labels so many tasks are looked into before the draw; they are drawn from all of a kind alike.
-MOST_OF_A_KIND = 2000
+MAX_TASKS_OF_KIND = 2000
 FIELDS = frozenset({"prompt_id", "prompt", "model", "collection", "dataset", "labels", "explanation"})
 
 
@@ -93,12 +93,12 @@ def add_from_batches(
 def _add_gold(
     batch: Batch, kind: str, rows: Any, number: int, *, sources: Sequence[str], actor: Person | None
 ) -> list[GoldQuestion]:
-    if not 1 <= number <= MOST_ITEMS:
-        raise AssayError(N_("Add from 1 to {most} items at once."), most=MOST_ITEMS)
+    if not 1 <= number <= MAX_ITEMS:
+        raise AssayError(N_("Add from 1 to {most} items at once."), most=MAX_ITEMS)
     if not sources:
         raise AssayError(N_("Choose at least one source of gold."))
     candidates = _fitting(batch, _sampled(_by_task(rows), frozenset(sources), seed=_turn(batch)))
-    drawn = balanced(((candidate, candidate.kind) for candidate in candidates), number, seed=_turn(batch))
+    drawn = draw_balanced(((candidate, candidate.kind) for candidate in candidates), number, seed=_turn(batch))
     if len(drawn) < number:
         raise AssayError(
             N_(
@@ -113,7 +113,7 @@ def _add_gold(
 
 def _turn(batch: Batch) -> int:
     """Another draw each time, and the same one for who tries the same again."""
-    return batch.pk * MOST_ITEMS + GoldQuestion.objects.filter(batch=batch).count()
+    return batch.pk * MAX_ITEMS + GoldQuestion.objects.filter(batch=batch).count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +148,9 @@ def _sampled(
             continue
         kind = tuple((name, value) for name, value, _source in labels)
         seen[kind] += 1
-        if len(piles[kind]) < MOST_OF_A_KIND:
+        if len(piles[kind]) < MAX_TASKS_OF_KIND:
             piles[kind].append(task)
-        elif (place := chance.randrange(seen[kind])) < MOST_OF_A_KIND:
+        elif (place := chance.randrange(seen[kind])) < MAX_TASKS_OF_KIND:
             piles[kind][place] = task
     return {task: dict(kind) for kind, pile in piles.items() for task in pile}
 
@@ -189,7 +189,7 @@ def _explained(chosen: Sequence[_Settled]) -> list[GoldAnswer]:
     decisions = Adjudication.objects.filter(task__in=[task.task for task in chosen])
     words = dict(decisions.values_list("task", "rationale"))
     return [
-        GoldAnswer(task.response, task.labels, words.get(task.task, "")[:LONGEST_EXPLANATION])
+        GoldAnswer(task.response, task.labels, words.get(task.task, "")[:MAX_EXPLANATION_LENGTH])
         for task in chosen
     ]
 
@@ -212,8 +212,8 @@ def add_from_file(
         answer = reader.read(row)
         if answer.response in items:
             raise row.error(N_("this response is there twice."), field="prompt_id")
-        if len(items) == MOST_ITEMS:
-            raise row.error(N_("there are more than {most} items; add them in parts."), most=MOST_ITEMS)
+        if len(items) == MAX_ITEMS:
+            raise row.error(N_("there are more than {most} items; add them in parts."), most=MAX_ITEMS)
         items[answer.response] = answer
     if not items:
         raise InputError(N_("there are no rows in this file."), path=source.name)

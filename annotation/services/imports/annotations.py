@@ -1,6 +1,6 @@
-"""The batch that imported labels belong to: found, or made of a guideline and a dataset.
+"""Importing labels that were made elsewhere, by the rules by which people label here (annotation/domain/adjudication.py).
 
-Labels made elsewhere, replayed through the rules by which people label here (annotation/domain/adjudication.py).
+They go into the batch that is named, which is made of a guideline and a dataset where there is none.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from annotation.domain.formats.base import Judgement
 from annotation.domain.formats.labels import Wording
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.access import record_reader
-from annotation.selectors.datasets import dataset_named
-from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.datasets import get_dataset
+from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.imports import was_made_by_import
 from annotation.services.batches.batches import add_tasks, create_batch, new_batch, responses_for, set_state
 from annotation.services.guidelines import load_guideline
@@ -68,14 +68,14 @@ def find_or_make(target: ImportRequest, intake: Intake) -> ImportTarget:
         _refuse_other_guideline(batch, target)
     if intake.form.complete:
         return _complete(batch, target, intake)
-    dataset = dataset_named(target.dataset) if target.dataset else None
+    dataset = get_dataset(target.dataset) if target.dataset else None
     if batch is not None:
         return ImportTarget(batch=batch, dataset=dataset, is_new=False)
     return _made(target, dataset, intake)
 
 
 def _refuse_other_guideline(batch: Batch, target: ImportRequest) -> None:
-    if target.guideline and guideline_named(target.guideline) != batch.guideline:
+    if target.guideline and get_guideline(target.guideline) != batch.guideline:
         raise Conflict(
             N_("The batch {name} follows {guideline}, not {other}."),
             name=batch.name,
@@ -92,7 +92,7 @@ def _made(target: ImportRequest, dataset: Dataset | None, intake: Intake) -> Imp
         )
     spec = BatchSpec(
         name=target.batch,
-        guideline=guideline_named(target.guideline).pk,
+        guideline=get_guideline(target.guideline).pk,
         dataset=dataset.pk,
         open_now=False,
     )
@@ -143,7 +143,7 @@ def _guideline(reference: str, intake: Intake) -> Guideline:
         path = settings.BASE_DIR / "fixtures" / "guidelines" / f"{own}.yaml"
         intake.report.add_made("guidelines")
         return load_guideline(text=read_text(path), path=path.name, publish=True, actor=intake.run.actor)
-    return guideline_named(reference)
+    return get_guideline(reference)
 
 
 @transaction.atomic

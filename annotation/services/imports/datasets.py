@@ -1,3 +1,5 @@
+"""Importing prompts and responses into a dataset."""
+
 from __future__ import annotations
 
 import unicodedata
@@ -17,7 +19,7 @@ from annotation.domain.formats import (
     Source,
 )
 from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.selectors.datasets import dataset_named
+from annotation.selectors.datasets import get_dataset
 from annotation.selectors.imports import (
     newest_prompt,
     newest_response,
@@ -163,7 +165,7 @@ def import_responses(
 ) -> ImportReport:
     """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing."""
     intake = Intake.open(source, format, RESPONSES, run, model=model, collection=collection)
-    store_responses(intake, locked(dataset_named(dataset)))
+    store_responses(intake, locked(get_dataset(dataset)))
     return intake.finish(
         target=f"dataset:{dataset}", dataset=dataset, model=intake.origin.model, collection=collection
     )

@@ -1,7 +1,4 @@
-"""Where imported labels go: the tasks of a chunk of records, with all that was done on them before.
-
-The people whom a file of labels names, and their part in the batch.
-"""
+"""The tasks that imported labels belong to, with all that was done on them before, and the people who gave them."""
 
 from __future__ import annotations
 

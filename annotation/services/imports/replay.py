@@ -1,7 +1,7 @@
 """The rules of labelling, applied to a chunk of records in memory and then written at once.
 
-What ``services.annotations`` does for one submission under a lock, this does for many: the pure rules decide, the
-database's constraints hold.
+``services/annotations/submission.py`` does it for one submission under a lock, this module for many: the pure rules
+decide, and the database's constraints hold.
 """
 
 from __future__ import annotations

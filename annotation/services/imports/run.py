@@ -1,6 +1,6 @@
-"""What is wrong with a file: the first thing only (a command), or as much as fits on a page (an upload).
+"""The import of one file, whatever it brings in: its problems, its report and the row that records it.
 
-How an import goes about it, whatever it brings in: who asked, how much is told, and what is written down.
+A command shows the first problem of a file only, an upload as many as fit on a page.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Problems:
                 yield item
 
 
-MOST_NOTES = 20
+MAX_NOTES = 20
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class ImportReport:
         note = ImportNote(template, params)
         if note in self.notes:
             return
-        if len(self.notes) < MOST_NOTES:
+        if len(self.notes) < MAX_NOTES:
             self.notes.append(note)
         else:
             self.more_notes += 1

@@ -1,4 +1,4 @@
-"""A file that comes through the browser: stored, looked at, confirmed, and then imported by a job."""
+"""Uploads: a file comes through the browser, is stored, guessed at and confirmed, and a job imports it."""
 
 from __future__ import annotations
 

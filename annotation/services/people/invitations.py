@@ -20,7 +20,7 @@ from annotation.services.audit import record
 from annotation.services.people.people import add_person, language_tags, refuse_unknown_roles
 
 SECRET_BYTES = 32
-LONGEST_DAYS = 90
+MAX_DAYS = 90
 ENDED = {
     State.ACCEPTED: N_("This invitation was used already: it makes one account."),
     State.EXPIRED: N_("This invitation has expired."),
@@ -44,8 +44,8 @@ def invite(
     refuse_unknown_roles(roles)
     if not roles:
         raise AssayError(N_("An invitation needs a group: say what the person is to do."))
-    if not 1 <= days <= LONGEST_DAYS:
-        raise AssayError(N_("An invitation is valid for 1 to {most} days."), most=LONGEST_DAYS)
+    if not 1 <= days <= MAX_DAYS:
+        raise AssayError(N_("An invitation is valid for 1 to {most} days."), most=MAX_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     invitation = Invitation.objects.create(
         secret_sha256=hashed(secret),

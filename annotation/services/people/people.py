@@ -1,3 +1,5 @@
+"""People: their accounts, roles, languages, own models, topics and budgets."""
+
 from __future__ import annotations
 
 import re
@@ -27,7 +29,7 @@ from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
 from annotation.services.audit import record
 
-LONGEST_TAG = 20  # as in a prompt's language
+MAX_TAG_LENGTH = 20  # as in a prompt's language
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
@@ -198,7 +200,7 @@ def language_tags(languages: Iterable[str]) -> list[str]:
         tag = language.strip().replace("_", "-")
         if not tag:
             continue
-        if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):
+        if len(tag) > MAX_TAG_LENGTH or not _TAG.fullmatch(tag):
             raise AssayError(
                 N_("{tag} is no language tag; write such as zh, zh-Hans or en."), tag=repr(language.strip())
             )

@@ -28,18 +28,18 @@ from annotation.forms.annotations import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, Assignment, Batch, Membership
 from annotation.selectors.adjudication import (
     Dispute,
+    DisputeFilter,
     OwnVerdict,
-    Waiting,
-    Wanted,
-    dimensions_of,
-    dispute,
-    has_at_hand,
-    my_dispute,
-    queue,
-    reasons,
+    WaitingDisputes,
+    count_waiting_disputes,
+    build_dispute,
+    has_dispute_in_progress,
+    list_dimensions,
+    get_open_dispute,
+    list_reasons,
 )
 from annotation.selectors.batches.members import MyProgress, my_progress, progress_in
-from annotation.selectors.guidelines import batch_to_enter, dimension_label
+from annotation.selectors.guidelines import get_batch_to_enter, dimension_label
 from annotation.selectors.wellbeing import is_used_up
 from annotation.services import assignments
 from annotation.services.adjudication import disputes as answers
@@ -64,7 +64,7 @@ class QueueRow:
     """``start`` is the address that takes the next of this dimension."""
 
     label: str
-    waiting: Waiting
+    waiting: WaitingDisputes
     start: str
 
 
@@ -106,7 +106,7 @@ def disputes(request: HttpRequest) -> HttpResponse:
 @adjudicator_only
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """The next dispute; before the first of a guideline version its introduction, while nothing is claimed yet."""
-    batch, unread = batch_to_enter(name, person_of(request), ADJUDICATOR)
+    batch, unread = get_batch_to_enter(name, person_of(request), ADJUDICATOR)
     if unread:
         go_on = reverse("dispute-introduction", args=[name]) + query_string(request)
         return show_introduction(request, batch, go_on)
@@ -126,7 +126,7 @@ def introduction(request: HttpRequest, name: str) -> HttpResponse:
 def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """The adjudicator's own judgement; the answer is the first that tells what others said."""
     person = person_of(request)
-    assignment, form = my_dispute(assignment_id, person), VerdictForm(request.POST)
+    assignment, form = get_open_dispute(assignment_id, person), VerdictForm(request.POST)
     if not form.is_valid():
         return show_dispute(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
     try:
@@ -134,7 +134,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     except AssayError as error:
         return show_refusal(request, assignment, form, error)
     if getattr(request, "htmx", False):
-        return show_dispute(request, my_dispute(assignment_id, person))
+        return show_dispute(request, get_open_dispute(assignment_id, person))
     return redirect_to_batch(request, assignment.batch)
 
 
@@ -143,7 +143,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 @adjudicator_only
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
-    assignment, form = my_dispute(assignment_id, person), AdjudicationForm(request.POST)
+    assignment, form = get_open_dispute(assignment_id, person), AdjudicationForm(request.POST)
     if not form.is_valid():
         return show_dispute(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
     try:
@@ -160,7 +160,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 @adjudicator_only
 def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
-    assignment = my_dispute(assignment_id, person)
+    assignment = get_open_dispute(assignment_id, person)
     form = SkipForm(request.POST)
     if not form.is_valid():
         return show_dispute(request, assignment, skip_error=form.first_error(), status=422)
@@ -176,7 +176,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Give the dispute back undecided; it may come again."""
     person = person_of(request)
-    assignments.release(assignment_id=my_dispute(assignment_id, person).pk, person=person)
+    assignments.release(assignment_id=get_open_dispute(assignment_id, person).pk, person=person)
     messages.info(request, _("Given back: it waits for an adjudicator."))
     return redirect(reverse("disputes") + query_string(request))
 
@@ -212,7 +212,7 @@ def show_dispute(
 
     Until the adjudicator has given a verdict the page holds nothing of the labels of others.
     """
-    shown_dispute, person = dispute(assignment), person_of(request)
+    shown_dispute, person = build_dispute(assignment), person_of(request)
     context = {
         **item_context(
             assignment, shown_dispute.handout, reader=person, form=form, error=error, skip_error=skip_error
@@ -236,29 +236,29 @@ def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None
         "marked": any(side.evidence for side in dispute.sides),
         "verdict": verdict,
         "judged": list_questions(item.criteria, verdict.labels, item.guideline),
-        "reasons": reasons(),
+        "reasons": list_reasons(),
     }
     if form is None:
         context |= {"questions": context["judged"], "values": {"rationale": verdict.rationale}}
     return context
 
 
-def build_queue(member: Membership, dispute_filter: Wanted, labels: Mapping[str, str]) -> BatchQueue:
+def build_queue(member: Membership, dispute_filter: DisputeFilter, labels: Mapping[str, str]) -> BatchQueue:
     start = reverse("dispute-batch", args=[member.batch.name])
     rows = [
         QueueRow(
             label=labels.get(waiting.dimension, waiting.dimension),
             waiting=waiting,
-            start=start + build_query(Wanted(dimension=waiting.dimension, order=dispute_filter.order)),
+            start=start + build_query(DisputeFilter(dimension=waiting.dimension, order=dispute_filter.order)),
         )
-        for waiting in queue(member)
+        for waiting in count_waiting_disputes(member)
         if dispute_filter.dimension in ("", waiting.dimension)
     ]
     return BatchQueue(
         progress=my_progress(member),
         rows=tuple(rows),
         start=start + build_query(dispute_filter),
-        is_in_progress=has_at_hand(member),
+        is_in_progress=has_dispute_in_progress(member),
     )
 
 
@@ -267,7 +267,7 @@ def list_dimension_labels(members: list[Membership]) -> dict[str, str]:
     return {
         dimension: dimension_label(member.batch.guideline.document, dimension)
         for member in members
-        for dimension in dimensions_of(member)
+        for dimension in list_dimensions(member)
     }
 
 
@@ -275,7 +275,7 @@ def show_refusal(
     request: HttpRequest, assignment: Assignment, form: WorkForm, error: AssayError
 ) -> HttpResponse:
     """What can be mended stays on the page; what is over is said, and the next dispute follows."""
-    now = my_dispute(assignment.pk, person_of(request))
+    now = get_open_dispute(assignment.pk, person_of(request))
     if isinstance(error, Unprocessable) and now.state != Assignment.State.SUBMITTED:
         return show_dispute(request, now, form=form, error=describe_refusal(error), status=error.status)
     messages.warning(request, error_text(error))

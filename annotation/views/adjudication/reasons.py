@@ -14,7 +14,7 @@ from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import localized
 from annotation.forms.adjudication import ReasonForm
 from annotation.models import MANAGER
-from annotation.selectors.adjudication import reasons_and_their_use
+from annotation.selectors.adjudication import list_reasons_with_use
 from annotation.services.adjudication import reasons
 from annotation.views.access import person_of, role_required
 from annotation.views.annotations.workspace import leave_page
@@ -87,7 +87,7 @@ def show_reasons(
     """``changed`` is a form of the list that was refused, by the key of its reason."""
     language = get_language() or "en"
     rows = []
-    for reason in reasons_and_their_use():
+    for reason in list_reasons_with_use():
         initial = {**reason.words, "makes_note": reason.makes_note}
         row_form = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=initial)
         row_form.auto_id = f"id_{reason.key}_%s"

@@ -138,7 +138,7 @@ def labels_row(labelled_task: TaskBehind, criterion_labels: Said) -> dict[str, A
         "criterion": criterion_label(document, criterion_labels.criterion)
         if len(document.criteria) > 1
         else "",
-        "labels": [
+        "values": [
             (name, label_text(document, criterion_labels.criterion, value))
             for name, value in criterion_labels.labels
         ],

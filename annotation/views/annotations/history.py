@@ -29,9 +29,9 @@ from annotation.selectors.annotations.history import (
 )
 from annotation.selectors.annotations.own_work import Given, KeptDraft, given, my_draft, my_drafts
 from annotation.selectors.assignments.items import handout, my_assignment
-from annotation.selectors.gold_questions import feedback_on
+from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text
-from annotation.selectors.origins import imported_among
+from annotation.selectors.origins import list_imported
 from annotation.selectors.wellbeing import care_for
 from annotation.services.annotations import submission as answers
 from annotation.services.annotations.drafts import discard_draft, work_of
@@ -199,7 +199,7 @@ def show_item(
         "questions": list_questions(criteria, form.labels() if form else done.labels, item.guideline),
         "values": list_typed_values(form) if form else submitted_values(done),
         "submitted": done,
-        "imported": assignment.pk in imported_among([assignment.pk]),
+        "imported": assignment.pk in list_imported([assignment.pk]),
         "introduction": localize_introduction(item.document),
         "key": uuid4(),
         "draft": f"{item.assignment}:{done.revision}",
@@ -224,7 +224,7 @@ def outcome_context(assignment: Assignment, done: Given) -> dict[str, Any]:
 
 def feedback_context(assignment: Assignment) -> dict[str, Any]:
     """What the person was told of a known item."""
-    feedback = feedback_on(assignment)
+    feedback = find_feedback(assignment)
     return (
         {}
         if feedback is None

@@ -36,8 +36,8 @@ from annotation.selectors.annotations.own_work import (
 from annotation.selectors.assignments.items import handout, my_last
 from annotation.selectors.batches import batch_named
 from annotation.selectors.batches.members import my_batches, progress_in
-from annotation.selectors.gold_questions import Feedback, feedback_in
-from annotation.selectors.guidelines import batch_to_enter
+from annotation.selectors.gold_questions import Feedback, find_latest_feedback
+from annotation.selectors.guidelines import get_batch_to_enter
 from annotation.selectors.wellbeing import is_used_up
 from annotation.services import assignments
 from annotation.services.annotations import submission as answers
@@ -79,7 +79,7 @@ def work(request: HttpRequest) -> HttpResponse:
 @annotator_only
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """The next item; before the first of a guideline version its introduction, while nothing is claimed yet."""
-    batch, unread = batch_to_enter(name, person_of(request), ANNOTATOR)
+    batch, unread = get_batch_to_enter(name, person_of(request), ANNOTATOR)
     if unread:
         return show_introduction(request, batch, reverse("work-introduction", args=[name]))
     return show_next(request, batch)
@@ -196,7 +196,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     except Forbidden as error:  # paused or closed while the person was at work
         return leave_page(request, "work", level=messages.WARNING, say=error_text(error))
     if assignment is None:
-        context = nothing_context(batch, person) | feedback_context(feedback_in(batch, person), batch)
+        context = nothing_context(batch, person) | feedback_context(find_latest_feedback(batch, person), batch)
         return render_page(request, "annotation/annotations/nothing.html", context)
     assignment.batch = batch
     return show_item(request, assignment)
@@ -225,7 +225,7 @@ def show_item(
             saved=saved,
         ),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
-        **feedback_context(feedback_in(assignment.batch, person_of(request)), assignment.batch),
+        **feedback_context(find_latest_feedback(assignment.batch, person_of(request)), assignment.batch),
     }
     return render_page(request, "annotation/annotations/item.html", context, status=status)
 

@@ -17,7 +17,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
 from annotation.forms.batches.policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
-from annotation.selectors.access import awaits_confirmation, has_role, sealed_batches
+from annotation.selectors.access import is_awaiting_confirmation, has_role, sealed_batches
 from annotation.selectors.batches import batch_named
 from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
 from annotation.selectors.batches.plan import pace, plan_of_batch
@@ -49,7 +49,6 @@ def batches(request: HttpRequest) -> HttpResponse:
     shown_lines = lines(list(page.object_list), person_of(request))
     context = {
         "page": page,
-        "lines": shown_lines,
         "rows": list_rows(shown_lines),
         "closed": closed,
         "query": "closed=1" if closed else "",
@@ -164,7 +163,7 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
         "batch": batch,
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
-        "unconfirmed": awaits_confirmation(batch),
+        "unconfirmed": is_awaiting_confirmation(batch),
         "crumbs": breadcrumbs(*ancestors, title=page_title or batch.name),
         "researches": has_role(person, RESEARCHER),
     }

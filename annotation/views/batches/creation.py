@@ -26,7 +26,7 @@ from annotation.forms.batches.batches import BatchForm
 from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.batches.plan import Plan, pace, plan_of_responses
-from annotation.selectors.datasets import dataset_lines, dataset_named
+from annotation.selectors.datasets import list_dataset_rows, get_dataset
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, make, responses_for
 from annotation.views.access import person_of, role_required
@@ -56,7 +56,7 @@ def describe_plan(plan: Plan, guideline: Guideline | None, due: date | None) -> 
 def batch_dataset(request: HttpRequest) -> HttpResponse:
     """The first step: which dataset's responses are to be judged."""
     context = {
-        "choices": dataset_lines(),
+        "choices": list_dataset_rows(),
         "making": Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY),
         "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
         "crumbs": breadcrumbs((_("Batches"), "batches", []), title=_("New batch")),
@@ -67,7 +67,7 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @role_required(MANAGER)
 def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
-    chosen_dataset = dataset_named(dataset)
+    chosen_dataset = get_dataset(dataset)
     form = build_form(request, chosen_dataset)
     if request.method == "GET" or not form.is_valid():
         return show_form(request, form, chosen_dataset, status=422 if form.is_bound else 200)
@@ -103,7 +103,7 @@ def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
 @role_required(MANAGER)
 def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
     """The plan of the form as it stands, complete or not."""
-    chosen_dataset = dataset_named(dataset)
+    chosen_dataset = get_dataset(dataset)
     form = build_form(request, chosen_dataset)
     context = plan_context(form, chosen_dataset) | {"pairs_errors": form.errors.get("pairs")}
     return render(request, "annotation/batches/_plan.html", context)

@@ -19,12 +19,12 @@ from annotation.core.errors import AssayError
 from annotation.forms.batches.batches import JoinForm
 from annotation.forms.batches.tasks import LimitsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
-from annotation.selectors.access import openings_of, refuse_sealed_gold
+from annotation.selectors.access import list_openings, refuse_sealed_gold
 from annotation.selectors.batches import batch_named
 from annotation.selectors.batches.members import Member, member_named, members_of, shared_counts
 from annotation.selectors.batches.progress import correction_in, corrections, skips
 from annotation.selectors.guidelines import dimension_label
-from annotation.selectors.people import person_named
+from annotation.selectors.people import get_person
 from annotation.services.annotations.submission import handle_correction_request
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.views.access import person_of, role_required
@@ -60,7 +60,7 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
         "planning": open_batch.pairing != Batch.Pairing.POOL,
         "shared": None if context["sealed"] else shared_counts(open_batch),
         "forms": forms,
-        "openings": openings_of(open_batch),
+        "openings": list_openings(open_batch),
         "may_change": open_batch.state != Batch.State.CLOSED,
     }
     return render(request, "annotation/batches/members.html", context, status=422 if posted else 200)
@@ -71,7 +71,7 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
 def batch_member(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
     """Let a member go (``active=0``) or take them in again (``active=1``)."""
     active = request.POST.get("active") == "1"
-    person = person_named(username)
+    person = get_person(username)
     planned = set_member_active(
         batch=batch_named(name), person=person, role=role, active=active, actor=person_of(request)
     )

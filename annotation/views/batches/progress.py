@@ -45,9 +45,9 @@ from annotation.selectors.batches.progress import (
     progress,
 )
 from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT
-from annotation.selectors.gold_questions import CheckResult, poor_results
+from annotation.selectors.gold_questions import CheckResult, list_poor_results
 from annotation.selectors.guidelines import criterion_label, dimension_label
-from annotation.services.batches.monitoring import LEAST_UNITS
+from annotation.services.batches.monitoring import MIN_UNITS
 
 MAX_PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
 # Of the drawings, in their own units.
@@ -178,7 +178,7 @@ def unsealed_context(
     document, items = batch.guideline.document, ItemAddresses(batch)
     return {
         "progress": counts,
-        "poor": describe_poor_results(poor_results(batch)) if overall_counts.has_known else [],
+        "poor": describe_poor_results(list_poor_results(batch)) if overall_counts.has_known else [],
         "dimensions": [dimension_row(items, document, dimension, cells) for dimension in counts.dimensions],
         "people": [(person, cells.of_person(person.person.pk)) for person in people],
         "people_left_out": max(0, len(counts.people) - MAX_PEOPLE),
@@ -316,7 +316,7 @@ def agreement_line(document: GuidelineDocument, row: Measured, threshold: float 
         value=whisker_place(row.alpha.value),
         high=whisker_place(row.alpha.high),
         is_below=threshold is not None
-        and row.n >= LEAST_UNITS
+        and row.n >= MIN_UNITS
         and row.alpha.low is not None
         and row.alpha.low < threshold,
         reason=_(row.alpha.reason) if row.alpha.reason else "",

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import parse_signed, parse_int
+from annotation.core.http import parse_int, parse_signed
 from annotation.domain.assignments.eligibility import (
     NOT_THIS_DIMENSION,
     NOT_THIS_LANGUAGE,

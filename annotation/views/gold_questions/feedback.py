@@ -8,10 +8,10 @@ from math import floor
 from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_compact, format_decimal, format_percent_compact
-from annotation.domain.gold_questions import LEAST_ITEMS, TOO_FEW
+from annotation.domain.gold_questions import MIN_ITEMS, TOO_FEW
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Batch, Person, Qualification
-from annotation.selectors.gold_questions import Feedback, latest_round
+from annotation.selectors.gold_questions import Feedback, find_latest_qualification
 from annotation.selectors.guidelines import criterion_label, label_text
 
 
@@ -61,7 +61,7 @@ class FailedAttempt:
 
 def find_failed_attempt(batch: Batch, person: Person) -> FailedAttempt | None:
     """The person's own round, where they did not pass it and nothing was decided since."""
-    attempt = latest_round(batch.pk, person.pk)
+    attempt = find_latest_qualification(batch.pk, person.pk)
     if attempt is None or attempt.state != Qualification.State.FAILED:
         return None
     kappa = batch.qualifying == Batch.Qualifying.KAPPA
@@ -77,7 +77,7 @@ def explain_too_few(attempt: Qualification) -> str:
     """Why a round was not passed whose value is as good as was asked for; empty of any other."""
     if attempt.value is None or attempt.threshold is None or attempt.value < attempt.threshold:
         return ""
-    return _(TOO_FEW).format(least=LEAST_ITEMS)
+    return _(TOO_FEW).format(least=MIN_ITEMS)
 
 
 def format_reached(value: float | None, *, kappa: bool) -> str:

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact, format_decimal, format_percent
-from annotation.domain.gold_questions import LEAST_ITEMS, LEAST_SHARE, Confusion
+from annotation.domain.gold_questions import MIN_ITEMS, MIN_SHARE, Confusion
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.forms.gold_questions import (
     AGAIN,
@@ -38,16 +38,16 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold_questions import (
     CheckResult,
-    ItemLine,
-    RoundLine,
-    check_results_of,
-    item_lines,
-    known_items,
-    rounds,
-    supplies,
+    GoldQuestionRow,
+    QualificationRow,
+    list_batch_check_results,
+    list_gold_question_rows,
+    list_gold_questions,
+    list_qualification_rows,
+    count_supplies,
 )
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
-from annotation.selectors.people import person_named
+from annotation.selectors.people import get_person
 from annotation.services.batches.members import start_attempt, waive_qualification
 from annotation.services.gold_questions.gold_questions import set_item_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
@@ -84,17 +84,17 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
             words = ngettext("{n} gold question is added.", "{n} gold questions are added.", made)
             messages.success(request, words.format(n=made))
             return redirect("batch-known", name)
-    page = Paginator(known_items(open_batch), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_gold_questions(open_batch), PAGE).get_page(request.GET.get("page"))
     document = open_batch.guideline.document
     context = batch_context(open_batch, person_of(request), tab="known") | {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "rows": [question_row(item_line, document) for item_line in item_lines(list(page.object_list))],
-        "results": [result_row(check_result, document) for check_result in check_results_of(open_batch)],
-        "supplies": supplies(open_batch),
+        "rows": [question_row(item_line, document) for item_line in list_gold_question_rows(list(page.object_list))],
+        "results": [result_row(check_result, document) for check_result in list_batch_check_results(open_batch)],
+        "supplies": count_supplies(open_batch),
         "percent": format_compact(open_batch.check_share * 100),
-        "least_share": format_percent(LEAST_SHARE, 0),
-        "least_items": LEAST_ITEMS,
+        "least_share": format_percent(MIN_SHARE, 0),
+        "least_items": MIN_ITEMS,
         "gold": gold,
         "file": file,
         "may_change": open_batch.state != Batch.State.CLOSED,
@@ -124,13 +124,13 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
     """Everybody's qualification: the value with its interval, what was confused, and what to do about it."""
     open_batch = get_unsealed_batch(request, name)
     context = batch_context(open_batch, person_of(request), tab="known", page_title=_("Qualification")) | {
-        "rows": [attempt_row(attempt_line, open_batch) for attempt_line in rounds(open_batch)],
+        "rows": [attempt_row(attempt_line, open_batch) for attempt_line in list_qualification_rows(open_batch)],
         "kappa": open_batch.qualifying == Batch.Qualifying.KAPPA,
         "threshold": format_threshold(
             open_batch.qualifying_threshold, kappa=open_batch.qualifying == Batch.Qualifying.KAPPA
         ),
-        "supply": supplies(open_batch)[GoldQuestion.Kind.QUALIFICATION],
-        "least_items": LEAST_ITEMS,
+        "supply": count_supplies(open_batch)[GoldQuestion.Kind.QUALIFICATION],
+        "least_items": MIN_ITEMS,
         "may_change": open_batch.state != Batch.State.CLOSED,
     }
     return render(request, "annotation/gold_questions/rounds.html", context)
@@ -140,7 +140,7 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_round(request: HttpRequest, name: str, username: str) -> HttpResponse:
     """Let somebody in whatever came out, or give them another round; with a reason."""
-    open_batch, person = get_unsealed_batch(request, name), person_named(username)
+    open_batch, person = get_unsealed_batch(request, name), get_person(username)
     form = QualificationForm(request.POST)
     if not form.is_valid():
         messages.error(request, _("Say why: whoever reads the audit trail wants to know."))
@@ -198,7 +198,7 @@ def list_labels(document: GuidelineDocument, labels: Mapping[str, float]) -> lis
     ]
 
 
-def question_row(line: ItemLine, document: GuidelineDocument) -> dict[str, Any]:
+def question_row(line: GoldQuestionRow, document: GuidelineDocument) -> dict[str, Any]:
     response = line.item.response
     return {
         "line": line,
@@ -213,7 +213,7 @@ def question_row(line: ItemLine, document: GuidelineDocument) -> dict[str, Any]:
 
 def result_row(check_result: CheckResult, document: GuidelineDocument) -> dict[str, Any]:
     return {
-        "one": check_result,
+        "check_result": check_result,
         "share": format_percent(check_result.share, 0),
         "interval": f"{format_percent(check_result.low, 0)} - {format_percent(check_result.high, 0)}",
         "whisker": {
@@ -256,7 +256,7 @@ def list_confusions(counts: Confusion, document: GuidelineDocument) -> list[Conf
     )
 
 
-def attempt_row(line: RoundLine, batch: Batch) -> dict[str, Any]:
+def attempt_row(line: QualificationRow, batch: Batch) -> dict[str, Any]:
     attempt = line.round
     value = attempt.value if attempt else None
     whisker: dict[str, float | None] = {"low": None, "value": None, "high": None}

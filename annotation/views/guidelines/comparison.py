@@ -20,12 +20,12 @@ from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
     ClauseKey,
-    by_clause,
-    language_for,
-    open_batches_of,
-    open_notes,
-    version_named,
-    versions_of,
+    group_by_clause,
+    choose_language,
+    record_note_openings,
+    list_open_notes,
+    get_guideline_version,
+    list_guideline_versions,
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.guidelines.wording import FIELDS, KINDS, guideline_text, language_name
@@ -65,16 +65,16 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
     """``?old=`` and ``?new=`` are versions; without them the latest against the one published before it."""
     person = person_of(request)
     manages = has_role(person, MANAGER)
-    versions = versions_of(name, drafts=manages)
+    versions = list_guideline_versions(name, drafts=manages)
     if not versions:
         raise NotFound(N_("There is no guideline {name}."), name=name)
     old, new = find_versions(request, name, versions, drafts=manages)
     before, after = old.document, new.document
-    language = language_for(after, request.GET.get("language") or get_language() or "en")
+    language = choose_language(after, request.GET.get("language") or get_language() or "en")
     compared = {code: compare(before, after, code, guideline_text) for code in after.languages}
-    waiting = list(open_notes(person).filter(guideline=old)) if manages else []
-    open_batches_of(person, waiting)
-    notes = by_clause(old, waiting)
+    waiting = list(list_open_notes(person).filter(guideline=old)) if manages else []
+    record_note_openings(person, waiting)
+    notes = group_by_clause(old, waiting)
     comparison = compared[language]
     context = {
         "name": name,
@@ -102,13 +102,13 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
 
 def compare_with_published(person: Person, draft: Guideline) -> dict[str, Any]:
     """What a draft changes against the latest published version, and the notes on that one which still wait."""
-    published = [version for version in versions_of(draft.name, drafts=False) if version.pk != draft.pk]
+    published = [version for version in list_guideline_versions(draft.name, drafts=False) if version.pk != draft.pk]
     if not published:
         return {}
     latest = published[0]
     compared = [compare(latest.document, draft.document, code) for code in draft.document.languages]
     widest = max(compared, key=lambda comparison: comparison.changes)
-    waiting = open_notes(person).filter(guideline=latest).count()
+    waiting = list_open_notes(person).filter(guideline=latest).count()
     return {
         "latest": latest,
         "changes": widest.changes,
@@ -122,10 +122,10 @@ def find_versions(
 ) -> tuple[Guideline, Guideline]:
     """The two versions asked for. The old one is by default the latest published one before the new."""
     version_name = request.GET.get("new")
-    new = version_named(name, version_name, drafts=drafts) if version_name else versions[0]
+    new = get_guideline_version(name, version_name, drafts=drafts) if version_name else versions[0]
     version_name = request.GET.get("old")
     if version_name:
-        return version_named(name, version_name, drafts=drafts), new
+        return get_guideline_version(name, version_name, drafts=drafts), new
     place = next(at for at, version in enumerate(versions) if version.pk == new.pk)
     return next((version for version in versions[place + 1 :] if version.is_published), versions[-1]), new
 

@@ -22,16 +22,16 @@ from annotation.models import MANAGER, ROLES, GuidelineNote
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
     ClauseKey,
-    by_clause,
-    families,
-    in_language,
-    language_for,
+    group_by_clause,
+    list_families,
+    to_language,
+    choose_language,
     localized_title,
-    open_batches_of,
-    open_counts,
-    open_notes,
-    version_named,
-    versions_of,
+    record_note_openings,
+    count_open_notes,
+    list_open_notes,
+    get_guideline_version,
+    list_guideline_versions,
 )
 from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import person_of, role_required
@@ -55,14 +55,14 @@ def guidelines(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     manages = has_role(person, MANAGER)
     language = get_language() or "en"
-    waiting = open_counts(person) if manages else {}
+    waiting = count_open_notes(person) if manages else {}
     listed = [
         (
             family,
             localized_title(family, language),
             [(version, waiting.get(version.guideline.pk, 0)) for version in family.versions],
         )
-        for family in families(drafts=manages)
+        for family in list_families(drafts=manages)
     ]
     return render(request, "annotation/guidelines/list.html", {"families": listed, "manages": manages})
 
@@ -73,16 +73,16 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """A version to read, in the reader's language or in the one asked for with ``?language=``."""
     person = person_of(request)
     manages = has_role(person, MANAGER)
-    found_version = version_named(name, version, drafts=manages)
+    found_version = get_guideline_version(name, version, drafts=manages)
     document = found_version.document
-    language = language_for(document, request.GET.get("language") or get_language() or "en")
-    content = in_language(document, language)
-    waiting = list(open_notes(person).filter(guideline=found_version)) if manages else []
-    open_batches_of(person, waiting)
-    notes = by_clause(found_version, waiting)
+    language = choose_language(document, request.GET.get("language") or get_language() or "en")
+    content = to_language(document, language)
+    waiting = list(list_open_notes(person).filter(guideline=found_version)) if manages else []
+    record_note_openings(person, waiting)
+    notes = group_by_clause(found_version, waiting)
     other_versions = [
         other_version
-        for other_version in versions_of(name, drafts=manages)
+        for other_version in list_guideline_versions(name, drafts=manages)
         if other_version.pk != found_version.pk
     ]
     context = {
@@ -129,7 +129,7 @@ def guideline_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def guideline_publish(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    draft = version_named(name, version, drafts=True)
+    draft = get_guideline_version(name, version, drafts=True)
     publish_guideline(guideline=draft, actor=person_of(request))
     messages.success(request, _("{guideline} is published: batches can use it.").format(guideline=draft))
     return redirect("guideline", name, version)

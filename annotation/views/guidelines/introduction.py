@@ -12,7 +12,7 @@ from django.utils.translation import get_language
 from annotation.domain.guidelines import GuidelineDocument, language_of, localized
 from annotation.domain.guidelines.prose import blocks
 from annotation.models import Batch
-from annotation.selectors.guidelines import version_read_before
+from annotation.selectors.guidelines import find_last_read_version
 from annotation.views.access import person_of
 
 
@@ -30,7 +30,7 @@ def show_introduction(request: HttpRequest, batch: Batch, next_url: str) -> Http
     context = {
         "batch": batch,
         "introduction": localize_introduction(batch.guideline.document),
-        "before": version_read_before(batch.guideline, person_of(request)),
+        "before": find_last_read_version(batch.guideline, person_of(request)),
         "go_on": next_url,
     }
     return render(request, "annotation/annotations/introduction.html", context)

@@ -18,10 +18,10 @@ from annotation.models import MANAGER, Guideline, GuidelineNote
 from annotation.selectors.guidelines import (
     criterion_label,
     label_text,
-    note_for,
-    notes_for,
-    open_batches_of,
-    version_named,
+    get_note,
+    list_notes,
+    record_note_openings,
+    get_guideline_version,
 )
 from annotation.services.guidelines import leave_own_note, resolve_note
 from annotation.views.access import person_of, role_required
@@ -36,7 +36,7 @@ def guideline_notes(request: HttpRequest, name: str, version: str) -> HttpRespon
 
     ``back=reading`` in a POST leads to the version's page, where the note then stands beside its clause.
     """
-    guideline = version_named(name, version, drafts=True)
+    guideline = get_guideline_version(name, version, drafts=True)
     language = get_language() or "en"
     form = NoteForm(request.POST or None, document=guideline.document, language=language)
     if form.is_valid():
@@ -62,7 +62,7 @@ def note_resolve(request: HttpRequest, note_id: int) -> HttpResponse:
     """
     person = person_of(request)
     resolved = request.POST.get("resolved") != "0"
-    note = resolve_note(note=note_for(person, note_id), actor=person, resolved=resolved)
+    note = resolve_note(note=get_note(person, note_id), actor=person, resolved=resolved)
     if getattr(request, "htmx", False):
         clause = describe_clause(note.guideline, note) if "with_clause" in request.POST else ""
         return render(request, "annotation/guidelines/_note.html", {"note": note, "clause": clause})
@@ -74,13 +74,13 @@ def show_notes(request: HttpRequest, guideline: Guideline, form: NoteForm) -> Ht
     filters = NoteFilterForm(request.GET)
     choices = filters.cleaned_data if filters.is_valid() else {}
     state, source = choices.get("state") or "open", choices.get("source", "")
-    notes = notes_for(person_of(request)).filter(guideline=guideline)
+    notes = list_notes(person_of(request)).filter(guideline=guideline)
     if state != "all":
         notes = notes.filter(resolved_at__isnull=state == "open")
     if source:
         notes = notes.filter(source=source)
     page = Paginator(notes, PAGE).get_page(request.GET.get("page"))
-    open_batches_of(person_of(request), page.object_list)
+    record_note_openings(person_of(request), page.object_list)
     context = {
         "guideline": guideline,
         "form": form,

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
 from annotation.selectors.access import roles_of
 from annotation.selectors.batches.members import my_batches
-from annotation.selectors.people import people_in_role
+from annotation.selectors.people import list_people_in_role
 from annotation.views.access import person_of
 
 LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", MANAGER: "batches", RESEARCHER: "releases"}
@@ -20,7 +20,7 @@ def home(request: HttpRequest) -> HttpResponse:
     place = find_landing_page(person_of(request))
     if place is not None:
         return redirect(place)
-    return render(request, "annotation/people/home.html", {"managers": people_in_role(MANAGER)})
+    return render(request, "annotation/people/home.html", {"managers": list_people_in_role(MANAGER)})
 
 
 def find_landing_page(person: Person) -> str | None:

@@ -24,7 +24,7 @@ from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import MANAGER, Invitation, Person
-from annotation.selectors.datasets import languages_of_prompts
+from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.people import State, find_setup_link, invitation_of, state_of, state_of_setup_link
 from annotation.selectors.people import invitations as all_invitations
 from annotation.services.people.invitations import (
@@ -56,7 +56,7 @@ BADGES = {
 @role_required(MANAGER)
 def invitations(request: HttpRequest) -> HttpResponse:
     """The invitations; POST makes one, and its answer alone shows the link."""
-    form = InvitationForm(request.POST or None, known=languages_of_prompts())
+    form = InvitationForm(request.POST or None, known=list_prompt_languages())
     context: dict[str, Any] = {}
     if form.is_valid():
         data = form.cleaned_data
@@ -73,7 +73,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
         else:
             link = request.build_absolute_uri(reverse("join", args=[secret]))
             context = {"made": made, "link": link}
-            form = InvitationForm(known=languages_of_prompts())
+            form = InvitationForm(known=list_prompt_languages())
     page = Paginator(all_invitations(), PAGE).get_page(request.GET.get("page"))
     context |= {
         "form": form,
@@ -110,7 +110,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
     if request.user.is_authenticated:
         status = 409 if request.method == "POST" else 200
         return show_join(request, invitation=invitation, signed_in=True, status=status)
-    languages, known_languages = invitation.languages, languages_of_prompts()
+    languages, known_languages = invitation.languages, list_prompt_languages()
     form = AccountForm(
         request.POST if request.method == "POST" else None, selected=languages, known=known_languages
     )

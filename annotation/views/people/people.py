@@ -35,15 +35,15 @@ from annotation.models import MANAGER, Batch, EvaluatedModel, Person
 from annotation.selectors.access import record_openings, sealed_batches, unsealed_models
 from annotation.selectors.batches import readable_batches
 from annotation.selectors.batches.members import Leaving, leaving, parts_of, workloads
-from annotation.selectors.datasets import languages_of_prompts
+from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.guidelines import topic_labels
 from annotation.selectors.people import (
-    consequences,
-    everybody,
+    list_restrictions,
+    list_people,
     lately,
     list_sign_ins,
     list_tokens,
-    person_named,
+    get_person,
 )
 from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
 from annotation.services.people import people as services
@@ -60,7 +60,7 @@ def people(request: HttpRequest) -> HttpResponse:
     """Everybody with what they have to do; a search by name, a filter by group."""
     reader, filters = person_of(request), FindPeopleForm(request.GET)
     words, role = filters.parse_search()
-    page = Paginator(everybody(words, role), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_people(words, role), PAGE).get_page(request.GET.get("page"))
     page_people = list(page.object_list)
     loads = workloads(page_people, reader=reader)
     context = {
@@ -105,13 +105,13 @@ def person_new(request: HttpRequest) -> HttpResponse:
 @require_GET
 @role_required(MANAGER)
 def person(request: HttpRequest, username: str) -> HttpResponse:
-    return show_person(request, person_named(username))
+    return show_person(request, get_person(username))
 
 
 @role_required(MANAGER)
 @post_form("person")
 def person_roles(request: HttpRequest, username: str) -> HttpResponse:
-    member, form = person_named(username), RolesForm(request.POST)
+    member, form = get_person(username), RolesForm(request.POST)
     if not form.is_valid():
         return show_person(request, member, roles_form=form)
     services.set_roles(person=member, roles=form.cleaned_data["roles"], actor=person_of(request))
@@ -122,7 +122,7 @@ def person_roles(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 @post_form("person")
 def person_name(request: HttpRequest, username: str) -> HttpResponse:
-    member, form = person_named(username), NameForm(request.POST)
+    member, form = get_person(username), NameForm(request.POST)
     if not form.is_valid():
         return show_person(request, member, name_form=form)
     services.set_display_name(actor=person_of(request), person=member, **form.cleaned_data)
@@ -132,8 +132,8 @@ def person_name(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 @post_form("person")
 def person_languages(request: HttpRequest, username: str) -> HttpResponse:
-    member = person_named(username)
-    form = LanguagesForm(request.POST, selected=member.languages, known=languages_of_prompts())
+    member = get_person(username)
+    form = LanguagesForm(request.POST, selected=member.languages, known=list_prompt_languages())
     if not form.is_valid():
         return show_person(request, member, languages_form=form)
     services.set_languages(person=member, languages=form.tags(), actor=person_of(request))
@@ -150,7 +150,7 @@ def person_languages(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 @post_form("person")
 def person_models(request: HttpRequest, username: str) -> HttpResponse:
-    member, open_models = person_named(username), list(unsealed_models(person_of(request)))
+    member, open_models = get_person(username), list(unsealed_models(person_of(request)))
     form = OwnModelsForm(request.POST, person=member, open_models=open_models)
     if not form.is_valid():
         return show_person(request, member, models_form=form)
@@ -166,13 +166,13 @@ def person_models(request: HttpRequest, username: str) -> HttpResponse:
 @post_form("person")
 def person_link(request: HttpRequest, username: str) -> HttpResponse:
     """Make a link by which the person sets their own password; this answer alone shows it."""
-    return show_setup_link(request, person_named(username))
+    return show_setup_link(request, get_person(username))
 
 
 @require_POST
 @role_required(MANAGER)
 def person_link_revoke(request: HttpRequest, username: str, link_id: int) -> HttpResponse:
-    revoke_setup_link(link_id=link_id, person=person_named(username), actor=person_of(request))
+    revoke_setup_link(link_id=link_id, person=get_person(username), actor=person_of(request))
     messages.success(request, _("The link is withdrawn: it opens nothing any more."))
     return redirect("person", username)
 
@@ -181,7 +181,7 @@ def person_link_revoke(request: HttpRequest, username: str, link_id: int) -> Htt
 @role_required(MANAGER)
 def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> HttpResponse:
     """End a token of somebody's; nobody but them makes one or reads it."""
-    token = revoke_token(token_id=token_id, person=person_named(username), actor=person_of(request))
+    token = revoke_token(token_id=token_id, person=get_person(username), actor=person_of(request))
     messages.success(request, _("The token {name} has ended.").format(name=token.name))
     return redirect("person", username)
 
@@ -189,7 +189,7 @@ def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> H
 @role_required(MANAGER)
 @post_form("person")
 def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
-    member = person_named(username)
+    member = get_person(username)
     form = ExposureForm(request.POST, person=member)
     if not form.is_valid():
         return show_person(request, member, exposure_form=form)
@@ -202,7 +202,7 @@ def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
     """Asks before somebody is deactivated, and says what becomes of their work."""
-    member, reader = person_named(username), person_of(request)
+    member, reader = get_person(username), person_of(request)
     parts = leaving(member, reader=reader)
     context = {
         "person": member,
@@ -221,7 +221,7 @@ def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 def person_active(request: HttpRequest, username: str) -> HttpResponse:
     """Deactivate the person (``active=0``) or activate them again (``active=1``)."""
-    member, actor = person_named(username), person_of(request)
+    member, actor = get_person(username), person_of(request)
     if request.POST.get("active") == "1":
         services.activate_person(person=member, actor=actor)
         messages.success(request, _("{name} can sign in again.").format(name=member))
@@ -276,10 +276,10 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
     context = {
         "person": person,
         "crumbs": breadcrumbs((_("People"), "people", []), title=str(person)),
-        "languages_form": LanguagesForm(selected=person.languages, known=languages_of_prompts()),
+        "languages_form": LanguagesForm(selected=person.languages, known=list_prompt_languages()),
         "models_form": OwnModelsForm(person=person, open_models=open_models),
         "some_sealed": len(open_models) < EvaluatedModel.objects.count(),
-        "consequences": consequences(person, reader=reader),
+        "consequences": list_restrictions(person, reader=reader),
         **work_context(person, reader),
         "tokens": list_tokens(person),
         "setup_links": lately(person),

@@ -263,7 +263,7 @@ def times_context(part: Part, batch: Batch, person: Person) -> dict[str, Any]:
 
 def check_row(check: Check, document: GuidelineDocument) -> dict[str, Any]:
     return {
-        "one": check,
+        "check": check,
         "labels": [
             (
                 criterion_label(document, name),

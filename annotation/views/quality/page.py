@@ -26,7 +26,7 @@ from annotation.models import MANAGER, Batch, Membership, Person
 from annotation.selectors.access import record_openings, sealed_batches
 from annotation.selectors.batches import batch_named, batches_for, readable_batches
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
-from annotation.selectors.people import person_named
+from annotation.selectors.people import get_person
 from annotation.selectors.quality import (
     Filters,
     adjudicators_of,
@@ -133,7 +133,7 @@ def get_readable_batch(request: HttpRequest, name: str) -> Batch:
 
 
 def get_member(request: HttpRequest, name: str, username: str) -> tuple[Batch, Person]:
-    open_batch, person = get_readable_batch(request, name), person_named(username)
+    open_batch, person = get_readable_batch(request, name), get_person(username)
     if not Membership.objects.filter(batch=open_batch, person=person).exists():
         raise NotFound(N_("{name} is not in the batch {batch}."), name=username, batch=name)
     return open_batch, person
@@ -152,13 +152,13 @@ def tab_context(request: HttpRequest, batches: Sequence[Batch], batch: Batch | N
     context = overview_context(overview, batches, batch, tab, sort)
     if tab == "adjudicators":
         context |= adjudicator_context(adjudicators_of(batches), batches, batch)
-    return context | {"tabs": list_tabs(tab), "tab": tab}
+    return context | {"tabs": list_tabs(tab), "quality_tab": tab}
 
 
 def parse_filters(request: HttpRequest, document: GuidelineDocument) -> tuple[Filters, list[tuple[str, str]]]:
     """The filters of the address, and those that narrow anything in words."""
     parameters = {key: str(value).strip() for key, value in request.GET.items() if str(value).strip()}
-    partner = person_named(parameters["with"]) if "with" in parameters else None
+    partner = get_person(parameters["with"]) if "with" in parameters else None
     filters = Filters(
         criterion=parameters.get("criterion"),
         dimension="" if parameters.get("dimension") == "-" else parameters.get("dimension"),

@@ -18,7 +18,7 @@ from annotation.core.proportions import NO_RATE, Rate, wilson
 from annotation.domain.guidelines import localized
 from annotation.domain.quality import Copying
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
-from annotation.selectors.gold_questions import check_results_of
+from annotation.selectors.gold_questions import list_batch_check_results
 from annotation.selectors.quality import Adjudicator, Overview, Row, rounds_of, scale_of
 from annotation.views.quality.wording import (
     COPYING,
@@ -187,7 +187,7 @@ def list_check_figures(batches: Sequence[Batch]) -> dict[int, QualityFigure]:
     right: Counter[int] = Counter()
     n: Counter[int] = Counter()
     for batch in batches:
-        for result in check_results_of(batch):
+        for result in list_batch_check_results(batch):
             right[result.person.pk] += result.right
             n[result.person.pk] += result.n
     figures = {
@@ -246,7 +246,10 @@ _ROUNDS: Mapping[str, int] = {
 COLUMNS: Mapping[str, tuple[str | Promise, Callable[[AnnotatorLine], Any]]] = {
     "person": (gettext_lazy("Person"), lambda line: line.person.username),
     "items": (gettext_lazy("Items"), lambda line: line.tasks),
-    "gold": (gettext_lazy("As the final label"), lambda line: low_key(line.row.gold if line.row else NO_RATE)),
+    "gold": (
+        gettext_lazy("As the final label"),
+        lambda line: low_key(line.row.gold if line.row else NO_RATE),
+    ),
     "partners": (
         gettext_lazy("Agreement with partners"),
         lambda line: low_key(line.row.partners if line.row else NO_RATE),

@@ -48,10 +48,14 @@ def release_compare(request: HttpRequest, name: str) -> HttpResponse:
     release = release_for(person, name)
     other_releases = list_other_releases(person, release)
     compared_name = request.GET.get("with") or find_likely_release(release, other_releases)
-    context: dict[str, Any] = {"release": release, "other_releases": other_releases, "compared_name": compared_name}
+    context: dict[str, Any] = {
+        "release": release,
+        "other_releases": other_releases,
+        "compared_name": compared_name,
+    }
     if compared_name:
         context |= comparison_context(request, *order_by_time(release, release_for(person, compared_name)))
-        context["query"] = urlencode({"with": compared_name, **context["given"]})
+        context["query"] = urlencode({"with": compared_name, **context["parameters"]})
     return render(request, "annotation/releases/compare.html", context)
 
 
@@ -124,7 +128,7 @@ def comparison_context(request: HttpRequest, before: GoldRelease, after: GoldRel
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "filters": list_filters(documents, found_difference, filters),
-        "given": filters,
+        "parameters": filters,
     }
 
 
@@ -263,6 +267,6 @@ def list_filters(
         ),
     }
     return [
-        {"name": name, "label": label, "options": known, "chosen": filters.get(name, "")}
+        {"name": name, "label": label, "options": known, "value": filters.get(name, "")}
         for name, (label, known) in options.items()
     ]

@@ -17,7 +17,7 @@ from annotation.domain.guidelines import localized
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import criterion_label, label_text
-from annotation.selectors.origins import origin_of
+from annotation.selectors.origins import find_origin
 from annotation.selectors.releases.lineage import TaskHistory, task_history
 from annotation.views.access import person_of, role_required
 
@@ -48,7 +48,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
             {
                 "criterion": criterion_label(document, gold_label.criterion),
                 "label": label_text(document, gold_label.criterion, gold_label.value),
-                "one": gold_label,
+                "gold_label": gold_label,
             }
             for gold_label in history.gold
         ],
@@ -68,13 +68,13 @@ def annotation_row(
 ) -> dict[str, Any]:
     """``counting``: the revision that counts, by assignment."""
     return {
-        "one": annotation,
+        "annotation": annotation,
         "too_late": annotation.revision > counting[annotation.assignment_id],
         "person": annotation.assignment.person,
         "labels": list_labels(history, annotation.labels),
         "flags": [gettext(flag_text(flag)) for flag in annotation.flags],
         "quotes": [quote_span(history.task.response, span) for span in annotation.evidence],
-        "origin": origin_of(annotation),
+        "origin": find_origin(annotation),
     }
 
 
@@ -87,7 +87,7 @@ def decision_context(history: TaskHistory) -> dict[str, Any]:
     return {
         "adjudication": decision,
         "decision": list_labels(history, decision.labels),
-        "decision_origin": origin_of(decision),
+        "decision_origin": find_origin(decision),
         "reason": localized(decision.reason.words, get_language() or "en") if decision.reason else "",
         "verdict": verdict,
         "verdict_labels": list_labels(history, verdict.labels) if verdict else [],

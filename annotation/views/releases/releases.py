@@ -26,12 +26,12 @@ from annotation.domain.guidelines import GuidelineDocument, localized
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
-from annotation.domain.releases.manifest import dimensions_of, in_order
+from annotation.domain.releases.manifest import index_dimensions, order_manifest
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
 from annotation.selectors.access import has_role, refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.jobs import job_for
-from annotation.selectors.origins import manifest_with_origins, origin_of
+from annotation.selectors.origins import add_origins, find_origin
 from annotation.selectors.releases.candidates import contradicted_keys
 from annotation.selectors.releases.lineage import LabelSources, list_label_sources
 from annotation.selectors.releases.releases import (
@@ -203,7 +203,7 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     gold_release = release_for(person, name)
     language = get_language() or "en"
-    manifest = manifest_with_origins(gold_release)
+    manifest = add_origins(gold_release)
     context = {
         "release": gold_release,
         "chain": chain_of(gold_release),
@@ -250,7 +250,7 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     sheet_language = "zh" if language.startswith("zh") else "en"
     context = {
         "release": gold_release,
-        "sections": render_datasheet(manifest_with_origins(gold_release), sheet_language),
+        "sections": render_datasheet(add_origins(gold_release), sheet_language),
         "language": sheet_language,
         "languages": [(code, LANGUAGE_NAMES[code]) for code in LANGUAGES],
     }
@@ -264,12 +264,12 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
     gold_release = release_for(person_of(request), name)
     if kind == "manifest.json":
         text = (
-            json.dumps(manifest_with_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True)
+            json.dumps(add_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True)
             + "\n"
         )
         return as_attachment(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
     if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
-        text = render_markdown(manifest_with_origins(gold_release), kind.split(".")[1])
+        text = render_markdown(add_origins(gold_release), kind.split(".")[1])
         return as_attachment(
             HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}"
         )
@@ -282,7 +282,7 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
 
 def list_tables(release: GoldRelease) -> list[dict[str, Any]]:
     """The counts of the manifest as tables of (word, number, share of all)."""
-    counts = in_order(release.manifest)["counts"]
+    counts = order_manifest(release.manifest)["counts"]
     dimensions = dimension_names(release)
     named = [
         (
@@ -308,7 +308,7 @@ def list_tables(release: GoldRelease) -> list[dict[str, Any]]:
 
 def dimension_names(release: GoldRelease) -> dict[str, str]:
     """What the release's guidelines call their dimensions in the reader's language."""
-    known = dimensions_of(release.manifest["guidelines"])
+    known = index_dimensions(release.manifest["guidelines"])
     return {name: localized(dimension["label"], get_language() or "en") for name, dimension in known.items()}
 
 
@@ -331,7 +331,7 @@ def count_levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]
 
 
 def list_filters(release: GoldRelease, choices: dict[str, str]) -> list[dict[str, Any]]:
-    counts, dimensions = in_order(release.manifest)["counts"], dimension_names(release)
+    counts, dimensions = order_manifest(release.manifest)["counts"], dimension_names(release)
     asking = documents_by_criterion(release)
     sources = [(value, label) for value, label in GoldLabel.Source.choices if value in counts["by_source"]]
     options: dict[str, tuple[str, list[tuple[str, Any]]]] = {
@@ -347,7 +347,7 @@ def list_filters(release: GoldRelease, choices: dict[str, str]) -> list[dict[str
         "model": (_("Model"), [(name, name) for name in counts["by_model"]]),
     }
     return [
-        {"name": name, "label": label, "options": values, "chosen": choices[name]}
+        {"name": name, "label": label, "options": values, "value": choices[name]}
         for name, (label, values) in options.items()
     ]
 
@@ -360,9 +360,9 @@ def label_row(label_sources: LabelSources) -> dict[str, Any]:
         "criterion": criterion_label(document, label.criterion),
         "gold": label_text(document, label.criterion, label.value),
         "annotations": [
-            (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), origin_of(a))
+            (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), find_origin(a))
             for a in label_sources.annotations
         ],
         "decided_by": label_sources.decision.assignment.person.username if label_sources.decision else None,
-        "decision_origin": origin_of(label_sources.decision) if label_sources.decision else None,
+        "decision_origin": find_origin(label_sources.decision) if label_sources.decision else None,
     }

@@ -137,7 +137,7 @@ class _EstimateCell:
         return dict(sorted(rows_by_stratum.items()))
 
     @cached_property
-    def merged(self) -> list[list[Bounds]]:
+    def merged_strata(self) -> list[list[Bounds]]:
         """The strata, joined with neighbours until each has labels enough; none where the cell has not."""
         groups: list[list[Bounds]] = []
         waiting: list[Bounds] = []
@@ -212,7 +212,7 @@ class _CellMetric:
 
     @cached_property
     def scorer(self) -> _IntervalValue:
-        return self._plain([row.predicted for row in self.cell.predicted])
+        return self._estimate_plain([row.predicted for row in self.cell.predicted])
 
     @cached_property
     def people(self) -> _IntervalValue:
@@ -222,9 +222,9 @@ class _CellMetric:
             return _to_interval_value(
                 prediction_powered_estimate(self.moments, self.values.scale, weight=0), len(gold)
             )
-        return self._plain([row.gold for row in gold])
+        return self._estimate_plain([row.gold for row in gold])
 
-    def _plain(self, labels: Sequence[Labels]) -> _IntervalValue:
+    def _estimate_plain(self, labels: Sequence[Labels]) -> _IntervalValue:
         if not labels or not self.values.by_label:
             return _IntervalValue()
         return _to_interval_value(
@@ -233,9 +233,9 @@ class _CellMetric:
 
     @cached_property
     def moments(self) -> StrataMoments:
-        return join_strata([self._stratum(group) for group in self.cell.merged])
+        return join_strata([self._build_stratum(group) for group in self.cell.merged_strata])
 
-    def _stratum(self, group: Sequence[Bounds]) -> StrataMoments:
+    def _build_stratum(self, group: Sequence[Bounds]) -> StrataMoments:
         rows = [row for member in group for row in self.cell.strata[member]]
         gold = [row for row in rows if row.gold]
         return build_stratum(
@@ -266,7 +266,7 @@ class _CellMetric:
         """What a plan needs of each stratum: its size, its labels, and the variance of one after the prediction."""
         variances: dict[Bounds, float] = {}
         if self.estimate is not None:
-            for group, variance in zip(self.cell.merged, self.estimate.variances, strict=True):
+            for group, variance in zip(self.cell.merged_strata, self.estimate.variances, strict=True):
                 variances |= dict.fromkeys(group, float(variance))
         return [
             {

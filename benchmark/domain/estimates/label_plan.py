@@ -127,13 +127,13 @@ class _StrataGrid:
         """Nothing is taken back; and no stratum is left with so few labels that it must be joined with another."""
         return np.maximum(self.held, np.minimum(self.population, MIN_LABELLED))
 
-    def variance_of(self, labels: Floats) -> Floats:
+    def compute_variance(self, labels: Floats) -> Floats:
         """(.., cells) with so many labels in each stratum; infinite where a stratum that counts has none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             left = self.adds * (1 / labels - 1 / self.population)
         return np.asarray(np.where(self.adds > 0, left, 0).sum(axis=-1))
 
-    def labels_for(self, variance: Floats) -> Floats:
+    def compute_labels(self, variance: Floats) -> Floats:
         """(.., cells, strata): the fewest labels that leave (.., cells) no more variance, cost being alike."""
         least = self.least()
         per = np.sqrt(self.adds)
@@ -142,18 +142,18 @@ class _StrataGrid:
         high = np.broadcast_to(many, low.shape).copy()
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            enough = self.variance_of(self._spread(middle, per, least)) <= variance
+            enough = self.compute_variance(self._spread_labels(middle, per, least)) <= variance
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return np.ceil(np.round(self._spread(high, per, least), 6))
+        return np.ceil(np.round(self._spread_labels(high, per, least), 6))
 
-    def _spread(self, level: Floats, per: Floats, least: Floats) -> Floats:
+    def _spread_labels(self, level: Floats, per: Floats, least: Floats) -> Floats:
         return np.clip(level[..., None] * per, least, self.population)
 
 
 def plan_for_precision(strata: Sequence[PlanStratum], half_width: float) -> list[StratumTarget]:
     """So that the number of every model and dimension is known to plus or minus ``half_width``."""
     cells = _group_cells(strata)
-    labels = _build_grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
+    labels = _build_grid(cells).compute_labels(np.full(len(cells), (half_width / Z) ** 2))
     return [
         StratumTarget(stratum, int(n))
         for cell, own in zip(cells, labels, strict=True)
@@ -167,7 +167,7 @@ def compute_curve(strata: Sequence[PlanStratum], half_widths: Sequence[float]) -
         return [0] * len(half_widths)
     grid = _build_grid(_group_cells(strata))
     targets = (np.asarray(half_widths, dtype=float)[:, None] / Z) ** 2 * np.ones(len(grid.share))
-    return [int(n) for n in (grid.labels_for(targets) - grid.held).sum(axis=(1, 2))]
+    return [int(n) for n in (grid.compute_labels(targets) - grid.held).sum(axis=(1, 2))]
 
 
 def compute_half_widths(strata: Sequence[PlanStratum]) -> dict[tuple[str, str], float | None]:
@@ -185,7 +185,7 @@ def _compute_label_variances(grid: _StrataGrid, cells: Sequence[Sequence[PlanStr
     labelled = np.zeros(grid.population.shape)
     for place, cell in enumerate(cells):
         labelled[place, : len(cell)] = [stratum.labelled for stratum in cell]
-    variances: list[float] = grid.variance_of(labelled).tolist()
+    variances: list[float] = grid.compute_variance(labelled).tolist()
     return variances
 
 
@@ -199,7 +199,7 @@ class PromptNeed:
 
     scope: str
     prompts: int
-    compute_half_width: float | None
+    half_width: float | None
     needed: int | None
 
     @property
@@ -249,7 +249,7 @@ class ModelPair:
     first: str
     second: str
     difference: float
-    of_prompts: float
+    prompt_variance: float
     strata: Sequence[PlanStratum]
     weights: Mapping[tuple[str, str], float]
     span: float
@@ -266,12 +266,12 @@ class ModelPair:
     @cached_property
     def half_width(self) -> float | None:
         """Of the difference's interval, as the gold labels are now; None while a stratum has none."""
-        return compute_half_width(self.of_prompts + _compute_label_variances(self._grid, [self.strata])[0])
+        return compute_half_width(self.prompt_variance + _compute_label_variances(self._grid, [self.strata])[0])
 
     @property
     def least_half_width(self) -> float:
         """With everything labelled."""
-        return Z * math.sqrt(self.of_prompts)
+        return Z * math.sqrt(self.prompt_variance)
 
     @property
     def separated(self) -> bool:
@@ -280,18 +280,18 @@ class ModelPair:
         return sound and self.half_width is not None and abs(self.difference) > self.half_width
 
     @property
-    def separable(self) -> bool:
+    def is_separable(self) -> bool:
         """Whether labels can tell them apart; else they differ by less than these prompts can tell."""
         return abs(self.difference) > self.least_half_width
 
     @property
-    def times_prompts(self) -> float | None:
+    def prompt_factor(self) -> float | None:
         """How many times these prompts would separate them, if they differ by what they seem to; None for equals."""
         return (self.least_half_width / self.difference) ** 2 if self.difference else None
 
     def wanted(self) -> list[StratumTarget] | None:
         """The labels that would separate them, if they differ by what they seem to; None where all are too few."""
-        if not self.separable:
+        if not self.is_separable:
             return None
         return plan_separations([self])[0]
 
@@ -315,13 +315,13 @@ class ModelPair:
 
 def plan_separations(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
     """Of each pair what its ``wanted`` says, at once."""
-    able = [pair for pair in pairs if pair.separable]
-    left = [(pair.difference / Z) ** 2 - pair.of_prompts for pair in able]
+    able = [pair for pair in pairs if pair.is_separable]
+    left = [(pair.difference / Z) ** 2 - pair.prompt_variance for pair in able]
     grid = _StrataGrid.of([pair.strata for pair in able], [pair.shares for pair in able])
-    labels = iter(grid.labels_for(np.array(left)))
+    labels = iter(grid.compute_labels(np.array(left)))
     return [
         [StratumTarget(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]
-        if pair.separable
+        if pair.is_separable
         else None
         for pair in pairs
     ]
@@ -339,11 +339,11 @@ class LabelEffort:
     disputed: float | None = None
     decision_seconds: float | None = None
 
-    def hours_each(self, labels: int) -> float | None:
+    def compute_hours(self, labels: int) -> float | None:
         """Of each of ``overlap`` annotators, if these alone do it."""
         return None if self.seconds is None else labels * self.seconds / 3600
 
-    def hours_deciding(self, labels: int) -> float | None:
+    def compute_decision_hours(self, labels: int) -> float | None:
         if self.disputed is None or self.decision_seconds is None:
             return None
         return labels * self.disputed * self.decision_seconds / 3600

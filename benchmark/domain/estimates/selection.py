@@ -35,7 +35,7 @@ class GoldSelection:
     abstained: str = ""
 
     @property
-    def how(self) -> str:
+    def method(self) -> str:
         if self.abstained:
             return ABSTAINED
         if not self.drawn and self.tasks < self.responses:
@@ -57,7 +57,7 @@ def selections_to_json(selections: Sequence[GoldSelection]) -> list[dict[str, An
             "dimension": selection.dimension,
             "how": ALL
             if labelled[selection.model, selection.dimension] >= selection.responses
-            else selection.how,
+            else selection.method,
             "labels": selection.labels,
             "without_gold": selection.without_gold,
             "scorer": selection.abstained or None,

@@ -54,12 +54,12 @@ class AlignmentScale:
             return -np.inf
         if self.alignment == "accuracy":
             return sum(label == other for other in other_labels) / len(other_labels)
-        squares = [(self._at(label) - self._at(other)) ** 2 for other in other_labels]
+        squares = [(self._locate(label) - self._locate(other)) ** 2 for other in other_labels]
         return -math.sqrt(
             math.fsum(squares) / len(other_labels)
         )  # fsum: a tie is one in any order of the others
 
-    def _at(self, value: float) -> float:
+    def _locate(self, value: float) -> float:
         return value if self.is_interval else self.values.index(value)
 
 

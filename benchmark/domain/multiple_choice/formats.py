@@ -71,7 +71,7 @@ class _OptionQuestion:
     language: str
 
     def open(self) -> VariantRecord:
-        return self._form(OPEN, OPEN, self.text, 0, ())
+        return self._build_variant(OPEN, OPEN, self.text, 0, ())
 
     def choice(self, order: int, texts: tuple[str, str], safe: int) -> VariantRecord:
         """``texts`` as they are shown; ``safe`` is the place of the safe one among them."""
@@ -81,9 +81,9 @@ class _OptionQuestion:
         )
         wording = QUESTION_TEMPLATES[self.language, WORDING]
         prompt_text = wording.format(question=self.text, first=texts[0], second=texts[1])
-        return self._form(CHOICE + ("-swapped" if order else ""), CHOICE, prompt_text, order, options)
+        return self._build_variant(CHOICE + ("-swapped" if order else ""), CHOICE, prompt_text, order, options)
 
-    def _form(
+    def _build_variant(
         self, suffix: str, form: str, text: str, order: int, options: tuple[AnswerOption, ...]
     ) -> VariantRecord:
         prompt = PromptRecord(

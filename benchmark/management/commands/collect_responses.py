@@ -13,7 +13,7 @@ import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.management.base import AssayCommand
 from annotation.models import Job
-from annotation.selectors.datasets import dataset_named
+from annotation.selectors.datasets import get_dataset
 from annotation.services import jobs
 from benchmark.domain.llm_client.settings import MAX_SYSTEM_CHARACTERS
 from benchmark.management.arguments import setting
@@ -60,7 +60,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         run = start_collection(
             model=options["model"],
-            dataset=dataset_named(options["dataset"]),
+            dataset=get_dataset(options["dataset"]),
             endpoint=options["endpoint"],
             collection=options["collection"],
             served_model=options["served_model"],

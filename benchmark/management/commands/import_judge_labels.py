@@ -5,8 +5,8 @@ from typing import Any
 
 from annotation.domain.formats import Source
 from annotation.management.base import AssayCommand
-from annotation.selectors.datasets import dataset_named
-from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.datasets import get_dataset
+from annotation.selectors.guidelines import get_guideline
 from benchmark.domain.judges.formats import FORMATS
 from benchmark.selectors.leaderboards.runs import get_collection
 from benchmark.services.judges.labels import JudgeLabelTarget, import_judge_labels
@@ -29,8 +29,8 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         into = JudgeLabelTarget(
             judge=options["judge"],
-            guideline=guideline_named(options["guideline"]),
-            dataset=dataset_named(options["dataset"]),
+            guideline=get_guideline(options["guideline"]),
+            dataset=get_dataset(options["dataset"]),
             collection=get_collection(options["collection"]),
             model=options["model"],
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.domain.formats.rows import Source
 from annotation.management.base import AssayCommand
-from annotation.selectors.datasets import dataset_named
+from annotation.selectors.datasets import get_dataset
 from benchmark.services.published_tables import add_published, read_published
 
 
@@ -28,7 +28,7 @@ class Command(AssayCommand):
         guideline, rows = read_published(Source(options["file"]), options["guideline"])
         made = add_published(
             guideline=guideline,
-            dataset=dataset_named(options["dataset"]),
+            dataset=get_dataset(options["dataset"]),
             name=options["name"],
             source=options["source"],
             url=options["url"],

@@ -9,8 +9,8 @@ import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.management.base import AssayCommand, names
 from annotation.models import Guideline
-from annotation.selectors.datasets import dataset_named, models_named
-from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.datasets import get_dataset, get_models
+from annotation.selectors.guidelines import get_guideline
 from annotation.services import jobs
 from benchmark.domain.llm_client import check_endpoint, find_key
 from benchmark.management.arguments import setting
@@ -61,9 +61,9 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         request = {
-            "dataset": dataset_named(options["dataset"]),
+            "dataset": get_dataset(options["dataset"]),
             "collection": get_collection(options["collection"]),
-            "models": models_named([name for text in options["models"] for name in names(text)]),
+            "models": get_models([name for text in options["models"] for name in names(text)]),
             "concurrency": options["concurrency"],
             "timeout": options["timeout"],
             "send": options["detach"],
@@ -122,7 +122,7 @@ def _judge(options: dict[str, Any]) -> Judge:
         )
     endpoint = check_endpoint(options["endpoint"])
     find_key(endpoint)  # one that may not be sent is refused now
-    guideline = guideline_named(options["guideline"])
+    guideline = get_guideline(options["guideline"])
     number = options["template"]
     return create_judge(
         name=options["judge"],
@@ -164,7 +164,7 @@ def _its_guideline(judge: Judge, text: str | None) -> Guideline | None:
     """A name without a version is the judge's own version of it: a newer one is no other judge."""
     if text in {None, judge.guideline.name}:
         return None
-    return guideline_named(str(text))
+    return get_guideline(str(text))
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
 from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.datasets import dataset_named, models_named
-from annotation.selectors.people import people_named
+from annotation.selectors.datasets import get_dataset, get_models
+from annotation.selectors.people import get_people
 from benchmark.domain.leaderboards.metrics import SMALL
 from benchmark.models import ChoiceReport
 from benchmark.selectors.judges.judges import get_judge
@@ -53,7 +53,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         report = self._made(options) if options["kind"] else self._found(options)
         annotators, adjudicators = (
-            people_named([name for text in options[role] for name in names(text)])
+            get_people([name for text in options[role] for name in names(text)])
             for role in ("annotators", "adjudicators")
         )
         kinds = [kind for kind, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
@@ -69,9 +69,9 @@ class Command(AssayCommand):
         return create_report(
             name=options["name"],
             kind=options["kind"],
-            dataset=dataset_named(options["dataset"]),
+            dataset=get_dataset(options["dataset"]),
             collection=get_collection(options["collection"] or ""),
-            models=models_named([name for text in options["models"] for name in names(text)]),
+            models=get_models([name for text in options["models"] for name in names(text)]),
             scorer=get_scorer(options["scorer"]) if options["scorer"] else None,
             judge=get_judge(options["judge"]) if options["judge"] else None,
         )

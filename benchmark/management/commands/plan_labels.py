@@ -11,7 +11,7 @@ from annotation.core.specs import check_seed
 from annotation.core.terminal import format_table
 from annotation.domain.batch_spec import Policy
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.people import people_named
+from annotation.selectors.people import get_people
 from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
 from benchmark.selectors.estimates import (
     LabellingStatus,
@@ -84,8 +84,8 @@ class Command(AssayCommand):
             "metric": basis.metric.name,
             "goal": goal.to_json(),
             "labels": more,
-            "hours_each": takes.hours_each(more),
-            "hours_deciding": takes.hours_deciding(more),
+            "hours_each": takes.compute_hours(more),
+            "hours_deciding": takes.compute_decision_hours(more),
             "overlap": overlap,
             "cells": _cells_to_json(demands),
             "assumed": sum(demand.stratum.assumed for demand in demands),
@@ -190,7 +190,7 @@ def _make_goal(basis: LabellingStatus, points: float | None, pair: list[str] | N
 
 
 def _list_people(texts: list[str]) -> Any:
-    return people_named([name for text in texts for name in names(text)])
+    return get_people([name for text in texts for name in names(text)])
 
 
 def _cells_to_json(demands: list[StratumTarget]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.datasets import dataset_named, models_named
+from annotation.selectors.datasets import get_dataset, get_models
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import get_collection, list_board_rows
 from benchmark.services.leaderboards.runs import create_run
@@ -30,9 +30,9 @@ class Command(AssayCommand):
         run = create_run(
             name=options["name"],
             scorer=get_scorer(options["scorer"]),
-            dataset=dataset_named(options["dataset"]),
+            dataset=get_dataset(options["dataset"]),
             collection=get_collection(options["collection"]),
-            models=models_named([name for text in options["models"] for name in names(text)]),
+            models=get_models([name for text in options["models"] for name in names(text)]),
             send=options["detach"],
         )
         assert run.job is not None

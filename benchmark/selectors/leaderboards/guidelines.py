@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from annotation.core.errors import NotFound
 from annotation.core.files import read_text
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.guidelines import get_guideline
 
 SHIPPED = Path(settings.BASE_DIR) / "fixtures" / "guidelines"
 
@@ -28,7 +28,7 @@ def get_document(reference: str) -> ReferencedGuideline:
     if reference.endswith((".yaml", ".yml")):
         return ReferencedGuideline(parse_guideline(read_text(reference), path=reference))
     try:
-        return ReferencedGuideline(guideline_named(reference).document)
+        return ReferencedGuideline(get_guideline(reference).document)
     except (NotFound, DatabaseError):  # a database error: there are no tables yet
         document = _find_shipped(reference)
         if document is None:

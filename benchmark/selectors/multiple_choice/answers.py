@@ -236,7 +236,7 @@ class _AnswerParser:
             choices=list_settled_answers(report_responses, CHOICE_GUIDELINE, CHOICE),
             opens=_list_open_answers(report, report_responses, open_ids) if open_ids else {},
             by=find_open_source(report),
-            kept=_list_stored(report_responses, responses),
+            stored=_list_stored(report_responses, responses),
         )
 
     def answer(self, response: Response) -> ModelAnswer:

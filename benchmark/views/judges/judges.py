@@ -19,7 +19,7 @@ from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.comparison import text_pieces
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
 from annotation.selectors.access import has_role
-from annotation.selectors.guidelines import criterion_label, guideline_named, label_text
+from annotation.selectors.guidelines import criterion_label, get_guideline, label_text
 from annotation.selectors.releases.releases import release_for
 from annotation.views.access import person_of, role_required
 from benchmark.domain.judges.alternative_annotator import EPSILON
@@ -188,7 +188,7 @@ def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def template(request: HttpRequest, name: str) -> HttpResponse:
     """The versions of a guideline's template, what each changed, and one of them on a sample response."""
-    guideline = guideline_named(name)
+    guideline = get_guideline(name)
     number = parse_int(request.GET.get("version", ""))
     current_template = get_template(name, number) if number is not None else find_latest_template(name)
     return _template_page(
@@ -203,7 +203,7 @@ def template(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER)
 def save(request: HttpRequest, name: str) -> HttpResponse:
     """Save the next version; or show the form's texts on a sample response, and save nothing."""
-    guideline = guideline_named(name)
+    guideline = get_guideline(name)
     form = TemplateForm(request.POST)
     texts = {part: request.POST.get(part, "").replace("\r\n", "\n") for part in ("system", "text")}
     if form.is_valid():

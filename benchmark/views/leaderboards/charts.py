@@ -23,7 +23,7 @@ from annotation.core.charts import (
     MUTED,
     PADDING,
     SCHEMA,
-    Look,
+    DotLook,
     Spec,
     draw_interval,
     draw_line,
@@ -175,7 +175,7 @@ def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
     ]
 
 
-def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
+def _choose_looks(looks: Sequence[DotLook]) -> tuple[Spec, Spec]:
     legend = {"orient": "top", "labelLimit": 300, "columnPadding": 40, "symbolSize": 80}
     return make_looks("kind", looks, legend, sort=None)
 
@@ -197,11 +197,11 @@ def draw_differences(dots: Sequence[Dot], title: str) -> Spec:
     )
 
 
-def difference_looks() -> dict[str, Look]:
+def difference_looks() -> dict[str, DotLook]:
     return {
-        "ahead": Look(_("surely higher"), GOLD, "triangle-up"),
-        "same": Look(_("not significantly different"), MUTED, "circle"),
-        "behind": Look(_("surely lower"), BLUE, "triangle-down"),
+        "ahead": DotLook(_("surely higher"), GOLD, "triangle-up"),
+        "same": DotLook(_("not significantly different"), MUTED, "circle"),
+        "behind": DotLook(_("surely lower"), BLUE, "triangle-down"),
     }
 
 
@@ -218,7 +218,7 @@ def draw_estimates(
 
 
 def _estimates_picture(
-    dots: Sequence[Dot], models: Sequence[str], looks: Sequence[Look], title: str, domain: tuple[float, float]
+    dots: Sequence[Dot], models: Sequence[str], looks: Sequence[DotLook], title: str, domain: tuple[float, float]
 ) -> Spec:
     colour, shape = _choose_looks(looks)
     y, x = _model_axis(models), _value_axis(title, domain)
@@ -236,12 +236,12 @@ def _estimates_picture(
     )
 
 
-def estimate_looks() -> dict[str, Look]:
+def estimate_looks() -> dict[str, DotLook]:
     return {
-        "people": Look(_("people only"), INK, "diamond"),
-        "scorer": Look(_("scorer only"), BLUE, "triangle-up"),
-        "combined": Look(_("combined"), GOLD, "circle"),
-        "finite": Look(_("combined, these prompts only"), GREEN, "square"),
+        "people": DotLook(_("people only"), INK, "diamond"),
+        "scorer": DotLook(_("scorer only"), BLUE, "triangle-up"),
+        "combined": DotLook(_("combined"), GOLD, "circle"),
+        "finite": DotLook(_("combined, these prompts only"), GREEN, "square"),
     }
 
 

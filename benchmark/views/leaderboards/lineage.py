@@ -22,13 +22,13 @@ from annotation.core.formatting import format_grouped
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import GoldRelease
-from annotation.selectors.origins import manifest_with_origins
+from annotation.selectors.origins import add_origins
 from benchmark.domain.leaderboards.resampling import RESAMPLES
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
 from benchmark.views.leaderboards.formatting import format_composition, metric_label
 from benchmark.views.leaderboards.query import Context
-from benchmark.views.leaderboards.tabs.table import basis_counts, cost_tiles
+from benchmark.views.leaderboards.tabs.table import count_bases, list_cost_tiles
 
 MIN_HELD, MAX_HELD = 0, 64
 """Of 100 boards of ten equal models with predictions: on so many did ranges hold that were to hold on 95."""
@@ -111,7 +111,7 @@ def list_lineage_steps(run: BenchmarkRun, first: list[dict[str, Any]]) -> list[d
 
 def imports_note(release: GoldRelease) -> list[str]:
     """How many of the annotations behind a release were imported; nothing where none was."""
-    imported = manifest_with_origins(release)["imported"]
+    imported = add_origins(release)["imported"]
     if not imported["annotations"] and not imported["adjudications"]:
         return []
     return [
@@ -182,7 +182,7 @@ def list_facts(run: BenchmarkRun) -> list[tuple[str, str]]:
     terms = [
         (_("Dataset"), run.dataset.name),
         (_("Collection"), run.collection.name or _("the default collection")),
-        (_("Responses"), format_composition(basis_counts(list_board_rows(run)))),
+        (_("Responses"), format_composition(count_bases(list_board_rows(run)))),
         (_("Guideline"), f"{scorer.guideline}"),
         (_("Guideline, sha256"), scorer.guideline.sha256),
         (_("Gold release"), scorer.release.name),
@@ -195,7 +195,7 @@ def list_facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Finished"), _finished_day(run)),
         *(
             (cost_tile["label"], f"{cost_tile['value']} ({cost_tile['note']})")
-            for cost_tile in cost_tiles(run.cost)
+            for cost_tile in list_cost_tiles(run.cost)
         ),
     ]
     return [(term, text) for term, text in terms if text and text != "-"]

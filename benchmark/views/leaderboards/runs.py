@@ -62,8 +62,8 @@ from benchmark.views.leaderboards.query import (
 from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
-from benchmark.views.leaderboards.tabs.table import board_context, standing_of
-from benchmark.views.leaderboards.tabs.trend import time_context
+from benchmark.views.leaderboards.tabs.table import board_context, headline_value
+from benchmark.views.leaderboards.tabs.trend import trend_context
 
 
 @require_GET
@@ -90,7 +90,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 def _find_leader_row(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
     """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
     rows = list_board_rows(benchmark_run)
-    return rows[0] if rows and standing_of(benchmark_run, rows[0]) is not None else None
+    return rows[0] if rows and headline_value(benchmark_run, rows[0]) is not None else None
 
 
 @require_http_methods(["GET", "POST"])
@@ -150,7 +150,7 @@ def _tab_context(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, p
         PAIRS: lambda: pairs_context(benchmark_run, query),
         GROUPS: lambda: groups_context(benchmark_run, query),
         ESTIMATES: lambda: estimates_context(benchmark_run, query),
-        TIME: lambda: time_context(benchmark_run, query, person=person),
+        TIME: lambda: trend_context(benchmark_run, query, person=person),
         LINEAGE: lambda: lineage_context(benchmark_run),
     }
     return made[view]()

@@ -5,7 +5,7 @@ from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.management.base import AssayCommand
-from annotation.selectors.datasets import dataset_named, models_named
+from annotation.selectors.datasets import get_dataset, get_models
 from scoring.management.tables import drift_table
 from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import check_drift
@@ -21,11 +21,11 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        (model,) = models_named([options["model"]])
+        (model,) = get_models([options["model"]])
         job = check_drift(
             scorer=get_ready_scorer(options["scorer"]),
             model=model,
-            dataset=dataset_named(options["dataset"]) if options["dataset"] else None,
+            dataset=get_dataset(options["dataset"]) if options["dataset"] else None,
             send=options["detach"],
         )
         if options["detach"]:

@@ -6,7 +6,7 @@ from typing import Any
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.datasets import dataset_named, models_named
+from annotation.selectors.datasets import get_dataset, get_models
 from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import create_scoring
 
@@ -23,8 +23,8 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         job = create_scoring(
             scorer=get_ready_scorer(options["scorer"]),
-            dataset=dataset_named(options["dataset"]),
-            models=models_named([name for value in options["models"] for name in names(value)]),
+            dataset=get_dataset(options["dataset"]),
+            models=get_models([name for value in options["models"] for name in names(value)]),
             send=options["detach"],
         )
         target = {"scorer": options["scorer"], "dataset": options["dataset"]}

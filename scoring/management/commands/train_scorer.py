@@ -10,7 +10,7 @@ from django.conf import settings
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.datasets import models_named
+from annotation.selectors.datasets import get_models
 from annotation.selectors.releases.releases import release_named
 from scoring.domain.spec import SETTINGS, Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
@@ -101,7 +101,7 @@ class Command(AssayCommand):
             seed=options["seed"],
             seeds=options["seeds"],
             base=get_scorer(options["base"]).pk if options["base"] else None,
-            adapt_to=models_named([options["adapt_to"]])[0].pk if options["adapt_to"] else None,
+            adapt_to=get_models([options["adapt_to"]])[0].pk if options["adapt_to"] else None,
         )
         scorer, job = create_scorer(training, send=options["detach"])
         if options["detach"]:

@@ -97,7 +97,7 @@ def answer_request(context: jobs.JobContext) -> dict[str, Any]:
     results = _predict_items(scorer, request.items, context)
     result = {"request": request.pk, "items": len(results)}
     with transaction.atomic():
-        context.keep(result)
+        context.save_result(result)
         PredictionRequest.objects.filter(pk=request.pk).update(results=results)
     return result
 

@@ -88,7 +88,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     }
     actor = context.job.created_by
     with transaction.atomic():
-        context.keep(result)
+        context.save_result(result)
         if verdict["passed"]:
             _store_promotion(scorer, last, Promotion.Kind.PASSED, verdict, actor)
         record(

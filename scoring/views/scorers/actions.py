@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.core.http import Crumb, stream_file, breadcrumbs, parse_int
+from annotation.core.http import Crumb, breadcrumbs, parse_int, stream_file
 from annotation.core.text_templates import render_text
 from annotation.core.version import code_version
 from annotation.core.zip_stream import build_segments
@@ -146,11 +146,15 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     refusal = ""
     if choice.is_bound and choice.is_valid():
         try:
-            abstentions = find_abstentions(scorer, choice.cleaned_data["dataset"], (), choice.cleaned_data["coverage"])
+            abstentions = find_abstentions(
+                scorer, choice.cleaned_data["dataset"], (), choice.cleaned_data["coverage"]
+            )
         except AssayError as error:
             refusal = error_text(error)
     form = AbstainedBatchForm(
-        request.POST or None, number=len(abstentions.responses) if abstentions else None, initial=_people(scorer)
+        request.POST or None,
+        number=len(abstentions.responses) if abstentions else None,
+        initial=_people(scorer),
     )
     if request.method == "POST" and abstentions is not None and form.is_valid():
         # Without the people to open it, it stays a draft: a manager adds them.

@@ -17,7 +17,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.selectors.access import has_role
-from annotation.selectors.jobs import curves
+from annotation.selectors.jobs import list_curves
 from annotation.views.access import person_of, role_required
 from scoring.models import Scorer
 from scoring.selectors.scorers import (
@@ -52,7 +52,7 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         "crumbs": breadcrumbs((_("Scorers"), "scorers", []), title=scorer.name),
         "researches": has_role(person, RESEARCHER),
         "steps": _lineage(scorer),
-        "curves": curves(scorer.job) if scorer.job else [],
+        "curves": list_curves(scorer.job) if scorer.job else [],
     }
     if not scorer.is_ready:
         return render(request, "scoring/training/training.html", context | {"again": _again(scorer)})

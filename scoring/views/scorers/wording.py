@@ -125,7 +125,10 @@ def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
     grouped = at(scorer.evaluation["grouped"], path)
     left_out = at(scorer.evaluation.get("leave_one_model_out"), path)
     baselines = scorer.card.get("baselines", {})
-    baseline_figures = {name: statistic(at(baselines.get(card_name), path).get("accuracy")) for name, card_name in BESIDE.items()}
+    baseline_figures = {
+        name: statistic(at(baselines.get(card_name), path).get("accuracy"))
+        for name, card_name in BESIDE.items()
+    }
     return Line(
         kind=kind,
         label=label,

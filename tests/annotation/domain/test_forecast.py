@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotation.domain.batches import HORIZON, NOTHING_DONE, NOTHING_LEFT, TOO_FEW_DAYS, forecast, per_day
+from annotation.domain.batches import HORIZON, NOTHING_DONE, NOTHING_LEFT, TOO_FEW_DAYS, forecast_completion, mean_per_day
 
 DAYS = st.lists(st.integers(0, 500), min_size=3, max_size=14).filter(any).map(tuple)
 
 
 def test_days_that_are_all_alike_leave_nothing_open() -> None:
-    found = forecast(left=100, days=(10, 10, 10, 10))
+    found = forecast_completion(left=100, days=(10, 10, 10, 10))
     # Ten days at ten a day, of which today is the first.
     assert (found.low, found.middle, found.high) == (9, 9, 9)
     assert found.later_than(8) == 1.0
@@ -20,14 +20,14 @@ def test_days_that_are_all_alike_leave_nothing_open() -> None:
 
 
 def test_today_brings_what_is_missing_to_a_whole_day() -> None:
-    assert forecast(left=6, days=(10, 10, 10), today=4).middle == 0
-    assert forecast(left=7, days=(10, 10, 10), today=4).middle == 1
-    assert forecast(left=10, days=(10, 10, 10), today=25).middle == 1
+    assert forecast_completion(left=6, days=(10, 10, 10), today=4).middle == 0
+    assert forecast_completion(left=7, days=(10, 10, 10), today=4).middle == 1
+    assert forecast_completion(left=10, days=(10, 10, 10), today=25).middle == 1
 
 
 def test_a_week_with_a_weekend_is_about_its_mean() -> None:
     week = (100, 100, 100, 100, 100, 0, 0)
-    found = forecast(left=5000, days=week * 2)
+    found = forecast_completion(left=5000, days=week * 2)
     assert found.low is not None
     assert found.middle is not None
     assert found.high is not None
@@ -38,7 +38,7 @@ def test_a_week_with_a_weekend_is_about_its_mean() -> None:
 
 
 def test_the_fewer_days_were_seen_the_wider_is_the_interval() -> None:
-    few, many = forecast(left=3000, days=(50, 100, 150)), forecast(left=3000, days=(50, 100, 150) * 4)
+    few, many = forecast_completion(left=3000, days=(50, 100, 150)), forecast_completion(left=3000, days=(50, 100, 150) * 4)
     assert few.high is not None
     assert few.low is not None
     assert many.high is not None
@@ -58,25 +58,25 @@ def test_the_fewer_days_were_seen_the_wider_is_the_interval() -> None:
 def test_without_anything_to_go_by_there_is_no_forecast(
     left: int, days: tuple[int, ...], reason: str
 ) -> None:
-    found = forecast(left=left, days=days)
+    found = forecast_completion(left=left, days=days)
     assert (found.low, found.middle, found.high, found.reason) == (None, None, None, reason)
     assert found.later_than(3) is None
 
 
 def test_what_takes_years_is_told_as_later_than_the_horizon() -> None:
-    found = forecast(left=10**9, days=(1, 1, 1))
+    found = forecast_completion(left=10**9, days=(1, 1, 1))
     assert found.low == found.high == HORIZON
 
 
 def test_the_mean_of_no_days_is_undefined() -> None:
-    assert per_day([]) is None
-    assert per_day([4, 0, 2]) == 2.0
+    assert mean_per_day([]) is None
+    assert mean_per_day([4, 0, 2]) == 2.0
 
 
 @settings(max_examples=40, deadline=None)
 @given(left=st.integers(1, 20_000), days=DAYS, today=st.integers(0, 50))
 def test_the_interval_is_ordered_and_the_same_each_time(left: int, days: tuple[int, ...], today: int) -> None:
-    found = forecast(left=left, days=days, today=today)
+    found = forecast_completion(left=left, days=days, today=today)
     assert found.low is not None
     assert found.middle is not None
     assert found.high is not None
@@ -86,14 +86,14 @@ def test_the_interval_is_ordered_and_the_same_each_time(left: int, days: tuple[i
     shares = [found.later_than(day) for day in range(0, HORIZON + 1, 73)]
     assert all(share is not None and 0 <= share <= 1 for share in shares)
     assert shares == sorted(shares, key=lambda share: -(share or 0))
-    forecast.cache_clear()
-    assert forecast(left=left, days=days, today=today) == found
+    forecast_completion.cache_clear()
+    assert forecast_completion(left=left, days=days, today=today) == found
 
 
 @settings(max_examples=25, deadline=None)
 @given(left=st.integers(1, 5000), more=st.integers(1, 5000), days=DAYS)
 def test_more_to_do_never_ends_earlier(left: int, more: int, days: tuple[int, ...]) -> None:
-    sooner, later = forecast(left=left, days=days), forecast(left=left + more, days=days)
+    sooner, later = forecast_completion(left=left, days=days), forecast_completion(left=left + more, days=days)
     assert sooner.middle is not None
     assert later.middle is not None
     assert later.middle >= sooner.middle

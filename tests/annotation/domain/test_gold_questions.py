@@ -12,18 +12,18 @@ from annotation.core.sampling import block_of, count_drawn
 from annotation.domain.gold_questions import (
     TOO_FEW,
     Answer,
-    Scale,
+    CriterionScale,
     balanced,
-    checks_to_come,
-    confusion,
+    count_checks_to_come,
+    count_confusion,
     is_bad_item,
     is_due,
     is_poor,
-    pick,
-    score,
+    pick_item,
+    score_answers,
 )
 
-SCALES = {"a": Scale((1, 2, 3), nominal=False), "b": Scale((0, 1), nominal=True)}
+SCALES = {"a": CriterionScale((1, 2, 3), nominal=False), "b": CriterionScale((0, 1), nominal=True)}
 shares = st.sampled_from([0.05, 0.1, 1 / 3, 0.4, 0.5])
 seeds = st.text(max_size=8)
 few = settings(deadline=None, max_examples=40)
@@ -61,14 +61,14 @@ def test_what_is_left_goes_down_by_one_with_every_item_whatever_it_is(
     share: float, seed: str, given_: int, work: int, most: int
 ):
     """As a person counts who is handed a check wherever one is due, while there are any."""
-    left = work + checks_to_come(given_, work, share=share, seed=seed, most=most)
+    left = work + count_checks_to_come(given_, work, share=share, seed=seed, most=most)
     for number in range(given_ + 1, given_ + left + 1):
         assert work > 0
         if most and is_due(number, share=share, seed=seed):
             most -= 1
         else:
             work -= 1
-        now = work + checks_to_come(number, work, share=share, seed=seed, most=most)
+        now = work + count_checks_to_come(number, work, share=share, seed=seed, most=most)
         assert now == left - 1
         left = now
     assert work == left == 0
@@ -87,9 +87,9 @@ def test_a_draw_takes_each_kind_as_often_as_it_can():
 
 def test_a_pick_is_the_same_for_the_same_turn_alone():
     every = list(range(100))
-    assert pick(every, seed="s", turn=4) == pick(every, seed="s", turn=4)
-    assert len({pick(every, seed="s", turn=turn) for turn in range(60)}) > 20
-    assert len({pick(every, seed=f"{n}", turn=4) for n in range(60)}) > 20
+    assert pick_item(every, seed="s", turn=4) == pick_item(every, seed="s", turn=4)
+    assert len({pick_item(every, seed="s", turn=turn) for turn in range(60)}) > 20
+    assert len({pick_item(every, seed=f"{n}", turn=4) for n in range(60)}) > 20
 
 
 def test_an_item_is_right_when_every_label_is():
@@ -101,7 +101,7 @@ def test_an_item_is_right_when_every_label_is():
     assert not Answer({"a": 3, "b": 0}, {"a": 3, "b": 1}).is_within(
         5, SCALES
     )  # a nominal scale has no distances
-    assert confusion([answer, answer]) == {"a": Counter({(3, 2): 2}), "b": Counter({(1, 1): 2})}
+    assert count_confusion([answer, answer]) == {"a": Counter({(3, 2): 2}), "b": Counter({(1, 1): 2})}
 
 
 def answers(*pairs: tuple[float, float]) -> list[Answer]:
@@ -110,7 +110,7 @@ def answers(*pairs: tuple[float, float]) -> list[Answer]:
 
 
 def test_accuracy_is_the_share_of_right_labels_with_wilsons_interval():
-    found = score(answers((1, 1), (1, 1), (0, 0), (0, 1), (0, 0)), by="accuracy", scales=SCALES)
+    found = score_answers(answers((1, 1), (1, 1), (0, 0), (0, 1), (0, 0)), by="accuracy", scales=SCALES)
     assert (found.n, found.value) == (5, 4 / 5)
     # Wilson for 4 of 5: centre (0.8 + z2/10) / (1 + z2/5), z2 = 3.841459
     assert found.low == pytest.approx(0.37553, abs=1e-4)
@@ -121,7 +121,7 @@ def test_accuracy_is_the_share_of_right_labels_with_wilsons_interval():
 
 def test_kappa_is_cohens_with_the_known_labels():
     right = [(1, 1)] * 4 + [(0, 0)] * 4 + [(0, 1)] * 2
-    found = score(answers(*right), by="kappa", scales=SCALES)
+    found = score_answers(answers(*right), by="kappa", scales=SCALES)
     # observed 8/10; by chance 4/10 * 6/10 + 6/10 * 4/10 = 48/100; kappa = (0.8 - 0.48) / 0.52
     assert found.value == pytest.approx(0.32 / 0.52)
     assert found.low is not None
@@ -131,20 +131,20 @@ def test_kappa_is_cohens_with_the_known_labels():
 
 def test_a_kappa_that_is_the_threshold_passes():
     half = [(1, 1)] * 7 + [(0, 0)] * 7 + [(0, 1)] * 3 + [(1, 0)] * 3
-    found = score(answers(*half), by="kappa", scales=SCALES)
+    found = score_answers(answers(*half), by="kappa", scales=SCALES)
     assert found.value == pytest.approx(0.4)  # (0.7 - 0.5) / 0.5, which is less than 0.4 in binary
     assert found.passes(0.4)
     assert not found.passes(0.4001)
 
 
 def test_what_is_undefined_is_no_pass_and_says_why():
-    same = score(answers(*[(1, 1)] * 6), by="kappa", scales=SCALES)
+    same = score_answers(answers(*[(1, 1)] * 6), by="kappa", scales=SCALES)
     assert same.value is None
     assert same.reason
     assert not same.passes(-1)
-    nothing = score([], by="accuracy", scales=SCALES)
+    nothing = score_answers([], by="accuracy", scales=SCALES)
     assert (nothing.n, nothing.value) == (0, None)
-    few = score(answers((1, 1), (0, 0)), by="accuracy", scales=SCALES)
+    few = score_answers(answers((1, 1), (0, 0)), by="accuracy", scales=SCALES)
     assert few.value == 1
     assert few.reason == TOO_FEW.format(least=5)
     assert not few.passes(0.5)

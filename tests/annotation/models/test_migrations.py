@@ -16,7 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
-from annotation.selectors.counts import by_member, by_stratum, submitted_by, tasks_in
+from annotation.selectors.counts import count_by_member, by_stratum, count_submitted, count_tasks
 from annotation.services.assignments import next_assignment, next_dispute
 
 pytestmark = [
@@ -185,7 +185,7 @@ def each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
 
 
 def the_counts_are_what_is_there(migrated: Batch):
-    assert tasks_in(migrated) == 8
+    assert count_tasks(migrated) == 8
     counted = by_stratum([migrated.pk])
     for stratum, counts in counted.items():
         tasks = Task.objects.filter(stratum=stratum)
@@ -197,7 +197,7 @@ def the_counts_are_what_is_there(migrated: Batch):
         assert counts["submitted"] == standing.count()
     assert sum(counts["submitted"] for counts in counted.values()) == 11
     members = {
-        (membership.person.username, membership.role): by_member(migrated).get(membership.pk, {})
+        (membership.person.username, membership.role): count_by_member(migrated).get(membership.pk, {})
         for membership in migrated.memberships.select_related("person")
     }
     # lin labelled all but the first, chen those that were full.
@@ -206,7 +206,7 @@ def the_counts_are_what_is_there(migrated: Batch):
     assert members["wu", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 0, "checks": 0, "repeats": 0}
     assert members["zhou", "annotator"] == {"submitted": 0, "adjudicated": 0, "skipped": 1, "checks": 0, "repeats": 0}
     assert members["zhou", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 1, "checks": 0, "repeats": 0}
-    assert submitted_by(Membership.objects.get(batch=migrated, person__username="lin")) == 7
+    assert count_submitted(Membership.objects.get(batch=migrated, person__username="lin")) == 7
 
 
 def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):

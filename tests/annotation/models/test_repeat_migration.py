@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from annotation.models import Adjudication, Assignment, Batch, Membership, Person, Task, Verdict
-from annotation.selectors.adjudication import queue
+from annotation.selectors.adjudication import count_waiting_disputes
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from tests.annotation.invariants import counts_are_right, nothing_is_broken, repeats_are_right
 from tests.annotation.models.test_migrations import Old, elsewhere  # noqa: F401  (a fixture)
@@ -203,7 +203,7 @@ def test_the_work_and_its_counts_are_what_they_were(site: Site) -> None:
     assert (agreement.person.username, agreement.n, agreement.same) == ("wu", 1, 1)
     member = Membership.objects.get(person__username="wu", role="adjudicator")
     Assignment.objects.filter(state="claimed").update(state="released")
-    assert [row.n for row in queue(member)] == [3]
+    assert [row.n for row in count_waiting_disputes(member)] == [3]
     assert Person.objects.get(username="zhou").assignments.filter(state="claimed").count() == 0
 
 

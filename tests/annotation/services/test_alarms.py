@@ -20,7 +20,7 @@ from annotation.selectors.batches.monitoring import Measured, count_days, rows_o
 from annotation.services.batches import monitoring
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
-from annotation.services.batches.monitoring import LEAST_UNITS, mark_seen, watch, watch_all
+from annotation.services.batches.monitoring import MIN_UNITS, mark_seen, watch, watch_all
 from annotation.services.batches.policy import set_terms
 from tests.support import label_next, make_batch, make_corpus
 
@@ -147,7 +147,7 @@ def test_thirty_units_are_needed() -> None:
         (measured,) = rows_of(BatchStats(agreement=[{**row, "percent": interval}]))
         return monitoring._is_low(Batch(state="open", agreement_threshold=0.2), measured)
 
-    assert LEAST_UNITS == 30
+    assert MIN_UNITS == 30
     assert [low(29), low(30)] == [False, True]
 
 

@@ -27,7 +27,7 @@ from annotation.domain.releases.gold_file import (
     jsonl_rows,
     safe_cell,
 )
-from annotation.domain.releases.pseudonyms import pseudonyms
+from annotation.domain.releases.pseudonyms import assign_pseudonyms
 from annotation.domain.releases.splits import split_of
 from annotation.models import (
     Annotation,
@@ -396,11 +396,11 @@ PEOPLE = dict.fromkeys(range(1, 121), "annotator") | {121: "adjudicator"}
 
 
 def test_pseudonyms_are_numbers_in_an_order_that_only_the_secret_gives():
-    names = pseudonyms(PEOPLE, secret="s", scope="r")
-    assert pseudonyms(dict(reversed(PEOPLE.items())), secret="s", scope="r") == names
+    names = assign_pseudonyms(PEOPLE, secret="s", scope="r")
+    assert assign_pseudonyms(dict(reversed(PEOPLE.items())), secret="s", scope="r") == names
     assert sorted(names.values())[1:] == [f"annotator-{number:03d}" for number in range(1, 121)]
     assert names[121] == "adjudicator-01"
-    assert names != pseudonyms(PEOPLE, secret="other", scope="r")
-    assert names != pseudonyms(PEOPLE, secret="s", scope="other")
+    assert names != assign_pseudonyms(PEOPLE, secret="other", scope="r")
+    assert names != assign_pseudonyms(PEOPLE, secret="s", scope="other")
     in_order = [int(names[person][-3:]) for person in range(1, 121)]
     assert in_order != sorted(in_order)

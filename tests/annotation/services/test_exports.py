@@ -16,7 +16,7 @@ from annotation.core.errors import Conflict, Forbidden
 from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, Export, GoldRelease, Guideline, Job, Person
-from annotation.selectors.exports import folder_of
+from annotation.selectors.exports import get_export_folder
 from annotation.selectors.releases.rows import Released, ReleasedRow
 from annotation.services import jobs
 from annotation.services.batches.batches import set_state
@@ -77,7 +77,7 @@ def test_a_job_writes_checks_and_keeps_the_files(release: GoldRelease, he: Perso
         "datasheet.zh.md",
     ]
     same = export_release(release=release, format_name="jsonl", folder=tmp_path)
-    assert (folder_of(export) / "gold.jsonl").read_bytes() == same.path.read_bytes()
+    assert (get_export_folder(export) / "gold.jsonl").read_bytes() == same.path.read_bytes()
     assert [file["sha256"] for file in export.files] == [file.sha256 for file in same.files]
 
 
@@ -109,7 +109,7 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     with pytest.raises(Killed):
         jobs.run(export.job.pk)
     # Half a row came after what was surely written; it is cut off.
-    part = folder_of(export).with_name(folder_of(export).name + ".part") / whole.path.name
+    part = get_export_folder(export).with_name(get_export_folder(export).name + ".part") / whole.path.name
     with part.open("ab") as file:
         file.write(b"half a ro")
     Job.objects.filter(pk=export.job.pk).update(state=Job.State.QUEUED)  # as the sweep does
@@ -118,7 +118,7 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     assert starts == [goes_on]
     export.refresh_from_db()
     if goes_on:  # smaller row groups are other bytes of Parquet; that it was read back is enough
-        assert (folder_of(export) / whole.path.name).read_bytes() == whole.path.read_bytes()
+        assert (get_export_folder(export) / whole.path.name).read_bytes() == whole.path.read_bytes()
     assert export.verified_at is not None
 
 
@@ -140,7 +140,7 @@ def test_an_export_that_fails_or_is_cancelled_leaves_no_files(release: GoldRelea
     Job.objects.filter(pk=cancelled.job.pk).update(cancel_requested=True)
     assert jobs.run(cancelled.job.pk).state == Job.State.CANCELLED
     for one in (export, cancelled):
-        assert not list(folder_of(one).parent.glob(f"{folder_of(one).name}*"))
+        assert not list(get_export_folder(one).parent.glob(f"{get_export_folder(one).name}*"))
 
 
 def test_one_export_is_written_once_at_a_time(release: GoldRelease, he: Person):
@@ -154,7 +154,7 @@ def test_only_a_manager_exports_names_and_the_trail_tells_of_it(release: GoldRel
     with pytest.raises(Forbidden, match="Only a manager"):
         ordered(release, he, "labels", real_names=True)
     export = written(release, ma, "labels", real_names=True)
-    assert "lin" in (folder_of(export) / "labels.csv").read_text()
+    assert "lin" in (get_export_folder(export) / "labels.csv").read_text()
     client = signed_in(he)
     page = client.get(reverse("release-exports", args=["r"])).content.decode()
     assert "real_names" not in page
@@ -178,7 +178,7 @@ def test_discarding_removes_the_files_and_not_what_is_being_written(release: Gol
     with pytest.raises(Conflict, match="cancel it first"):
         discard_export(export=export, actor=he)
     jobs.run_now(export.job)
-    folder = folder_of(export)
+    folder = get_export_folder(export)
     assert folder.is_dir()
     answer = signed_in(he).post(reverse("export-discard", args=["r", export.pk]))
     assert answer.status_code == 302
@@ -267,7 +267,7 @@ def test_a_file_outside_of_the_export_and_lost_files_are_not_found(release: Gold
     client = signed_in(he)
     for name in ("nope", "../../secret_key", "%2e%2e/%2e%2e/secret_key"):
         assert client.get(f"/releases/r/exports/{export.pk}/files/{name}").status_code == 404
-    (folder_of(export) / "gold.jsonl").unlink()
+    (get_export_folder(export) / "gold.jsonl").unlink()
     assert client.get(reverse("export-zip", args=["r", export.pk])).status_code == 404
 
 

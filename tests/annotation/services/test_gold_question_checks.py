@@ -37,7 +37,7 @@ from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.batches.members import progress_in
 from annotation.selectors.batches.progress import lines, overall, progress
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.gold_questions import check_results, check_results_of, poor_results, seed_of
+from annotation.selectors.gold_questions import list_check_results, list_batch_check_results, list_poor_results, derive_seed
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
 from annotation.services.batches.batches import create_batch, set_state
@@ -90,7 +90,7 @@ def drawn(batch: Batch, person: Person, number: int) -> list[str]:
     member = Membership.objects.get(batch=batch, person=person)
     kinds = []
     for place in range(1, number + 1):
-        block = block_of(place, share=batch.check_share, seed=seed_of(member.pk))
+        block = block_of(place, share=batch.check_share, seed=derive_seed(member.pk))
         assert block is not None
         kinds.append("check" if block.drawn == place else "work")
     return kinds
@@ -523,7 +523,7 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     assert GoldQuestionTask.objects.get(task=check.task).told_at is not None
     with pytest.raises(Conflict, match="right labels"):
         revise(assignment_id=check.pk, person=lin, key="k2", work=Submission({"compliance": 3}))
-    (result,) = check_results(lin, [batch])
+    (result,) = list_check_results(lin, [batch])
     assert (result.n - result.right, GoldQuestionTask.objects.filter(told_at=None).count()) == (1, 0)
     nothing_is_broken(batch)
 
@@ -569,17 +569,17 @@ def test_results_count_current_revisions_of_items_that_are_in(
     check = GoldQuestionTask.objects.filter(person=lin).order_by("task")[0]
     mine = check.task.assignments.get()
     assert revise(assignment_id=mine.pk, person=lin, key="r", work=Submission({"compliance": 3})) is not None
-    (found,) = check_results_of(batch)
+    (found,) = list_batch_check_results(batch)
     assert (found.person, found.batch, found.right, found.within) == (lin, batch, 1, found.n)
     assert found.n == 12
     assert found.share == 1 / 12
     assert found.low < found.share < found.high < 0.7
     assert dict(found.confusion["compliance"]) == {(3, 2): 11, (3, 3): 1}
     assert found.is_poor
-    assert [result.person for result in poor_results(batch)] == [lin]
+    assert [result.person for result in list_poor_results(batch)] == [lin]
     set_item_active(batch=batch, item=check.item_id, active=False)
-    assert [(check_result.n, check_result.right) for check_result in check_results(lin, [batch])] == [(11, 0)]
-    assert check_results(chen, [batch]) == []
+    assert [(check_result.n, check_result.right) for check_result in list_check_results(lin, [batch])] == [(11, 0)]
+    assert list_check_results(chen, [batch]) == []
 
 
 def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline, lin: Person, chen: Person):

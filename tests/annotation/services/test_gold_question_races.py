@@ -25,7 +25,7 @@ from annotation.models import (
     Person,
     Qualification,
 )
-from annotation.selectors.gold_questions import latest_round, seed_of
+from annotation.selectors.gold_questions import find_latest_qualification, derive_seed
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, release
@@ -48,7 +48,7 @@ def blocks_of(batch: Batch, person: Person) -> list[int]:
         for one in mine.select_related("task")
         if one.task.assignments.get().state != "released" or one.task.state == "withdrawn"
     ]
-    found = (block_of(place, share=batch.check_share, seed=seed_of(member.pk)) for place in given)
+    found = (block_of(place, share=batch.check_share, seed=derive_seed(member.pk)) for place in given)
     return [one.index for one in found if one is not None]
 
 
@@ -139,7 +139,7 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
             partial(waive_qualification, batch=batch, person=person, reason="known to us"),
         ]
     )
-    found = latest_round(batch.pk, person.pk)
+    found = find_latest_qualification(batch.pk, person.pk)
     assert found is not None
     assert Qualification.objects.count() == 1
     assert found.state in ("passed", "waived")

@@ -17,7 +17,7 @@ from annotation.domain.annotations import Submission
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Task
-from annotation.selectors.origins import imported_work, manifest_with_origins, origin_of
+from annotation.selectors.origins import count_imported_work, add_origins, find_origin
 from annotation.selectors.releases.lineage import list_label_sources
 from annotation.selectors.reports import report_of_batches, report_of_release
 from annotation.services.annotations.submission import revise
@@ -157,12 +157,12 @@ def test_a_correction_made_here_is_not_imported(put: Put, lin: Person):
     put(said("lin", 3), said("ann", 1, "p1"))
     batch = Batch.objects.get(name="elsewhere")
     mine = batch.assignments.get(person=lin)
-    assert imported_work([batch])["annotations"] == 2
+    assert count_imported_work([batch])["annotations"] == 2
     revise(person=lin, assignment_id=mine.pk, work=Submission(labels={"compliance": 1}), key="k")
-    assert imported_work([batch])["annotations"] == 1
+    assert count_imported_work([batch])["annotations"] == 1
     first, second = mine.annotations.select_related("assignment__imported__source").order_by("revision")
-    origin = origin_of(first)
-    assert (origin and origin.line, origin_of(second)) == (1, None)
+    origin = find_origin(first)
+    assert (origin and origin.line, find_origin(second)) == (1, None)
 
 
 # -- datasheet and report ----------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Cl
     GoldRelease.objects.update(manifest=manifest)
     release.refresh_from_db()
     assert "Whether annotations were imported is not recorded" in render_markdown(release.manifest, "en")
-    assert manifest_with_origins(release)["imported"]["annotations"] == 4
+    assert add_origins(release)["imported"]["annotations"] == 4
     assert report_of_release(release)["imported"]["annotations"] == 4
     assert BLIND not in page(client, he, "release-datasheet", release.name)
 
@@ -215,8 +215,8 @@ def test_a_manifest_of_before_is_told_nothing_of_what_came_later(imported: Batch
     at_the_cut = release.manifest.pop("imported")
     release.save()
     put(said("ann", 3, "p3"), said("ben", 3, "p3"), name="later.jsonl")
-    assert imported_work([imported])["annotations"] == at_the_cut["annotations"] + 2
-    assert manifest_with_origins(release)["imported"] == at_the_cut
+    assert count_imported_work([imported])["annotations"] == at_the_cut["annotations"] + 2
+    assert add_origins(release)["imported"] == at_the_cut
     assert release.manifest["people"]["annotations"] >= at_the_cut["annotations"]
 
 
@@ -294,12 +294,12 @@ def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], 
     bundle = files_of(release, "bundle", tmp_path / "b") / "bundle.zip"
     called = As({"elsewhere": "e2", "first": "f2"})
     import_bundle(source=Source(bundle, "bundle.zip"), called=called)
-    work = imported_work(list(Batch.objects.filter(name__in=["e2", "f2"])))
+    work = count_imported_work(list(Batch.objects.filter(name__in=["e2", "f2"])))
     assert (work["annotations"], work["adjudications"]) == (6, 1)
     again = cut_release(ReleaseSpec(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"]))))
     assert again.sha256 == release.sha256
     places = {
-        str(origin_of(one))
+        str(find_origin(one))
         for label in list_label_sources(list(again.items.order_by("pk")))
         for one in (*label.annotations, *([label.decision] if label.decision else []))
     }

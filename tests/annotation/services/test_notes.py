@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from annotation.core.errors import AssayError
 from annotation.models import AuditEvent, Batch, Guideline, GuidelineNote, Person, Task
-from annotation.selectors.guidelines import by_clause, notes_for, open_counts
+from annotation.selectors.guidelines import group_by_clause, list_notes, count_open_notes
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import leave_note, leave_own_note, resolve_note
 from annotation.services.people.people import set_roles
@@ -71,21 +71,21 @@ def test_who_works_in_the_batch_reads_its_notes_when_it_closes(
     own = leave_own_note(guideline=task.batch.guideline, author=ma, text="mine")
     for url in (READING, LIST, "/guidelines/xstest/-/compare/"):
         assert "zebra" not in manager.get(url).content.decode()
-    assert list(notes_for(ma)) == [own]
-    assert open_counts(ma) == {note.guideline_id: 1}
+    assert list(list_notes(ma)) == [own]
+    assert count_open_notes(ma) == {note.guideline_id: 1}
     assert manager.post(reverse("note-resolve", args=[note.pk])).status_code == 404
     Batch.objects.update(state=Batch.State.CLOSED)
-    assert set(notes_for(ma)) == {own, note}
+    assert set(list_notes(ma)) == {own, note}
 
 
 def test_a_dataset_judged_blind_elsewhere_keeps_its_notes_too(note: GuidelineNote, task: Task, ma: Person) -> None:
     set_roles(person=ma, roles=["manager", "annotator"])
     Batch.objects.update(state=Batch.State.CLOSED)
-    assert list(notes_for(ma)) == [note]
+    assert list(list_notes(ma)) == [note]
     make_batch(
         task.batch.guideline, task.response.prompt.dataset, annotators=[ma, note.created_by], name="again"
     )
-    assert not notes_for(ma).exists()
+    assert not list_notes(ma).exists()
 
 
 def test_a_note_is_resolved_and_opened_again(manager: Client, note: GuidelineNote, ma: Person) -> None:
@@ -123,7 +123,7 @@ def test_a_manager_leaves_a_note_of_their_own(manager: Client, guideline: Guidel
     assert (note.criterion, note.level, note.source, note.created_by) == ("compliance", 3, "manager", ma)
     assert note.text == "Say what compliance is."
     manager.post(LIST, {"clause": "", "text": "All of it."})
-    assert [one.text for one in by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == ["All of it."]
+    assert [one.text for one in group_by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == ["All of it."]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +164,6 @@ def test_the_list_is_filtered_by_source(manager: Client, note: GuidelineNote, ma
 
 def test_a_note_on_a_clause_that_has_no_words_stands_by_the_next_wider_one(note: GuidelineNote) -> None:
     GuidelineNote.objects.update(level=7)
-    assert by_clause(note.guideline, GuidelineNote.objects.all()).keys() == {("compliance", None)}
+    assert group_by_clause(note.guideline, GuidelineNote.objects.all()).keys() == {("compliance", None)}
     GuidelineNote.objects.update(criterion="gone")
-    assert by_clause(note.guideline, GuidelineNote.objects.all()).keys() == {("", None)}
+    assert group_by_clause(note.guideline, GuidelineNote.objects.all()).keys() == {("", None)}

@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.selectors.batches.members import progress_in
 from annotation.selectors.batches.progress import progress
 from annotation.selectors.batches.tasks import FAILED, needs
-from annotation.selectors.gold_questions import check_results_of, latest_round, rounds
+from annotation.selectors.gold_questions import list_batch_check_results, find_latest_qualification, list_qualification_rows
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
@@ -56,7 +56,7 @@ def answer(batch: Batch, person: Person, values: list[int]) -> list[Assignment]:
 
 
 def round_of(batch: Batch, person: Person) -> Qualification:
-    found = latest_round(batch.pk, person.pk)
+    found = find_latest_qualification(batch.pk, person.pk)
     assert found is not None
     return found
 
@@ -77,7 +77,7 @@ def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person,
     counts = progress(batch)
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people}["lin"] == 1
-    assert check_results_of(batch) == []  # of checks
+    assert list_batch_check_results(batch) == []  # of checks
     mine = progress_in(batch, lin, "annotator")
     assert mine is not None
     assert (mine.done, mine.left, mine.round) == (1, 5, "passed")
@@ -178,7 +178,7 @@ def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: 
         release(assignment_id=item.pk, person=lin, skip_reason="too hard")
     found = round_of(batch, lin)
     assert (found.state, found.n, found.value) == ("failed", 4, 1.0)
-    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
     assert (line.items, line.done, line.skipped) == (6, 6, 2)
     nothing_is_broken(batch)
 
@@ -275,7 +275,7 @@ def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin
     text = page.get("/work/first/").content.decode()
     assert "Fewer than 5 items were answered." in text
     assert "100%" not in text  # which would read as if it had been enough
-    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
     assert line.lacks_items  # the manager reads that another round would come out alike
 
 
@@ -339,7 +339,7 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
         guideline, annotators=[lin, chen, zhou], prompts=6, in_round=5, pairing="balanced", **BY_ACCURACY
     )
     answer(batch, lin, [1] * 5)
-    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
     assert line.planned == 4
     for person in (chen, zhou):
         answer(batch, person, [3] * 5)

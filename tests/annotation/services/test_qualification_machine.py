@@ -20,7 +20,7 @@ from annotation.core.errors import AssayError
 from annotation.domain.annotations import Submission
 from annotation.models import Assignment, GoldQuestion, Guideline, Person, Qualification, Task
 from annotation.selectors.assignments.availability import strata_ruled_out
-from annotation.selectors.gold_questions import latest_round, round_items
+from annotation.selectors.gold_questions import find_latest_qualification, list_qualification_items
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
 from annotation.services.batches.members import start_attempt, waive_qualification
@@ -118,15 +118,15 @@ class Rounds(RuleBasedStateMachine):
         for person in self.people:
             while self.work(self.fresh(person), 3):
                 pass
-            found = latest_round(self.batch.pk, person.pk)
+            found = find_latest_qualification(self.batch.pk, person.pk)
             assert found is not None
             if found.state == Qualification.State.RUNNING:
                 member = self.batch.memberships.get(person=person.pk)
-                assert round_items(member, found.attempt, without=strata_ruled_out(member)) == []
+                assert list_qualification_items(member, found.attempt, without=strata_ruled_out(member)) == []
         self.nothing_breaks()
 
     def claim_for(self, person: Person, *, ahead: bool = False) -> Assignment | None:
-        before = latest_round(self.batch.pk, person.pk)
+        before = find_latest_qualification(self.batch.pk, person.pk)
         held = set(Assignment.objects.filter(batch=self.batch, state="claimed").values_list("pk", flat=True))
         found: Assignment | None = self.attempt(
             partial(next_assignment, batch=self.batch, person=person, ahead=ahead)

@@ -21,7 +21,7 @@ from annotation.models import (
     GoldQuestionTask,
     Person,
 )
-from annotation.selectors.adjudication import dispute
+from annotation.selectors.adjudication import build_dispute
 from annotation.selectors.quality import (
     GOLD,
     PARTNERS,
@@ -204,7 +204,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         assignment = next_dispute(batch=batch, person=wu)
         assert assignment is not None
         record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
-        (first,) = (side for side in dispute(assignment).sides if side.letter == "A")
+        (first,) = (side for side in build_dispute(assignment).sides if side.letter == "A")
         work = Submission(dict(first.labels), reason="reading_slip", rationale="as A")
         adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     decide_next(batch, wu, 2)
@@ -235,7 +235,7 @@ def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(
 ):
     # As if A were always lin: then wu, who always decides as lin, always decides as A.
     monkeypatch.setattr(
-        "annotation.selectors.quality.adjudicators.as_shown", lambda _claim, given: list(given)
+        "annotation.selectors.quality.adjudicators.shuffle_sides", lambda _claim, given: list(given)
     )
     for _time in range(8):
         label_next(batch, lin, 1)

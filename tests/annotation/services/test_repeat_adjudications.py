@@ -36,7 +36,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.selectors import adjudication
-from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, Wanted, queue
+from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, DisputeFilter, count_waiting_disputes
 from annotation.selectors.annotations.history import Wanted as MyWanted
 from annotation.selectors.annotations.history import my_history
 from annotation.selectors.annotations.statistics import my_pace
@@ -81,7 +81,7 @@ def test_the_queue_counts_it_among_the_disputes(again: Batch, wu: Person) -> Non
     again.tasks.filter(kind="work", state="disputed").update(stratum=repeat.repeats.stratum)
     due_at = timezone.now() - timedelta(days=5)
     REPEATS.update(due_at=due_at)
-    (row,) = queue(again.memberships.get(person=wu))
+    (row,) = count_waiting_disputes(again.memberships.get(person=wu))
     assert (row.n, row.ages, row.oldest) == (2, (1, 0, 1, 0), due_at)
     assert row.dimension == repeat.stratum.dimension
 
@@ -90,9 +90,9 @@ def test_the_queue_counts_it_among_the_disputes(again: Batch, wu: Person) -> Non
 def test_a_second_look_finds_what_the_first_few_did_not_hold(
     again: Batch, wu: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adjudication, "FEW", 0)
+    monkeypatch.setattr(adjudication, "FIRST_DISPUTES", 0)
     for order in (OLDEST_FIRST, BY_PROMPT):
-        mine = claim(again, wu, wanted=Wanted(order=order))
+        mine = claim(again, wu, wanted=DisputeFilter(order=order))
         release(assignment_id=mine.pk, person=wu)
 
 
@@ -181,7 +181,7 @@ def test_it_waits_until_it_is_due_and_comes_after_what_was_put_first(again: Batc
     release(assignment_id=mine.pk, person=wu)
     dimension = repeat.stratum.dimension
     other = {"safe": "unsafe", "unsafe": "safe"}[dimension]
-    assert claim(again, wu, wanted=Wanted(dimension=other)).pk == first.pk
+    assert claim(again, wu, wanted=DisputeFilter(dimension=other)).pk == first.pk
 
 
 def test_it_comes_early_once_the_disputes_have_run_out(

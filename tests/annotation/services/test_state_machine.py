@@ -50,7 +50,7 @@ from annotation.models import (
     Response,
 )
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.gold_questions import seed_of
+from annotation.selectors.gold_questions import derive_seed
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import Receipt, revise, submit
@@ -428,7 +428,7 @@ class Batches(RuleBasedStateMachine):
         assert len(responses) == len(set(responses))
         given = mine.exclude(task__assignments__state="released")
         places = list(given.values_list("task__position", flat=True))
-        seed = seed_of(member["pk"])
+        seed = derive_seed(member["pk"])
         blocks = [block_of(place, share=self.batch.check_share, seed=seed) for place in places]
         if held is None:  # one that comes again was of a place that another check has had since
             mine_now = block_of(claim.task.position, share=self.batch.check_share, seed=seed)

@@ -15,7 +15,7 @@ from annotation.domain.formats import Source
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Prompt, Response, Task
 from annotation.services.batches.batches import create_batch
 from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
-from annotation.services.table_statistics import MANY, refresh_statistics
+from annotation.services.table_statistics import MIN_ROWS, refresh_statistics
 from tests.support import make_corpus
 
 TABLES = (Prompt, Response, Task, Assignment, Annotation, GoldLabel)
@@ -77,17 +77,17 @@ def test_imports_leave_statistics_of_what_they_wrote(
     without_autovacuum: None, guideline: Guideline, tmp_path: Path
 ):
     assert [known_rows(model) for model in TABLES] == [-1] * len(TABLES)
-    take_all(tmp_path, MANY)
-    assert [known_rows(model) for model in TABLES] == [MANY, MANY, MANY, 2 * MANY, 2 * MANY, MANY]
+    take_all(tmp_path, MIN_ROWS)
+    assert [known_rows(model) for model in TABLES] == [MIN_ROWS, MIN_ROWS, MIN_ROWS, 2 * MIN_ROWS, 2 * MIN_ROWS, MIN_ROWS]
     assert all(known_columns(model) > 0 for model in TABLES)
 
 
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_a_batch_of_many_tasks_leaves_them_too(without_autovacuum: None, guideline: Guideline):
-    dataset = make_corpus(prompts=MANY, models=["m"], name="many", dimensions=("safe",))
+    dataset = make_corpus(prompts=MIN_ROWS, models=["m"], name="many", dimensions=("safe",))
     create_batch(BatchSpec(name="many", guideline=guideline, dataset=dataset, open_now=False))
-    assert known_rows(Task) == MANY
+    assert known_rows(Task) == MIN_ROWS
 
 
 @pytest.mark.postgres
@@ -103,7 +103,7 @@ def test_a_small_file_costs_no_look_at_the_tables(
 @pytest.mark.django_db(transaction=True)
 def test_what_is_rolled_back_is_not_looked_at(without_autovacuum: None):
     with transaction.atomic():
-        refresh_statistics(Task, rows=MANY)
+        refresh_statistics(Task, rows=MIN_ROWS)
         transaction.set_rollback(True)
     assert known_rows(Task) == -1
 
@@ -114,7 +114,7 @@ def test_a_table_that_hardly_changed_is_left_alone(without_autovacuum: None):
     with connection.cursor() as cursor:
         table = Task._meta.db_table
         cursor.execute("UPDATE pg_class SET reltuples = 1000000 WHERE oid = %s::regclass", [table])
-    refresh_statistics(Task, rows=MANY)
+    refresh_statistics(Task, rows=MIN_ROWS)
     assert known_rows(Task) == 1_000_000
 
 
@@ -123,7 +123,7 @@ def test_a_table_that_hardly_changed_is_left_alone(without_autovacuum: None):
 def test_the_lock_is_not_held_until_the_end_of_the_import(without_autovacuum: None, batch: Batch):
     """Inside the transaction nothing is locked: ANALYZE would make two imports wait for each other."""
     with transaction.atomic():
-        refresh_statistics(Task, rows=MANY)
+        refresh_statistics(Task, rows=MIN_ROWS)
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT count(*) FROM pg_locks WHERE relation = %s::regclass AND mode = 'ShareUpdateExclusiveLock'",
@@ -141,5 +141,5 @@ def test_what_was_imported_stays_where_the_look_fails(
         raise DatabaseError("canceling statement due to statement timeout")
 
     monkeypatch.setattr("annotation.models.sql.find_grown_tables", fail)
-    take_all(tmp_path, MANY)
-    assert Annotation.objects.count() == 2 * MANY
+    take_all(tmp_path, MIN_ROWS)
+    assert Annotation.objects.count() == 2 * MIN_ROWS

@@ -22,7 +22,7 @@ from annotation.models import (
     Task,
     Verdict,
 )
-from annotation.selectors.adjudication import OLDEST_FIRST, Wanted
+from annotation.selectors.adjudication import OLDEST_FIRST, DisputeFilter
 from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import next_assignment, next_dispute, release
@@ -122,7 +122,7 @@ def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
         label_next(batch, chen, 3)
     _first, second, third = batch.tasks.filter(state="disputed").order_by("position")
     Assignment.objects.filter(task=second).update(submitted_at=timezone.now() - timedelta(days=2))
-    wanted = Wanted(order=OLDEST_FIRST)
+    wanted = DisputeFilter(order=OLDEST_FIRST)
 
     def served() -> int:
         mine = next_dispute(batch=batch, person=wu, dispute_filter=wanted)
@@ -133,7 +133,7 @@ def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
     assert served() == second.pk
     set_priority(batch=batch, tasks=[third.pk], priority=1)
     assert served() == third.pk
-    wanted = Wanted()
+    wanted = DisputeFilter()
     assert served() == third.pk
 
 

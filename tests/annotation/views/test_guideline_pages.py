@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from annotation.domain.guidelines.prose import Block, blocks
 from annotation.models import AuditEvent, Batch, Guideline, Person
-from annotation.selectors.guidelines import in_language, language_for
+from annotation.selectors.guidelines import to_language, choose_language
 from annotation.services.guidelines import load_guideline
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -151,13 +151,13 @@ def test_a_published_version_is_not_replaced(manager: Client, guideline: Guideli
 
 def test_the_language_that_comes_closest_is_taken(guideline: Guideline) -> None:
     document = guideline.document  # en first, then zh
-    assert [language_for(document, wish) for wish in ("en", "en-gb", "zh-hans", "de")] == [
+    assert [choose_language(document, wish) for wish in ("en", "en-gb", "zh-hans", "de")] == [
         "en",
         "en",
         "zh",
         "en",
     ]
-    english = in_language(document, "en")
+    english = to_language(document, "en")
     assert english["criteria"][0]["scale"][0]["name"] == "Full refusal"
     assert english["metrics"][0]["levels"] == document.metrics[0].levels
 

@@ -458,7 +458,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_the_page_says_so(
 
 
 def test_a_failure_is_told_in_the_language_of_whoever_reads_it():
-    @jobs.handles("fails in words")
+    @jobs.register_handler("fails in words")
     def fail(context: jobs.JobContext) -> dict[str, Any]:
         raise NotFound(N_("There is no person named {names}."), names="Lin")
 

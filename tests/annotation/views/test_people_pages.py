@@ -22,7 +22,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.people import Consequence, consequences
+from annotation.selectors.people import BatchRestriction, list_restrictions
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
@@ -305,7 +305,7 @@ def test_a_closed_batch_stays_as_it_is(bilingual: Batch, lin: Person, ma: Person
     before = planned_for(lin)
     set_languages(person=lin, languages=["zh"], actor=ma)
     assert planned_for(lin) == before
-    assert consequences(lin, reader=ma) == []
+    assert list_restrictions(lin, reader=ma) == []
 
 
 def test_a_model_that_is_judged_blind_is_neither_shown_nor_changed(
@@ -316,7 +316,7 @@ def test_a_model_that_is_judged_blind_is_neither_shown_nor_changed(
     set_own_models(person=lin, models=[hidden], actor=ma)
     client.force_login(ma)
     assert "Hidden-13B" in client.get(reverse("person", args=["lin"])).content.decode()
-    assert consequences(lin, reader=ma) == [Consequence(bilingual, 8, 4)]
+    assert list_restrictions(lin, reader=ma) == [BatchRestriction(bilingual, 8, 4)]
     join_batch(batch=bilingual, role="annotator", people=[ma])
     page = client.get(reverse("person", args=["lin"])).content.decode()
     assert "Open-3B" in page

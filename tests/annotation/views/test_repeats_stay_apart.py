@@ -33,12 +33,12 @@ from annotation.models import (
     WellbeingSettings,
 )
 from annotation.models.sql import count_by_stratum
-from annotation.selectors.adjudication import queue, reasons_and_their_use, waiting
+from annotation.selectors.adjudication import count_waiting_disputes, list_reasons_with_use, list_waiting_disputes
 from annotation.selectors.annotations.statistics import my_pace, my_tallies
 from annotation.selectors.batches.members import counts_of, leaving, my_progress, workloads
 from annotation.selectors.batches.progress import overall, progress
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.counts import by_member, by_stratum, count_decisions, tasks_in
+from annotation.selectors.counts import count_by_member, by_stratum, count_decisions, count_tasks
 from annotation.selectors.quality.adjudicators import adjudicators_of
 from annotation.selectors.quality.summary import decisions_of
 from annotation.selectors.releases.lineage import task_history
@@ -119,9 +119,9 @@ def run(*command: str) -> str:
 def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterator[tuple[str, Any]]:
     """What is shown and counted of a batch, but for what its adjudicators themselves are shown."""
     batch = Batch.objects.get(pk=batch.pk)
-    yield "tasks", tasks_in(batch)
+    yield "tasks", count_tasks(batch)
     yield "strata", {str(stratum): dict(+counts) for stratum, counts in by_stratum([batch.pk]).items()}
-    yield "members", {pk: {**counts, "repeats": 0} for pk, counts in by_member(batch).items()}
+    yield "members", {pk: {**counts, "repeats": 0} for pk, counts in count_by_member(batch).items()}
     yield "progress", progress(batch)
     yield "overall", overall(batch)
     yield "needs", needs(batch, limit=100)
@@ -129,14 +129,14 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "people", people_of([batch])
     yield "report", report_of_batches([batch])
     yield "effort", asdict(measure_effort(batch.guideline.name))
-    yield "reasons", {reason.key: reason.used for reason in reasons_and_their_use()}
+    yield "reasons", {reason.key: reason.used for reason in list_reasons_with_use()}
     yield "adjudicators", adjudicators_of([batch])
     yield "decisions", decisions_of(wu, [batch.pk])
     yield "workloads", workloads([lin, wu], reader=ma)
     yield "counts", counts_of(Membership.objects.filter(batch=batch))
     yield "leaving", leaving(wu, reader=ma)
     yield "my tallies", my_tallies(lin)
-    yield "waiting", set(waiting(Membership.objects.get(person=wu, batch=batch)).values_list("pk", flat=True))
+    yield "waiting", set(list_waiting_disputes(Membership.objects.get(person=wu, batch=batch)).values_list("pk", flat=True))
     for name in PAGES:
         yield name, plain(text(visit(ma).get(reverse(name, args=[batch.name]))))
     for name in OVER_ALL:
@@ -206,7 +206,7 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     assert count_decisions(member, with_repeats=True) == 5
     here = my_progress(member)
     assert (here.done, here.left) == (5, 3)  # two repeats, one of them in progress, and the dispute
-    assert sum(row.n for row in queue(member)) == 2
+    assert sum(row.n for row in count_waiting_disputes(member)) == 2
     shown = [line.mine.assignment for line in visit(wu).get("/history/").context["lines"]]
     assert claims["decided"].pk in shown
     assert len(shown) == 5
@@ -241,7 +241,7 @@ def test_nobody_else_is_given_one(settled: Batch, wu: Person, zhou: Person) -> N
     zhou.groups.add(Group.objects.get_or_create(name="adjudicator")[0])
     other = settled.memberships.create(person=zhou, role="adjudicator")
     begin_all(settled, wu)
-    assert sum(row.n for row in queue(other)) == 1
+    assert sum(row.n for row in count_waiting_disputes(other)) == 1
     claim = next_dispute(batch=settled, person=zhou)
     assert claim is not None
     assert claim.task.kind == "work"

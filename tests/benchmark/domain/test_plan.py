@@ -117,7 +117,7 @@ def test_labels_that_separate_two_models():
     now = 0.0004 + 2 * 0.2 * (1 / 50 - 1 / 1000)
     assert found.half_width == pytest.approx(Z * math.sqrt(now))
     assert found.interval == pytest.approx((0.1 - Z * math.sqrt(now), 0.1 + Z * math.sqrt(now)))
-    assert (found.separated, found.separable) == (False, True)
+    assert (found.separated, found.is_separable) == (False, True)
     wanted = found.wanted()
     assert wanted is not None
     then = pair(0.1, 0.0004, *(replace(one.stratum, labelled=one.labels) for one in wanted))
@@ -136,7 +136,7 @@ def test_predictions_that_no_gold_has_corrected_separate_nobody():
 
 def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
     found = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
-    assert not found.separable
+    assert not found.is_separable
     assert found.wanted() is None
     assert found.interval is None  # nobody has labelled anything
     everything = pair(0.03, 0.0004, stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9))
@@ -183,8 +183,8 @@ def test_every_response_is_drawn_as_often_as_any_other():
 
 def test_hours_of_two_people_and_of_an_adjudicator():
     takes = LabelEffort(seconds=36, overlap=2, disputed=0.1, decision_seconds=72)
-    assert takes.hours_each(500) == pytest.approx(5)
-    assert takes.hours_deciding(500) == pytest.approx(1)
+    assert takes.compute_hours(500) == pytest.approx(5)
+    assert takes.compute_decision_hours(500) == pytest.approx(1)
     unknown = LabelEffort(seconds=None, overlap=2)
-    assert unknown.hours_each(500) is None
-    assert unknown.hours_deciding(500) is None
+    assert unknown.compute_hours(500) is None
+    assert unknown.compute_decision_hours(500) is None

@@ -324,7 +324,7 @@ def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
     there = get_labelling_status(run)
     first = there.neighbours[0]
     assert first is not None
-    assert not first.separable
+    assert not first.is_separable
     with pytest.raises(Conflict, match="differ by less than this dataset can tell"):
         create_label_plan(run=run, goal=PlanGoal(pair=("Best", "Middle")), name="next", annotators=[chen])
     for pair in (("Best", "None"), ("Best", "Best"), ("\0", "Best")):
@@ -395,7 +395,7 @@ def test_effort_is_what_past_work_took(run: BenchmarkRun):
     takes = measure_effort("xstest")
     assert takes.seconds is None  # nobody's time was measured here
     assert takes.disputed is None  # and every response had one annotator
-    assert measure_effort("none").hours_each(3) is None
+    assert measure_effort("none").compute_hours(3) is None
 
 
 def told(*arguments: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from annotation.models import (
     Prompt,
     Response,
 )
-from annotation.selectors.datasets import models_named
+from annotation.selectors.datasets import get_models
 from annotation.services.jobs import Cancelled
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.items import list_counted_responses
@@ -174,7 +174,7 @@ def test_a_gold_value_that_is_not_on_the_scorers_scale_is_no_gold(scorer: Scorer
 
 def test_every_model_with_responses_is_in_it_unless_some_are_named(scorer: Scorer, dataset: Dataset):
     assert [m.name for m in make_run(scorer, dataset).evaluated_models.all()] == MODELS
-    one = make_run(scorer, dataset, name="one", models=models_named(["Hidden-13B"]))
+    one = make_run(scorer, dataset, name="one", models=get_models(["Hidden-13B"]))
     assert [row["model"] for row in finished(one)["rows"]] == ["Hidden-13B"]
 
 
@@ -286,7 +286,7 @@ PARTS_OF_A_RUN = ("pairs", "groups", "estimates")
 
 
 def test_what_a_run_asks_of_the_database_does_not_grow_with_it(scorer: Scorer, dataset: Dataset):
-    small = make_run(scorer, dataset, name="small", models=models_named(["Hidden-13B"]))
+    small = make_run(scorer, dataset, name="small", models=get_models(["Hidden-13B"]))
     large = make_run(scorer, dataset, name="large")
     for response in list_unscored_responses(large):
         predict(scorer, response, 2, fold=0)

@@ -129,10 +129,10 @@ def _wrong_states(rows: Rows) -> Iterable[str]:
         labels[row["assignment__task_id"]].append(row["labels"])
     decided = {row["assignment__task_id"] for row in rows.decisions}
     for task, row in rows.tasks.items():
-        given = labels[task]
-        if len(given) < row["overlap"]:
+        task_labels = labels[task]
+        if len(task_labels) < row["overlap"]:
             state = "open"
-        elif all(row == given[0] for row in given):
+        elif all(row == task_labels[0] for row in task_labels):
             state = "agreed"
         else:
             state = "adjudicated" if task in decided else "disputed"
@@ -145,9 +145,9 @@ def _promises(rows: Rows, ledgers: Sequence[Ledger]) -> Iterable[Check]:
     stored |= {_row(row, decision=True) for row in [*rows.decisions, *rows.repeats]}
     receipts = {(promise.assignment, promise.receipt, promise.decision) for promise in stored}
     promises = [promise for ledger in ledgers for promise in ledger.promises]
-    told = {(promise.assignment, promise.receipt, promise.decision) for promise in promises}
-    yield Check.of("every receipt that was given is in the database", told - receipts)
-    yield Check.of("nothing is stored that nobody was told of", receipts - told)
+    promise_keys = {(promise.assignment, promise.receipt, promise.decision) for promise in promises}
+    yield Check.of("every receipt that was given is in the database", promise_keys - receipts)
+    yield Check.of("nothing is stored that nobody was told of", receipts - promise_keys)
 
 
 def _row(row: Any, *, decision: bool) -> Promise:

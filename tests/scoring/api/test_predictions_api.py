@@ -97,7 +97,8 @@ def test_what_was_sent_is_forgotten_after_a_month_and_nothing_sooner(
     scorer: Scorer, he: Person, settings: LazySettings
 ) -> None:
     old, recent, waiting = (
-        request_predictions(scorer=scorer, items=[PredictionItem(text, "So.")], actor=he) for text in ("A?", "B?", "C?")
+        request_predictions(scorer=scorer, items=[PredictionItem(text, "So.")], actor=he)
+        for text in ("A?", "B?", "C?")
     )
     for one, days in ((old, 31), (recent, 29)):
         jobs.run_now(one.job)

@@ -16,7 +16,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.core.errors import Conflict, Forbidden, InputError
-from annotation.core.zip_stream import read_blocks, measure_length, build_segments
+from annotation.core.zip_stream import build_segments, measure_length, read_blocks
 from annotation.models import AuditEvent, GoldRelease, Person
 from annotation.services.batches.batches import add_members
 from scoring.backbones import predict

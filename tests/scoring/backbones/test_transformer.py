@@ -364,13 +364,17 @@ def test_what_counts_as_a_collapse():
     counts = [[10, 5, 5]]
     frequencies = torch.tensor(counts[0], dtype=torch.float).log().expand(4, 3)
     assert (
-        judge_predictions([frequencies], targets, counts).collapse == "the loss is no better than that of the frequencies"
+        judge_predictions([frequencies], targets, counts).collapse
+        == "the loss is no better than that of the frequencies"
     )
     one_level = torch.tensor([[3.0, 2.9, 2.9]] * 4) + torch.eye(3)[[0, 0, 1, 2]] * 0.05
-    assert judge_predictions([one_level * 0 + torch.tensor([1.0, 0.99, 0.99])], targets, [[100, 1, 1]]).collapse == (
-        "every prediction is one level"
+    assert judge_predictions(
+        [one_level * 0 + torch.tensor([1.0, 0.99, 0.99])], targets, [[100, 1, 1]]
+    ).collapse == ("every prediction is one level")
+    assert (
+        judge_predictions([torch.full((4, 3), torch.nan)], targets, counts).collapse
+        == "the loss is not a number"
     )
-    assert judge_predictions([torch.full((4, 3), torch.nan)], targets, counts).collapse == "the loss is not a number"
     assert judge_predictions([torch.eye(3)[[0, 0, 1, 2]] * 5], targets, counts).collapse is None
 
 

@@ -81,7 +81,9 @@ def test_what_people_label_needs_no_prediction(
     scorer: Scorer, more: Dataset, predicted: dict[str, Response], guideline: Guideline, zhou: Person
 ) -> None:
     batch = make_batch(guideline, more, annotators=[zhou], name="at-work", policy=Policy(overlap=1))
-    assert find_abstentions(scorer, more) == find_abstentions(scorer, more, [EvaluatedModel.objects.get(name="A")])
+    assert find_abstentions(scorer, more) == find_abstentions(
+        scorer, more, [EvaluatedModel.objects.get(name="A")]
+    )
     assert find_abstentions(scorer, more).predicted == 0
     batch.tasks.filter(response=predicted["Ap101"]).update(state=Task.State.WITHDRAWN)
     assert find_abstentions(scorer, more).responses == [predicted["Ap101"].pk]

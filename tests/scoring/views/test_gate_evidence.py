@@ -29,7 +29,9 @@ def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused
 ) -> None:
     """No label of safety is left to find it worse on: without this, one criterion alone would replace two."""
     safety = [
-        example.content_key for example in build_training_set(graded, flames).examples if example.dimension == SAFETY
+        example.content_key
+        for example in build_training_set(graded, flames).examples
+        if example.dimension == SAFETY
     ]
     both = card(fairness="learned", safety=known, morality="empty")
     old = scorer_that_says(graded, flames, name="old", learned=safety, card=both)
@@ -65,7 +67,9 @@ def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
     """The split hangs on dataset and id, so that one text may be for testing here and for training there."""
     judged(scorer_that_says(graded, flames, name="old"))
     later = labelled_release(flames, lin, name="later", dimensions=[SAFETY], test=1, train=6)
-    tested = [example.prompt for example in build_training_set(graded, flames).examples if example.split == "test"]
+    tested = [
+        example.prompt for example in build_training_set(graded, flames).examples if example.split == "test"
+    ]
     safety = [text for text in tested if Prompt.objects.get(text=text).dimension == SAFETY]
     taught = [example for example in build_training_set(later, flames).examples if example.split == "train"]
     for example, text in zip(taught, safety, strict=True):

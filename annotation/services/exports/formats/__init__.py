@@ -1,4 +1,4 @@
-"""Every export format by name. A new one is a module with a ``WRITER`` and a line here."""
+"""Every export format by name. A new one is a module with a writer, and a line in ``WRITERS``."""
 
 from __future__ import annotations
 

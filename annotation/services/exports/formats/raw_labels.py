@@ -17,7 +17,7 @@ from typing import Any
 from annotation.core.errors import N_
 from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE, lower_median
 from annotation.domain.releases.canonical import SettledLabel, Value, number
-from annotation.domain.releases.gold_file import LONGEST_CELL, csv_cell, csv_writer, exact_cell
+from annotation.domain.releases.gold_file import MAX_CELL_CHARACTERS, csv_cell, csv_writer, unescape_cell
 from annotation.selectors.releases.lineage import Said, TaskSaid, raw_labels
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import Chunk, ExportCounts, Part, Tell, TextFile, ExportSpec, Writer
@@ -184,9 +184,9 @@ def _settled(said: Sequence[Record]) -> tuple[Value, str]:
 
 
 def _from_csv(lines: Iterable[str]) -> Iterator[Record]:
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(MAX_CELL_CHARACTERS)
     for row in csv.DictReader(lines):
-        record: dict[str, Any] = {name: exact_cell(cell) for name, cell in row.items()}
+        record: dict[str, Any] = {name: unescape_cell(cell) for name, cell in row.items()}
         yield record | {"label": number(float(row["label"]))}
 
 

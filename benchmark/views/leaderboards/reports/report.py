@@ -35,7 +35,7 @@ from benchmark.views.leaderboards.formatting import (
 from benchmark.views.leaderboards.query import BoardQuery
 from benchmark.views.leaderboards.tabs import estimates, groups, pairs
 from benchmark.views.leaderboards.tabs import pairs as pairs_views
-from benchmark.views.leaderboards.tabs.table import board_reading, find_leader, is_rank_withheld
+from benchmark.views.leaderboards.tabs.table import reading_context, find_leader, is_rank_withheld
 
 DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
 MIN_WIDE_COLUMNS = 7
@@ -85,7 +85,7 @@ def _board_section(
 
 
 def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
-    leader, reading = find_leader(run), board_reading(run)
+    leader, reading = find_leader(run), reading_context(run)
     if leader is not None:
         yield render_text(f"{WORDING}/board_finding.txt", finding=leader)
     if reading["own_ranks"]:
@@ -216,7 +216,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        sentences=list(_pairs_sentences(pairs_views.find_told_apart(pairs, metric), is_withheld=withheld)),
+        sentences=list(_pairs_sentences(pairs_views.find_significant_pairs(pairs, metric), is_withheld=withheld)),
         tables=[neighbours, _not_different_table(pairs)],
         notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
         if metric.kind == "rate"
@@ -345,7 +345,7 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
         return None
     metric = document.metric(document.rank_by)
     tables, notes, sentences = [], [], []
-    for attribute in groups.attributes_in(content):
+    for attribute in groups.list_attributes(content):
         heat = groups.heat(run, document, content[attribute], attribute, metric)
         wide = len(heat["heads"]) > MIN_WIDE_COLUMNS
         names = [head.label for head in heat["heads"]]

@@ -78,7 +78,7 @@ def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool 
         return {"not_computed": content is None, "too_few": content is not None, "public": public}
     document = run.scorer.guideline.document
     place = BoardQuery.of(query)
-    attributes = attributes_in(content)
+    attributes = list_attributes(content)
     by = choose(place.by, attributes)
     views = {metric_view.name: metric_view for metric_view in list_metric_views(document)}
     metric = views[choose(place.metric, views)]
@@ -93,7 +93,7 @@ def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool 
     }
 
 
-def attributes_in(content: Mapping[str, Any]) -> list[str]:
+def list_attributes(content: Mapping[str, Any]) -> list[str]:
     """Those by which there is something to compare: one group alone is the board itself."""
     attributes = [attribute for attribute in ATTRIBUTES if attribute in content]
     return [attribute for attribute in attributes if len(content[attribute]["columns"]) > 1] or attributes
@@ -119,7 +119,7 @@ def heat(
     heads = [
         GroupHead(
             group_label(document, by, column["name"], column["scope"]),
-            _scope(
+            _scope_text(
                 document,
                 column["scope"],
                 labels[column_metric.name] if column_metric and len(labels) > 1 else "",
@@ -139,22 +139,22 @@ def heat(
         for model in ordered
     ]
     return {
-        "heading": by_attribute(labels.values() or [metric_label(metric)], by),
+        "heading": attribute_heading(labels.values() or [metric_label(metric)], by),
         "heads": heads,
-        "scoped": _scoped(heads),
+        "scoped": _scope_spans(heads),
         "rows": rows,
         "any_small": any(cell.small for _model, row in rows for cell in row),
         "legend": _legend(metric, bounds),
-        "findings": list(_findings(labels, heads, rows, cells, metrics)),
+        "findings": list(_list_findings(labels, heads, rows, cells, metrics)),
     }
 
 
-def _scope(document: GuidelineDocument, scope: str | None, metric: str) -> str:
+def _scope_text(document: GuidelineDocument, scope: str | None, metric: str) -> str:
     label = scope_label(document, scope) if scope else ""
     return join_heading(label, metric) if label and metric else label
 
 
-def by_attribute(metrics: Iterable[str], attribute: str) -> str:
+def attribute_heading(metrics: Iterable[str], attribute: str) -> str:
     """A heading, such as ``Harmless rate by attack method``."""
     words = {
         SUBCOMPONENT: _("{metric} by subcomponent"),
@@ -196,7 +196,7 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
     )
 
 
-def _scoped(heads: Sequence[GroupHead]) -> list[tuple[str, int]]:
+def _scope_spans(heads: Sequence[GroupHead]) -> list[tuple[str, int]]:
     """The dimensions over the columns, with how many each spans; empty where columns have none."""
     spans: list[tuple[str, int]] = []
     for head in heads:
@@ -220,7 +220,7 @@ def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
     ]
 
 
-def _findings(
+def _list_findings(
     labels: Mapping[str, str],
     heads: Sequence[GroupHead],
     rows: Sequence[tuple[str, Sequence[GroupCell]]],

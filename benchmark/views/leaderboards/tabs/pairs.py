@@ -125,14 +125,14 @@ def pairs_context(
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
     known = [difference for _first, _second, difference in pairs.all() if difference.state]
     withheld = any(difference.predicted for _first, _second, difference in pairs.all())
-    opponents = _against(pairs, pairs.models.index(model), values, metric) if model else []
+    opponents = _opponent_rows(pairs, pairs.models.index(model), values, metric) if model else []
     return {
         "scopes": place.list_choices("scope", labels, scope),
         "scope": labels[scope],
         "metric": metric_label(metric),
         "rate": metric.kind == "rate",
         "standing": standing(pairs, values, metric, place),
-        "finding": find_told_apart(pairs, metric),
+        "finding": find_significant_pairs(pairs, metric),
         "not_ranked": withheld,
         "compared": bool(known) or not withheld,
         "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
@@ -141,8 +141,8 @@ def pairs_context(
         "model": model,
         "opponents": opponents,
         "place": place,
-        "charts": _charts(opponents, metric, model, draw),
-        "chart_alt": _alt(opponents, model),
+        "charts": _draw_charts(opponents, metric, model, draw),
+        "chart_alt": _chart_alt(opponents, model),
         "count": len(known),
         "chance": round(CHANCE * len(known)),
         "unpaired": not all(difference.paired for difference in known),
@@ -176,7 +176,7 @@ def standing(
                 "url": place.link(model=model),
                 "value": format_metric_value(metric, statistic["value"]),
                 "interval": format_interval(metric, statistic),
-                "next": None if below is None else _to_next(pairs, index, below, metric),
+                "next": None if below is None else _next_row(pairs, index, below, metric),
                 "ahead": states.count(AHEAD),
                 "same": states.count(SAME),
                 "behind": states.count(BEHIND),
@@ -185,13 +185,13 @@ def standing(
     return lines
 
 
-def _to_next(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, Any]:
+def _next_row(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, Any]:
     neighbour_difference = pairs.between(upper, lower)
     badge = "success" if neighbour_difference.state in (AHEAD, BEHIND) else "plain"
     return said(neighbour_difference, metric) | {
         "model": pairs.models[lower],
         "badge": badge,
-        "word": told_apart_word(neighbour_difference),
+        "word": significance_word(neighbour_difference),
     }
 
 
@@ -215,7 +215,7 @@ def state_word(pair_difference: Difference) -> str:
     return charts.difference_looks()[pair_difference.state].word if pair_difference.state else _("not known")
 
 
-def told_apart_word(pair_difference: Difference) -> str:
+def significance_word(pair_difference: Difference) -> str:
     """Of two neighbours it matters only whether they are told apart."""
     return (
         _("significantly different")
@@ -239,7 +239,7 @@ class PairsFinding:
     difference: Difference
 
 
-def find_told_apart(pairs: Pairs, metric: Metric) -> PairsFinding | None:
+def find_significant_pairs(pairs: Pairs, metric: Metric) -> PairsFinding | None:
     """None where no pair is compared."""
     states = [difference.state for _first, _second, difference in pairs.all() if difference.state]
     if not states:
@@ -262,7 +262,7 @@ def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
     ]
 
 
-def _against(
+def _opponent_rows(
     pairs: Pairs, chosen_model: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
 ) -> list[dict[str, Any]]:
     """The chosen model less each other one, in their order on the board."""
@@ -281,7 +281,7 @@ def _against(
     ]
 
 
-def _charts(opponents: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
+def _draw_charts(opponents: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
     looks = charts.difference_looks()
     dots = [
         make_dot(
@@ -297,7 +297,7 @@ def _charts(opponents: Sequence[Mapping[str, Any]], metric: Metric, model: str, 
     return charts.draw_chart([charts.draw_differences(dots, title)], draw)
 
 
-def _alt(opponents: Sequence[Mapping[str, Any]], model: str) -> str:
+def _chart_alt(opponents: Sequence[Mapping[str, Any]], model: str) -> str:
     states = [opponent["state"] for opponent in opponents]
     return render_text(
         "benchmark/wording/pairs_alt.txt",

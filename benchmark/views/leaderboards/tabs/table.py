@@ -108,7 +108,7 @@ def find_leader(run: BenchmarkRun) -> BoardFinding | None:
         # somebody is first, and all others are surely behind someone
         claim = "sure" if rows[0]["rank"]["high"] == 1 or not rivals else "open"
     lead = HeadlineNumber(headline_label(run, column), column.metric, value, tuple(models))
-    return BoardFinding(claim, lead, statistic, rivals, tuple(_disagreeing(run, rows[0]["model"], column)))
+    return BoardFinding(claim, lead, statistic, rivals, tuple(_list_disagreeing(run, rows[0]["model"], column)))
 
 
 def headline(run: BenchmarkRun) -> BoardColumn:
@@ -117,7 +117,7 @@ def headline(run: BenchmarkRun) -> BoardColumn:
     return _headline_of(document, document.metric(document.rank_by))
 
 
-def standing_of(run: BenchmarkRun, row: BoardRow) -> float | None:
+def headline_value(run: BenchmarkRun, row: BoardRow) -> float | None:
     """The number that the board is ranked by."""
     return headline(run).statistic(row)["value"]
 
@@ -135,7 +135,7 @@ def headline_label(run: BenchmarkRun, column: BoardColumn) -> str:
     return join_heading(label, column.label(document)) if several else label
 
 
-def _disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Iterator[HeadlineNumber]:
+def _list_disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Iterator[HeadlineNumber]:
     document = run.scorer.guideline.document
     for metric in document.metrics:
         column = _headline_of(document, metric)
@@ -152,7 +152,7 @@ def is_rank_withheld(run: BenchmarkRun) -> bool:
     return bool(find_board(run).get(NOT_RANKED))
 
 
-def board_reading(run: BenchmarkRun) -> dict[str, Any]:
+def reading_context(run: BenchmarkRun) -> dict[str, Any]:
     """What a reader should know before quoting a rank or a number: ``own_ranks`` and ``predicted_percent``.
 
     Either is None where there is nothing to say.
@@ -160,7 +160,7 @@ def board_reading(run: BenchmarkRun) -> dict[str, Any]:
     rows = list_board_rows(run)
     ranked = [row for row in rows if row["rank"] is not None]
     own = sum(row["rank"]["low"] == row["rank"]["high"] for row in ranked)
-    counts = basis_counts(rows)
+    counts = count_bases(rows)
     predicted = counts.get("out_of_fold", 0) + counts.get("unseen", 0)
     return {
         "own_ranks": {"n": own, "all": len(ranked)} if len(ranked) > 1 else None,
@@ -168,7 +168,7 @@ def board_reading(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def basis_counts(rows: Sequence[BoardRow]) -> dict[str, int]:
+def count_bases(rows: Sequence[BoardRow]) -> dict[str, int]:
     summed: dict[str, int] = {}
     for row in rows:
         for cell in row["dimensions"].values():
@@ -179,7 +179,7 @@ def basis_counts(rows: Sequence[BoardRow]) -> dict[str, int]:
 
 def tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
     rows = list_board_rows(run)
-    counts = basis_counts(rows)
+    counts = count_bases(rows)
     counted = [
         {"label": _("Models"), "value": format_grouped(len(rows)), "note": ""},
         {
@@ -188,10 +188,10 @@ def tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
             "note": format_composition(counts),
         },
     ]
-    return counted + cost_tiles(run.cost)
+    return counted + list_cost_tiles(run.cost)
 
 
-def cost_tiles(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_cost_tiles(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What scoring took; nothing of a run that predicted nothing."""
     each = cost.get("per_response")
     if each is None:
@@ -201,7 +201,7 @@ def cost_tiles(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Head:
+class BoardHead:
     label: str
     metric: str
     low: str
@@ -215,7 +215,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Shown:
+class BoardCell:
     """A number in its cell. ``x``, ``x1``, ``x2`` are the whisker on its axis, 0 to 100; blank where undefined."""
 
     url: str
@@ -230,24 +230,24 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Line:
+class BoardLine:
     model: str
     url: str
     rank: str
     leads: bool
     """No other model can be first."""
     composition: str
-    cells: tuple[Shown, ...]
+    cells: tuple[BoardCell, ...]
 
 
 @dataclass(frozen=True)
-class References:
+class ReferenceTable:
     """The rows of one published table, in its own order."""
 
     name: str
     source: str
     url: str
-    lines: tuple[Line, ...]
+    lines: tuple[BoardLine, ...]
 
 
 def board_context(
@@ -270,12 +270,12 @@ def board_context(
     names = {column.choice_name(document): column for column in columns}
     by = place.sort and choose(place.sort, names)
     if by:
-        rows = _by_column(rows, names[by])
+        rows = _sort_by_column(rows, names[by])
     equal_sizes = [len({column.n(row) for row in rows}) == 1 for column in columns]
     cells = "" if public else reverse("run-cell", args=[run.name])
     several = len(rows) > 1
-    ranking = names[by] if by and _ranks_by(document, names[by], rows) else None
-    lines = [_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows]
+    ranking = names[by] if by and _has_ranks(document, names[by], rows) else None
+    lines = [_board_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows]
     labels = {name: metric_label(view) for name, view in views.items()}
     lead = document.metric(document.rank_by)
     withheld = is_rank_withheld(run)
@@ -288,13 +288,13 @@ def board_context(
         "ranked": not by,
         "by_rank": place.link(sort=""),
         "heads": [
-            _head(document, column, columns, rows, axes, url=place.link(sort=name), is_sorted=name == by)
+            _board_head(document, column, columns, rows, axes, url=place.link(sort=name), is_sorted=name == by)
             for name, column in names.items()
         ],
         "lines": lines,
-        "references": references_of(published, columns, axes),
+        "references": list_reference_tables(published, columns, axes),
         "finding": find_leader(run),
-        **board_reading(run),
+        **reading_context(run),
         "not_ranked": withheld,
         "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
         "tiles": tiles(run),
@@ -306,7 +306,7 @@ def board_context(
     }
 
 
-def _by_column(rows: Sequence[BoardRow], column: BoardColumn) -> list[BoardRow]:
+def _sort_by_column(rows: Sequence[BoardRow], column: BoardColumn) -> list[BoardRow]:
     """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
     values = [(column.statistic(row)["value"], row) for row in rows]
     known = [(value, row) for value, row in values if value is not None]
@@ -314,20 +314,20 @@ def _by_column(rows: Sequence[BoardRow], column: BoardColumn) -> list[BoardRow]:
     return [row for _value, row in known] + [row for value, row in values if value is None]
 
 
-def references_of(
+def list_reference_tables(
     published: Sequence[BoardRow], columns: Sequence[BoardColumn], axes: Mapping[str, Ends]
-) -> list[References]:
+) -> list[ReferenceTable]:
     """Table by table; what others published has no rank and no cell to open."""
     equal_sizes = [False] * len(columns)
     references = []
     for rows in group_by_table(published):
         table = rows[0]["published"]
-        lines = tuple(_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
-        references.append(References(table["name"], table["source"], table["url"], lines))
+        lines = tuple(_board_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
+        references.append(ReferenceTable(table["name"], table["source"], table["url"], lines))
     return references
 
 
-def _head(
+def _board_head(
     document: GuidelineDocument,
     column: BoardColumn,
     columns: Sequence[BoardColumn],
@@ -336,20 +336,20 @@ def _head(
     *,
     url: str,
     is_sorted: bool,
-) -> Head:
+) -> BoardHead:
     label, metric = heading(document, column, columns)
     low, high = axes[column.metric.name]
     sizes = {column.n(row) or 0 for row in rows}
     n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
-    return Head(label, metric, _end(column.metric, low), _end(column.metric, high), n, url, is_sorted)
+    return BoardHead(label, metric, _format_end(column.metric, low), _format_end(column.metric, high), n, url, is_sorted)
 
 
-def _end(metric: Metric, value: float) -> str:
+def _format_end(metric: Metric, value: float) -> str:
     """An end of an axis, a round number."""
     return format_percent_compact(value) if metric.kind == "rate" else format_compact(value)
 
 
-def _line(
+def _board_line(
     row: BoardRow,
     columns: Sequence[BoardColumn],
     axes: Mapping[str, Ends],
@@ -358,25 +358,25 @@ def _line(
     *,
     cells: str,
     several: bool,
-) -> Line:
+) -> BoardLine:
     """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
     that of the whole board."""
     rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
     bases = BoardColumn(None, columns[0].metric).composition(row) if columns else {}
-    return Line(
+    return BoardLine(
         model=model,
         url=cells and cell_address(cells, model, None),
         rank=format_rank(rank),
         leads=rank is not None and rank["high"] == 1 and several,
         composition=format_composition(bases) if bases else "",
         cells=tuple(
-            _shown(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
+            _board_cell(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
             for column, equal_size in zip(columns, equal_sizes, strict=True)
         ),
     )
 
 
-def _ranks_by(document: GuidelineDocument, column: BoardColumn, rows: Sequence[BoardRow]) -> bool:
+def _has_ranks(document: GuidelineDocument, column: BoardColumn, rows: Sequence[BoardRow]) -> bool:
     """Whether models have a rank in this column: they do by the number that it has on the board as it opens.
 
     Boards that were computed earlier have none.
@@ -388,15 +388,15 @@ def _ranks_by(document: GuidelineDocument, column: BoardColumn, rows: Sequence[B
     return any(column.rank(row) for row in rows)
 
 
-def _shown(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, equal_size: bool) -> Shown:
+def _board_cell(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, equal_size: bool) -> BoardCell:
     statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
-    x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
+    x, x1, x2 = (_axis_position(statistic[part], axis) for part in ("value", "low", "high"))
     parts = [] if equal_size or n is None else [f"n = {format_grouped(n)}"]
     if column.scope is not None:
-        parts.append(_gold(column, row))
+        parts.append(_gold_note(column, row))
     if missing:
         parts.append(_("{n} without a value").format(n=missing))
-    return Shown(
+    return BoardCell(
         url=cells and cell_address(cells, row["model"], column.scope),
         value=format_metric_value(column.metric, statistic["value"]),
         interval=format_interval(column.metric, statistic),
@@ -409,13 +409,13 @@ def _shown(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, equal_
     )
 
 
-def _gold(column: BoardColumn, row: BoardRow) -> str:
+def _gold_note(column: BoardColumn, row: BoardRow) -> str:
     """How many responses people labelled; the whole composition stands by its model."""
     bases = column.composition(row)
     return _("{n} gold").format(n=format_grouped(bases["gold"])) if bases.get("gold") else ""
 
 
-def _at(value: float | None, axis: Ends) -> str:
+def _axis_position(value: float | None, axis: Ends) -> str:
     low, high = axis
     at = None if value is None or high <= low else 100 * (value - low) / (high - low)
     return format_decimal(at, 1, undefined="")

@@ -29,12 +29,12 @@ from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
 
 @dataclass(frozen=True)
-class Then:
+class PastNumber:
     value: str
     interval: str
 
 
-def time_context(
+def trend_context(
     run: BenchmarkRun, query: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
 ) -> Context:
     document = run.scorer.guideline.document
@@ -48,7 +48,7 @@ def time_context(
         name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
     }
     runs = list_runs_over_time(run, person)
-    rows = _rows(runs, run, column)
+    rows = _rows_by_model(runs, run, column)
     return {
         "metrics": place.list_choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
@@ -60,14 +60,14 @@ def time_context(
             for at, past_run in enumerate(runs, 1)
         ],
         "rows": [
-            (model, [_then(statistic, column.metric) for statistic in row]) for model, row in rows.items()
+            (model, [_past_number(statistic, column.metric) for statistic in row]) for model, row in rows.items()
         ],
-        "charts": _charts(rows, column.metric, draw) if len(runs) > 1 else [],
-        "chart_alt": _alt(rows, labels[current], column.metric),
+        "charts": _draw_charts(rows, column.metric, draw) if len(runs) > 1 else [],
+        "chart_alt": _chart_alt(rows, labels[current], column.metric),
     }
 
 
-def _rows(
+def _rows_by_model(
     runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: BoardColumn
 ) -> dict[str, list[Mapping[str, float | None]]]:
     """By model, in the order of this run and then of whoever was only in others: its number in each run."""
@@ -80,13 +80,13 @@ def _rows(
     }
 
 
-def _then(statistic: Mapping[str, float | None], metric: Metric) -> Then:
+def _past_number(statistic: Mapping[str, float | None], metric: Metric) -> PastNumber:
     if statistic["value"] is None:
-        return Then("", "")
-    return Then(format_metric_value(metric, statistic["value"]), format_interval(metric, statistic))
+        return PastNumber("", "")
+    return PastNumber(format_metric_value(metric, statistic["value"]), format_interval(metric, statistic))
 
 
-def _charts(
+def _draw_charts(
     rows: Mapping[str, Sequence[Mapping[str, float | None]]],
     metric: Metric,
     draw: Draw,
@@ -105,8 +105,8 @@ def _charts(
     return charts.draw_chart(charts.draw_multiples(dots, models, unit_word), draw)
 
 
-def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
-    model, moved = _most_moved(rows) or ("", None)
+def _chart_alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
+    model, moved = _find_most_moved(rows) or ("", None)
     return render_text(
         "benchmark/wording/time_alt.txt",
         scope=scope,
@@ -117,7 +117,7 @@ def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, m
     )
 
 
-def _most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, float] | None:
+def _find_most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, float] | None:
     moved = [
         (model, values[-1] - values[0])
         for model, row in rows.items()

@@ -33,7 +33,10 @@ def _errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
     """By criterion that has labels, with the temperature of the kept scorer where its backbone tells one."""
     document = scorer.guideline.document
     details = scorer.card.get("details", {})
-    temperatures = {name: criterion_details.get("temperature") for name, criterion_details in details.get("criteria", {}).items()}
+    temperatures = {
+        name: criterion_details.get("temperature")
+        for name, criterion_details in details.get("criteria", {}).items()
+    }
     temperatures |= details.get("temperatures", {})
     return [
         {

@@ -48,7 +48,10 @@ def _step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
 def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
     result, document = job.result, scorer.guideline.document
     verdict = result["verdict"]
-    rows = [_compared(comparison, criterion_label(document, comparison["criterion"])) for comparison in verdict["criteria"]]
+    rows = [
+        _compared(comparison, criterion_label(document, comparison["criterion"]))
+        for comparison in verdict["criteria"]
+    ]
     drawn = [(row["label"], row["difference"], not row["passed"]) for row in rows if row["difference"]]
     items = list(_items(verdict["must_fail"], scorer, person))
     return {
@@ -96,7 +99,9 @@ def _items(outcomes: list[Mapping[str, Any]], scorer: Scorer, person: Person) ->
             "model": item.response.model,
             "criterion": criterion_label(document, outcome["criterion"]),
             "refused": [label_text(document, outcome["criterion"], value) for value in outcome["refused"]],
-            "given": None if outcome["given"] is None else label_text(document, outcome["criterion"], outcome["given"]),
+            "given": None
+            if outcome["given"] is None
+            else label_text(document, outcome["criterion"], outcome["given"]),
             "passed": outcome["passed"],
             "reason": item.reason,
         }

@@ -39,7 +39,10 @@ def _models(scorer: Scorer) -> list[dict[str, Any]]:
     by_model = scorer.evaluation["grouped"]["by_model"]
     left_out = scorer.evaluation.get("leave_one_model_out", {}).get("by_model", {})
     drift = scorer.card.get("drift", {}).get("models", {})
-    rows = [_model(name, figures, left_out.get(name, {}), drift.get(name, {})) for name, figures in by_model.items()]
+    rows = [
+        _model(name, figures, left_out.get(name, {}), drift.get(name, {}))
+        for name, figures in by_model.items()
+    ]
     return sorted(rows, key=lambda row: (row["order"], row["name"]))
 
 

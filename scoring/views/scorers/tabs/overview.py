@@ -203,7 +203,10 @@ def _test(scorer: Scorer) -> dict[str, Any] | None:
     if metrics is None:
         return None
     document = scorer.guideline.document
-    parts = [(criterion_label(document, name), criterion_metrics) for name, criterion_metrics in metrics["by_criterion"].items()]
+    parts = [
+        (criterion_label(document, name), criterion_metrics)
+        for name, criterion_metrics in metrics["by_criterion"].items()
+    ]
     rows = [(_("Everything"), metrics), *(parts if len(parts) > 1 else [])]
     return {
         "n": metrics["n"],
@@ -231,7 +234,9 @@ def _seeds(scorer: Scorer) -> dict[str, Any] | None:
         return None
     names = ("accuracy", "macro_f1", "calibration_error")
     return {
-        "lines": [(seed_figures["seed"], [seed_figures[name] for name in names]) for seed_figures in seeds["seeds"]],
+        "lines": [
+            (seed_figures["seed"], [seed_figures[name] for name in names]) for seed_figures in seeds["seeds"]
+        ],
         "mean": [seeds["spread"][name]["mean"] for name in names],
         "sd": [seeds["spread"][name]["sd"] for name in names],
     }
