@@ -17,7 +17,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import roles_of
 from annotation.selectors.batches.monitoring import standing_alarms
 from annotation.selectors.guidelines import list_open_notes
-from annotation.selectors.people import notices
+from annotation.selectors.people import list_setup_link_notices
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     items: dict[str, Item] = {}
     setup_notices: Callable[[], Sequence[Any]] = tuple
     if user is not None and user.is_authenticated:
-        roles, setup_notices = roles_of(user), partial(notices, user)
+        roles, setup_notices = roles_of(user), partial(list_setup_link_notices, user)
         waiting: dict[str, tuple[Callable[[], int], Promise]] = {
             "batches": (standing_alarms, _("alarms")),
             "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),

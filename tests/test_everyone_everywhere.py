@@ -353,7 +353,9 @@ def make_world() -> World:
     assert held is not None
     assert dispute is not None
     keep_draft(held.pk, Submission({"compliance": 2}), Conflict("Somebody else has it."))
-    revise(assignment_id=first.pk, person=lin, key="again", work=Submission({"compliance": 2}, reason="sorry"))
+    revise(
+        assignment_id=first.pk, person=lin, key="again", work=Submission({"compliance": 2}, reason="sorry")
+    )
     release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(
         release=release, format_name="jsonl", options=Options(), actor=people["manager"], send=False

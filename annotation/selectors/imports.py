@@ -41,11 +41,11 @@ from annotation.selectors.access import sealed_batches, sealed_datasets
 LATEST = 200
 
 
-def prompts_by_key(dataset: Dataset, keys: Iterable[str]) -> dict[str, Prompt]:
+def find_prompts_by_key(dataset: Dataset, keys: Iterable[str]) -> dict[str, Prompt]:
     return {prompt.key: prompt for prompt in Prompt.objects.filter(dataset=dataset, key__in=set(keys))}
 
 
-def prompts_by_text(dataset: Dataset, texts: Iterable[str]) -> dict[str, list[Prompt]]:
+def find_prompts_by_text(dataset: Dataset, texts: Iterable[str]) -> dict[str, list[Prompt]]:
     """Texts need not be unique: the prompts that have each."""
     prompts: dict[str, list[Prompt]] = {}
     for prompt in Prompt.objects.filter(dataset=dataset, text__in=set(texts)).order_by("pk"):
@@ -53,16 +53,16 @@ def prompts_by_text(dataset: Dataset, texts: Iterable[str]) -> dict[str, list[Pr
     return prompts
 
 
-def newest_prompt() -> int:
+def find_newest_prompt() -> int:
     """The highest id so far: what lies above it was made later."""
     return Prompt.objects.aggregate(newest=Max("pk"))["newest"] or 0
 
 
-def newest_response() -> int:
+def find_newest_response() -> int:
     return Response.objects.aggregate(newest=Max("pk"))["newest"] or 0
 
 
-def responses_by_place(
+def find_responses(
     prompts: Iterable[int], models: Iterable[int], collections: Iterable[int]
 ) -> dict[tuple[int, int, int], tuple[str, int]]:
     """sha256 and id of the responses to these prompts, by prompt, model and collection."""
@@ -72,11 +72,11 @@ def responses_by_place(
     return {(prompt, model, collection): (sha256, pk) for prompt, model, collection, sha256, pk in rows}
 
 
-def datasets_of(batch: Batch) -> list[Dataset]:
+def list_datasets(batch: Batch) -> list[Dataset]:
     return list(Dataset.objects.filter(pk__in=batch.strata.order_by().values("dataset")))
 
 
-def locked_tasks(
+def lock_tasks(
     batch: Batch,
     datasets: Sequence[Dataset],
     *,
@@ -88,7 +88,7 @@ def locked_tasks(
 
     ``texts``: whether what was answered is read with them; it is long.
     """
-    responses = Response.objects.filter(prompt__in=_prompt_ids(datasets, refs), model__name__in=set(models))
+    responses = Response.objects.filter(prompt__in=_find_prompt_ids(datasets, refs), model__name__in=set(models))
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=responses.values("pk"))
     tasks = tasks.select_related("response__prompt", "response__model", "response__collection")
     if not texts:
@@ -96,7 +96,7 @@ def locked_tasks(
     return list(tasks.select_for_update(of=("self",)).order_by("pk"))
 
 
-def _prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:
+def _find_prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:
     """By id, which is indexed; what has none and is not known by its hash either is looked for by its text."""
     refs_by_key = {ref.key: ref for ref in refs}
     prompts = Prompt.objects.filter(dataset__in=datasets)
@@ -110,21 +110,21 @@ def _prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[
     return list({*keys, *by_text})
 
 
-def visible_imports(person: Person) -> list[Import]:
+def list_visible_imports(person: Person) -> list[Import]:
     """The latest imports, but for those that would tell this person what they judge blind."""
     imports = Import.objects.select_related("job", "created_by").order_by("-id")[:LATEST]
-    sealed = _Sealed(person)
+    sealed = _SealedImports(person)
     return [upload for upload in imports if not sealed.hides(upload)]
 
 
-def visible_import(person: Person, import_id: int) -> Import:
+def get_visible_import(person: Person, import_id: int) -> Import:
     upload = Import.objects.select_related("job", "created_by").filter(pk=import_id).first()
-    if upload is None or _Sealed(person).hides(upload):
+    if upload is None or _SealedImports(person).hides(upload):
         raise NotFound(N_("There is no such import."))
     return upload
 
 
-class _Sealed:
+class _SealedImports:
     """Files of responses and labels name models and annotators. A person's own upload tells them nothing new."""
 
     def __init__(self, person: Person) -> None:
@@ -143,7 +143,7 @@ class _Sealed:
         return upload.options.get("batch") in self._batches or not self._datasets.isdisjoint(datasets)
 
 
-def was_made_by_import(batch: Batch) -> bool:
+def is_made_by_import(batch: Batch) -> bool:
     """Whether a file of labels made the batch, so that it holds what was made elsewhere."""
     made = Import.objects.filter(options__batch=batch.name, report__made__batches__gte=1)
     return made.filter(kind=Import.Kind.ANNOTATIONS).exists()
@@ -190,14 +190,14 @@ class Preview:
         return frozenset(names | {"prompt_text"} if any(row["prompt"].text for row in self.rows) else names)
 
 
-def source_of(upload: Import) -> Source:
+def build_source(upload: Import) -> Source:
     """The stored file, under the name that the person knows."""
     return Source(Path(settings.MEDIA_ROOT) / upload.path, upload.file_name)
 
 
-def preview(upload: Import, *, kind: str, format_name: str) -> Preview:
+def preview_upload(upload: Import, *, kind: str, format_name: str) -> Preview:
     """The whole file is read, a record at a time; nothing is looked up and nothing is written."""
-    preview, source = Preview(), source_of(upload)
+    preview, source = Preview(), build_source(upload)
     for item in format_named(format_name).reader(kind).items(source):
         if isinstance(item, InputError):
             _add_problem(preview, item)
@@ -209,7 +209,7 @@ def preview(upload: Import, *, kind: str, format_name: str) -> Preview:
     return preview
 
 
-def problems_of(upload: Import) -> list[Problem]:
+def list_problems(upload: Import) -> list[Problem]:
     """What was wrong when the import was tried, in the reader's language."""
     return [
         Problem(
@@ -219,17 +219,17 @@ def problems_of(upload: Import) -> list[Problem]:
     ]
 
 
-def notes_of(upload: Import) -> list[str]:
+def list_import_notes(upload: Import) -> list[str]:
     return [gettext(note["template"]).format(**note["params"]) for note in upload.report.get("notes", [])]
 
 
-def problem_of(error: InputError) -> Problem:
+def build_problem(error: InputError) -> Problem:
     return Problem(error.line, error.field or "", gettext(error.template).format(**error.params))
 
 
 def _add_problem(preview: Preview, error: InputError) -> None:
     if len(preview.problems) < MOST_PROBLEMS:
-        preview.problems.append(problem_of(error))
+        preview.problems.append(build_problem(error))
     else:
         preview.more_problems += 1
 

@@ -9,7 +9,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.models import Batch, Job, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.exports import check_export_release
-from annotation.selectors.imports import visible_import
+from annotation.selectors.imports import get_visible_import
 from annotation.selectors.releases.releases import RELEASE_JOB
 
 
@@ -34,7 +34,7 @@ def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     if job is None or not (any_job or job.created_by_id == person.pk):
         raise NotFound(N_("There is no such job."))
     if "import" in job.payload:  # its errors and its file's name can tell what this person judges blind
-        visible_import(person, job.payload["import"])
+        get_visible_import(person, job.payload["import"])
     if job.kind == RELEASE_JOB:  # nor may they read here how a batch of theirs was settled
         refuse_sealed_gold(person, Batch.objects.filter(pk__in=job.payload["batches"]))
     if "export" in job.payload:  # nor see what was exported of a release that they may not open

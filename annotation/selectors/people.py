@@ -92,35 +92,35 @@ def list_restrictions(person: Person, *, reader: Person) -> list[BatchRestrictio
     return [consequence for consequence in consequences if consequence.ruled_out]
 
 
-class State(StrEnum):
+class LinkState(StrEnum):
     WAITING = "waiting"
     ACCEPTED = "accepted"
     EXPIRED = "expired"
     REVOKED = "revoked"
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """What is stored of a link's secret. It is long and random, so that a plain hash tells nothing of it."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def invitations() -> QuerySet[Invitation]:
+def list_invitations() -> QuerySet[Invitation]:
     """All of them with what ``state_of`` asks for, the latest first."""
     invitations = Invitation.objects.select_related("created_by", "accepted_by")
     return invitations.prefetch_related("created_by__groups").order_by("-id")
 
 
-def invitation_of(secret: str) -> Invitation | None:
-    return invitations().filter(secret_sha256=hashed(secret)).first()
+def find_invitation(secret: str) -> Invitation | None:
+    return list_invitations().filter(secret_sha256=hash_secret(secret)).first()
 
 
-def state_of(link: OneTimeLink) -> State:
+def read_link_state(link: OneTimeLink) -> LinkState:
     """A link ends with the power of whoever sent it: none outlives its manager's leaving."""
     if link.accepted_at is not None:
-        return State.ACCEPTED
+        return LinkState.ACCEPTED
     if link.revoked_at is not None or not _may_invite(link.created_by):
-        return State.REVOKED
-    return State.EXPIRED if link.expires_at <= timezone.now() else State.WAITING
+        return LinkState.REVOKED
+    return LinkState.EXPIRED if link.expires_at <= timezone.now() else LinkState.WAITING
 
 
 def _may_invite(person: Person | None) -> bool:
@@ -129,47 +129,47 @@ def _may_invite(person: Person | None) -> bool:
     return person.is_superuser or any(group.name == MANAGER for group in person.groups.all())
 
 
-TOLD_DAYS = 90
+RECENT_LINK_DAYS = 90
 
 
-def setup_links(person: Person) -> QuerySet[SetupLink]:
+def list_setup_links(person: Person) -> QuerySet[SetupLink]:
     """With what ``state_of`` asks for, the latest first."""
     links = SetupLink.objects.filter(person=person).select_related("created_by", "person")
     return links.prefetch_related("created_by__groups").order_by("-id")
 
 
 def find_setup_link(secret: str) -> SetupLink | None:
-    links = SetupLink.objects.filter(secret_sha256=hashed(secret)).select_related("created_by", "person")
+    links = SetupLink.objects.filter(secret_sha256=hash_secret(secret)).select_related("created_by", "person")
     return links.first()
 
 
-def state_of_setup_link(link: SetupLink) -> State:
+def read_setup_link_state(link: SetupLink) -> LinkState:
     """It ends, too, when its person becomes an admin and whoever made it is none."""
-    state, maker = state_of(link), link.created_by
+    state, maker = read_link_state(link), link.created_by
     above = link.person.is_superuser and not (maker is not None and maker.is_superuser)
-    return State.REVOKED if state == State.WAITING and above else state
+    return LinkState.REVOKED if state == LinkState.WAITING and above else state
 
 
-def lately(person: Person) -> list[tuple[SetupLink, State]]:
+def list_recent_setup_links(person: Person) -> list[tuple[SetupLink, LinkState]]:
     """Those of the last three months, those that were used at any time, and those that the person has not read of."""
-    since = timezone.now() - timedelta(days=TOLD_DAYS)
+    since = timezone.now() - timedelta(days=RECENT_LINK_DAYS)
     return [
-        (link, state_of_setup_link(link))
-        for link in setup_links(person).filter(
+        (link, read_setup_link_state(link))
+        for link in list_setup_links(person).filter(
             Q(created_at__gt=since) | Q(accepted_at__isnull=False) | Q(seen_at=None)
         )
     ]
 
 
-def notices(person: Person) -> list[tuple[SetupLink, State]]:
+def list_setup_link_notices(person: Person) -> list[tuple[SetupLink, LinkState]]:
     """What every page tells the person. With one that they have not read of come the others: who used a link in their
     place may have said that it was read.
     """
-    return lately(person) if SetupLink.objects.filter(person=person, seen_at=None).exists() else []
+    return list_recent_setup_links(person) if SetupLink.objects.filter(person=person, seen_at=None).exists() else []
 
 
 SIGN_IN, SIGN_OUT, FAILED, THROTTLED = "sign_in", "sign_out", "sign_in_failed", "sign_in_throttled"
-SHOWN = 10
+MAX_SIGN_INS = 10
 KNOWN_ADDRESS_DAYS = 90
 # The first that fits: most browsers name others, too, and a phone's system names a computer's.
 _BROWSERS = {
@@ -213,7 +213,7 @@ def list_sign_ins(person: Person) -> list[SignInRow]:
             device=describe_agent(event.data.get("agent", "")),
             agent=event.data.get("agent", ""),
         )
-        for event in events.order_by("-id")[:SHOWN]
+        for event in events.order_by("-id")[:MAX_SIGN_INS]
     ]
 
 
@@ -238,18 +238,18 @@ ENDED_DAYS = 90  # an ended token is listed so long, with why it ended
 
 
 @dataclass(frozen=True)
-class ListedToken:
+class TokenRow:
     token: ApiToken
     live: bool
     expired: bool
 
 
-def live_tokens(person: Person) -> QuerySet[ApiToken]:
+def list_live_tokens(person: Person) -> QuerySet[ApiToken]:
     unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
     return ApiToken.objects.filter(unexpired, person=person, ended_at=None)
 
 
-def list_tokens(person: Person) -> list[ListedToken]:
+def list_tokens(person: Person) -> list[TokenRow]:
     """The person's tokens that work and those that ended lately, the newest first."""
     now = timezone.now()
     lately = now - timedelta(days=ENDED_DAYS)
@@ -257,5 +257,5 @@ def list_tokens(person: Person) -> list[ListedToken]:
     listed = []
     for token in tokens:
         expired = token.ended_at is None and token.expires_at is not None and token.expires_at <= now
-        listed.append(ListedToken(token, live=token.ended_at is None and not expired, expired=expired))
+        listed.append(TokenRow(token, live=token.ended_at is None and not expired, expired=expired))
     return listed

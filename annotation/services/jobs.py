@@ -89,7 +89,7 @@ class JobContext:
         self.payload: dict[str, Any] = job.payload
         self.attempt = job.attempt
         self._watcher = watcher
-        self._news: dict[str, Any] = {}
+        self._changes: dict[str, Any] = {}
 
     def report(self, progress: float, stage: str = "", **values: float) -> None:
         """Show ``progress`` (0 to 1), what is being done (an English phrase), and points for the live curves.
@@ -108,15 +108,15 @@ class JobContext:
         self.job.progress = progress
         self.job.stage = stage or self.job.stage
         points = [{"at": progress, "stage": stage, "name": n, "value": v} for n, v in values.items()]
-        self._news = {"progress": progress, "stage": self.job.stage}
+        self._changes = {"progress": progress, "stage": self.job.stage}
         if points:
             self.job.history = (self.job.history + points)[-HISTORY_LIMIT:]
-            self._news["history"] = self.job.history
+            self._changes["history"] = self.job.history
 
     def _write_progress(self) -> None:
         """Write what was noted; twice is as good as once."""
-        row = self._row()
-        if not row.update(**self._news, **_beat()):
+        row = self._filter_own_row()
+        if not row.update(**self._changes, **_build_heartbeat()):
             raise LostJob
         if self._watcher is not None:
             self._watcher(self.job.progress, self.job.stage)
@@ -129,14 +129,14 @@ class JobContext:
         """Whether the job is over with this error; else it goes on from what it kept, here or elsewhere."""
         if isinstance(error, LostJob | Interrupted | WorkerDied) or is_connection_lost(error):
             return False
-        return self._row().exists()
+        return self._filter_own_row().exists()
 
     def save_result(self, result: dict[str, Any]) -> None:
         """Keep the result in the transaction of the work itself, so that it is done once. Raises LostJob."""
-        if not self._row().update(result=result):
+        if not self._filter_own_row().update(result=result):
             raise LostJob
 
-    def _row(self) -> QuerySet[Job]:
+    def _filter_own_row(self) -> QuerySet[Job]:
         return Job.objects.filter(pk=self.job.pk, state=Job.State.RUNNING, attempt=self.attempt)
 
 
@@ -158,23 +158,23 @@ def enqueue(
 
 def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     """Claim the job and do it to its end, here. Does nothing if it is claimed already or may not run yet."""
-    job = _claim(job_id)
+    job = _claim_job(job_id)
     if job is None:
         return Job.objects.get(pk=job_id)
     with exit_on_sigterm(), _Heartbeat(job):
         try:
-            result = _handler(job.kind)(JobContext(job, watcher))
+            result = _get_handler(job.kind)(JobContext(job, watcher))
         except (KeyboardInterrupt, SystemExit):
             wait_for_database(partial(_give_back, job, "it was told to stop"))
             raise
         except Exception as error:
-            wait_for_database(partial(_settle, job, error))
+            wait_for_database(partial(_handle_error, job, error))
         else:
             wait_for_database(partial(_finish, job, Job.State.DONE, result=result))
     return wait_for_database(partial(Job.objects.get, pk=job.pk))
 
 
-def _settle(job: Job, error: Exception) -> None:
+def _handle_error(job: Job, error: Exception) -> None:
     """What becomes of a job whose handler raised this."""
     if isinstance(error, Cancelled):
         _finish(job, Job.State.CANCELLED)
@@ -182,7 +182,7 @@ def _settle(job: Job, error: Exception) -> None:
         logger.warning("job %s was taken over by another worker", job.pk)
     elif isinstance(error, WorkerDied):
         for current in Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt):
-            _bury(current, str(error))
+            _record_death(current, str(error))
     elif isinstance(error, Interrupted) or is_connection_lost(error):
         _give_back(job, str(error).strip() or "it was told to stop")
     elif isinstance(error, AssayError):
@@ -192,7 +192,7 @@ def _settle(job: Job, error: Exception) -> None:
         _finish(job, Job.State.FAILED, error=AssayError("{why}", why=f"{type(error).__name__}: {error}"))
 
 
-def _handler(kind: str) -> Handler:
+def _get_handler(kind: str) -> Handler:
     """Of whichever app does this kind of job: a process may have imported the tasks of some apps only."""
     if kind not in HANDLERS:
         autodiscover_modules("tasks")
@@ -246,7 +246,7 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
 
 def sweep() -> int:
     """Give back the rows of dead workers, and send again what waits. The number of messages sent."""
-    _bury_dead()
+    _recover_dead_jobs()
     for dead in Job.objects.filter(dependents__state=Job.State.QUEUED, state__in=DEAD).distinct():
         _close_dependents(dead)
     waiting = Job.objects.filter(
@@ -260,7 +260,7 @@ def sweep() -> int:
 
 
 @transaction.atomic
-def _bury_dead() -> None:
+def _recover_dead_jobs() -> None:
     """A worker is dead that was silent for long, and still was when it had been suspected for a while: after the
     database itself was away all are silent, and each gets the time for a beat.
     """
@@ -268,11 +268,11 @@ def _bury_dead() -> None:
     running = Job.objects.filter(state=Job.State.RUNNING)
     dead = running.filter(heartbeat__lt=seconds_ago(patience), suspected_at__lt=seconds_ago(chance))
     for job in dead.select_for_update(of=("self",), skip_locked=True):
-        _bury(job, "no heartbeat")
+        _record_death(job, "no heartbeat")
     running.filter(heartbeat__lt=seconds_ago(patience / 2), suspected_at=None).update(suspected_at=Now())
 
 
-def _claim(job_id: int) -> Job | None:
+def _claim_job(job_id: int) -> Job | None:
     claimed = (
         Job.objects.filter(pk=job_id, state=Job.State.QUEUED)
         .filter(Q(depends_on=None) | Q(depends_on__state=Job.State.DONE))
@@ -281,18 +281,18 @@ def _claim(job_id: int) -> Job | None:
             attempt=F("attempt") + 1,
             started_at=Now(),
             worker=f"{socket.gethostname()}:{os.getpid()}"[:100],
-            **_beat(),
+            **_build_heartbeat(),
         )
     )
     return Job.objects.get(pk=job_id) if claimed else None
 
 
-def _beat() -> dict[str, Any]:
+def _build_heartbeat() -> dict[str, Any]:
     """What a living worker writes. One that is told to stop says so: if it is killed then, that is no death."""
     return {"heartbeat": Now(), "suspected_at": None, "is_stopping": is_shutting_down()}
 
 
-def _bury(job: Job, why: str) -> None:
+def _record_death(job: Job, why: str) -> None:
     """The job's worker is dead: give the row back, unless too many died over it without getting further."""
     got_further = job.progress >= job.furthest + MIN_PROGRESS
     deaths = 0 if got_further else job.deaths + (not job.is_stopping)
@@ -399,7 +399,7 @@ class _Heartbeat:
         with closing(connection):
             while not self._stop.wait(settings.JOB_HEARTBEAT_SECONDS):
                 try:
-                    row.all().update(**_beat())
+                    row.all().update(**_build_heartbeat())
                 except Error as error:  # the next beat, on a new connection, may come through
                     logger.warning("no heartbeat for job %s: %s", self._job.pk, str(error).strip())
                     connection.close()

@@ -23,13 +23,13 @@ from annotation.forms.imports import TARGETS, BundleForm, ImportKindForm, Target
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import (
     has_running_job,
-    notes_of,
-    preview,
-    problem_of,
-    problems_of,
-    source_of,
-    visible_import,
-    visible_imports,
+    list_import_notes,
+    preview_upload,
+    build_problem,
+    list_problems,
+    build_source,
+    get_visible_import,
+    list_visible_imports,
 )
 from annotation.selectors.origins import list_imported_labels
 from annotation.services.imports import ImportRefused
@@ -43,7 +43,7 @@ PAGE = 50
 @never_cache
 @role_required(MANAGER)
 def imports(request: HttpRequest) -> HttpResponse:
-    context = {"imports": visible_imports(person_of(request))}
+    context = {"imports": list_visible_imports(person_of(request))}
     return render(request, "annotation/imports/list.html", context)
 
 
@@ -69,7 +69,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
 @role_required(MANAGER)
 def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     """A file before it is imported, while it is, and afterwards."""
-    upload = visible_import(person_of(request), import_id)
+    upload = get_visible_import(person_of(request), import_id)
     if "taken" in upload.report or has_running_job(upload):
         return _show_report(request, upload)
     if upload.format == BUNDLE:
@@ -84,7 +84,7 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
 @role_required(MANAGER)
 @post_form("import-report")
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
-    upload = visible_import(person_of(request), import_id)
+    upload = get_visible_import(person_of(request), import_id)
     if upload.format == BUNDLE:
         return _confirm_bundle(request, upload)
     kind_form = ImportKindForm(request.POST)
@@ -110,7 +110,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def import_discard(request: HttpRequest, import_id: int) -> HttpResponse:
-    upload = visible_import(person_of(request), import_id)
+    upload = get_visible_import(person_of(request), import_id)
     discard(upload=upload, actor=person_of(request))
     messages.success(request, _("The file was discarded; nothing of it was stored."))
     return redirect("imports")
@@ -118,7 +118,7 @@ def import_discard(request: HttpRequest, import_id: int) -> HttpResponse:
 
 def _confirm_bundle(request: HttpRequest, upload: Import) -> HttpResponse:
     try:
-        form = BundleForm(Bundle(source_of(upload)).manifest, request.POST)
+        form = BundleForm(Bundle(build_source(upload)).manifest, request.POST)
     except AssayError as error:  # the page says why it cannot be read
         return _show_bundle(request, upload, status=error.status)
     if not form.is_valid():
@@ -145,7 +145,7 @@ def _show_bundle(
         "crumbs": import_breadcrumbs(upload.file_name),
     }
     try:
-        manifest = Bundle(source_of(upload)).manifest
+        manifest = Bundle(build_source(upload)).manifest
     except AssayError as error:
         context["unreadable"] = error_text(error)
     else:
@@ -159,7 +159,7 @@ def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
     context = {
         "upload": upload,
         "job": upload.job,
-        "notes": notes_of(upload),
+        "notes": list_import_notes(upload),
         "labels": page.object_list,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
@@ -179,7 +179,7 @@ def _show_check(
 ) -> HttpResponse:
     context: dict[str, Any] = {"upload": upload, "kind_form": kind_form, "form": form, "job": upload.job}
     try:
-        context["preview"] = preview(upload, kind=upload.kind, format_name=upload.format)
+        context["preview"] = preview_upload(upload, kind=upload.kind, format_name=upload.format)
     except AssayError as error:  # this format has nothing of this kind
         context["unreadable"] = error_text(error)
     context |= {"complete": FORMATS[upload.format].complete, "is_labels": upload.kind == ANNOTATIONS}
@@ -190,10 +190,10 @@ def _show_check(
 def refusal_context(error: AssayError | None, upload: Import) -> dict[str, Any]:
     """What was wrong when it was tried: now, or earlier in a job that failed."""
     if isinstance(error, ImportRefused):
-        return {"refused": [problem_of(problem) for problem in error.problems]}
+        return {"refused": [build_problem(problem) for problem in error.problems]}
     if error is not None:
         return {"refusal": error_text(error)}
-    return {"refused": problems_of(upload)}
+    return {"refused": list_problems(upload)}
 
 
 def guess_target(upload: Import) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from annotation.core.terminal import format_lines, pad_text, format_table, measure_width, measure_widths
+from annotation.core.terminal import format_lines, format_table, measure_width, measure_widths, pad_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, sum_unknown
 from benchmark.domain.leaderboards.metrics import (
@@ -345,7 +345,11 @@ def build_pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> lis
             ]
         )
     notes = ["* not paired: other prompts, or nobody knows which"] if _has_unpaired(pairs) else []
-    return [*format_table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _has_predicted(pairs) else ())]
+    return [
+        *format_table([head, *body], texts=2),
+        *notes,
+        *(NOT_RANKED_WORDS if _has_predicted(pairs) else ()),
+    ]
 
 
 def _format_difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:

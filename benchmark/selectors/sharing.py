@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, NotFound
-from annotation.selectors.people import hashed
+from annotation.selectors.people import hash_secret
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.leaderboards.runs import list_runs
 
@@ -33,7 +33,7 @@ def find_state(link: ShareLink) -> str:
 
 def find_open_link(token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link with this secret and its run; None alike for one that is unknown, revoked or expired."""
-    link = ShareLink.objects.filter(token_sha256=hashed(token)).first()
+    link = ShareLink.objects.filter(token_sha256=hash_secret(token)).first()
     if link is None or find_state(link) != STANDING:
         return None
     return link, list_runs().get(pk=link.run_id)

@@ -28,7 +28,7 @@ from annotation.models import (
     Prompt,
 )
 from annotation.selectors.guidelines import get_guideline
-from annotation.selectors.imports import prompts_by_key
+from annotation.selectors.imports import find_prompts_by_key
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
@@ -136,7 +136,7 @@ def _prompt_format(name: str, forms: Reader[VariantRecord]) -> Format:
 
 
 def _store_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord]) -> None:
-    prompts = prompts_by_key(dataset, (form_record.prompt.ref.key for form_record in chunk))
+    prompts = find_prompts_by_key(dataset, (form_record.prompt.ref.key for form_record in chunk))
     stored = {form.prompt_id: form for form in QuestionVariant.objects.filter(prompt__in=prompts.values())}
     new = []
     for record_ in chunk:

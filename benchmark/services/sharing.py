@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError
 from annotation.models import Person
-from annotation.selectors.people import hashed
+from annotation.selectors.people import hash_secret
 from annotation.services.audit import record
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.leaderboards.runs import get_finished_board, refuse_sealed_run
@@ -48,7 +48,7 @@ def share_run(
     secret = secrets.token_urlsafe(SECRET_BYTES)
     link = ShareLink.objects.create(
         run=run,
-        token_sha256=hashed(secret),
+        token_sha256=hash_secret(secret),
         note=note,
         with_published=with_published,
         expires_at=None if days is None else timezone.now() + timedelta(days=days),

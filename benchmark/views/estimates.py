@@ -94,7 +94,9 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         "points": points,
         "form": form,
         "query": request.GET.urlencode(),
-        "crumbs": breadcrumbs((_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Label plan")),
+        "crumbs": breadcrumbs(
+            (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Label plan")
+        ),
         "manages": has_role(person, MANAGER),
         "researches": has_role(person, RESEARCHER),
         "plans": [_plan_row(plan) for plan in list_plans(run)],

@@ -194,4 +194,6 @@ def _preview_context(rows: Sequence[Published], document: GuidelineDocument) -> 
 
 
 def _crumbs(label: str) -> list[Crumb]:
-    return breadcrumbs((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), title=label)
+    return breadcrumbs(
+        (_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), title=label
+    )

@@ -99,7 +99,9 @@ def violations() -> Violations:
         }
         run = "async ([within, options]) => (await axe.run(within, options)).violations"
         results = page.evaluate(run, [within, options])
-        return [f"{violation['id']}: {node['html'][:200]}" for violation in results for node in violation["nodes"]]
+        return [
+            f"{violation['id']}: {node['html'][:200]}" for violation in results for node in violation["nodes"]
+        ]
 
     return check
 

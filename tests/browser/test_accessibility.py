@@ -203,7 +203,11 @@ def test_no_page_has_a_violation(
             page = sign_in(
                 world.people[role], language=language, color_scheme="light", reduced_motion="reduce"
             )
-            faults += [fault for address in addresses for fault in check(page, address, violations, words_only=words_only)]
+            faults += [
+                fault
+                for address in addresses
+                for fault in check(page, address, violations, words_only=words_only)
+            ]
     page.context.clear_cookies()
     faults += check(page, "/sign-in/", violations)
     assert sum(map(len, pages.values())) > 80

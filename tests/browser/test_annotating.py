@@ -183,7 +183,9 @@ def test_a_double_enter_submits_once(sign_in: SignIn, batch: Batch, lin: Person,
     page.on("request", lambda request: posted.append(request.url) if request.method == "POST" else None)
     if not ahead:
         page.route("**/ahead/", lambda route: route.abort())
-    with page.expect_event("requestfinished" if ahead else "requestfailed", lambda request: "/ahead/" in request.url):
+    with page.expect_event(
+        "requestfinished" if ahead else "requestfailed", lambda request: "/ahead/" in request.url
+    ):
         page.goto("/work/")
     page.evaluate(ENTER_AT_ONCE)
     before = shown(page)

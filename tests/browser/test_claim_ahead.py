@@ -345,7 +345,9 @@ def test_a_second_tab_follows_the_first_and_nothing_is_submitted_twice(
     expect(second_tab.locator(f"form[data-item='{second}']")).to_be_visible()
     assert shown(first_tab) == second
     follow(second_tab, "1", "Enter")
-    first_tab.wait_for_function("id => document.querySelector('form[data-item]').dataset.item !== id", arg=second)
+    first_tab.wait_for_function(
+        "id => document.querySelector('form[data-item]').dataset.item !== id", arg=second
+    )
     assert given(lin) == [3, 1]
     assert Annotation.objects.count() == 2
     until(lambda: shown(first_tab) == shown(second_tab))
@@ -539,7 +541,9 @@ def test_both_leases_live_while_the_page_is_used_and_neither_when_it_is_idle(
     first = start(page)
     both = {first, the_other(lin, first)}
     extensions: list[str] = []
-    page.on("request", lambda r: extensions.append(r.url.split("/")[-3]) if r.url.endswith("/extend/") else None)
+    page.on(
+        "request", lambda r: extensions.append(r.url.split("/")[-3]) if r.url.endswith("/extend/") else None
+    )
     page.clock.run_for(190 * 1000)
     press(page, "Shift")  # somebody is there
     page.clock.run_for(15 * 1000)

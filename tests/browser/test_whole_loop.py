@@ -116,7 +116,9 @@ class Received:
         self.page.goto(address)
 
     def ask_the_api(self, path: str, method: str) -> None:
-        token = next(cookie["value"] for cookie in self.page.context.cookies() if cookie["name"] == "csrftoken")
+        token = next(
+            cookie["value"] for cookie in self.page.context.cookies() if cookie["name"] == "csrftoken"
+        )
         answer = self.page.request.fetch(path, method=method, headers={"X-CSRFToken": token})
         assert answer.ok, path
 

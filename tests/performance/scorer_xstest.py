@@ -153,7 +153,9 @@ def main() -> None:
     if not is_there():
         sys.exit("XSTest is not here: say where its files lie with ASSAY_XSTEST.")
     rows = examples()
-    backbones = [(spec.title, choose_backbone(spec)) for spec in make_specs(options.encoder, options.backbones)]
+    backbones = [
+        (spec.title, choose_backbone(spec)) for spec in make_specs(options.encoder, options.backbones)
+    ]
     by_model = [f"{model} acc / F1" for model in MODELS]
     if {"grouped", "coverage"} & set(options.what):
         folds = splits_by_prompt(rows)

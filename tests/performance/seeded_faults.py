@@ -139,7 +139,9 @@ _PLACES: Mapping[int, Fault] = {0: "random", 1: "strict", 2: "drift", 3: "copyin
 def _plan(people: int, tasks: int, overlap: int, seed: int) -> Ints:
     """(tasks, overlap): whose each task is."""
     everybody = tuple(range(people))
-    plans = plan_allotments(tasks={"all": tasks}, eligible={"all": everybody}, pairs=None, overlap=overlap, seed=seed)
+    plans = plan_allotments(
+        tasks={"all": tasks}, eligible={"all": everybody}, pairs=None, overlap=overlap, seed=seed
+    )
     return np.array(list(plans[0].blocks()), dtype=np.int64)
 
 

@@ -26,7 +26,7 @@ from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.access import record_reader
 from annotation.selectors.datasets import get_dataset
 from annotation.selectors.guidelines import get_guideline
-from annotation.selectors.imports import was_made_by_import
+from annotation.selectors.imports import is_made_by_import
 from annotation.services.batches.batches import add_tasks, create_batch, new_batch, responses_for, set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import store_responses
@@ -172,7 +172,7 @@ def import_annotations(
     members = Members(
         goal.batch,
         may_make=goal.is_new or new_people or intake.form.complete,
-        is_own=goal.is_new or was_made_by_import(goal.batch),
+        is_own=goal.is_new or is_made_by_import(goal.batch),
         tell=not goal.is_new,
         report=intake.report,
     )

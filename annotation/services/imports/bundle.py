@@ -47,7 +47,7 @@ from annotation.domain.formats.rows import Row
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.selectors.access import sealed_datasets
-from annotation.selectors.imports import prompts_by_key
+from annotation.selectors.imports import find_prompts_by_key
 from annotation.services.batches.batches import add_tasks, new_batch, set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf, ResponseShelf
@@ -274,7 +274,7 @@ class _Coming:
         self, intake: Intake, dataset: Dataset, records: Sequence[PromptRecord]
     ) -> None:
         """Of a prompt that is here all must be the same: its dimension decides what is asked."""
-        stored = prompts_by_key(dataset, (record.ref.key for record in records))
+        stored = find_prompts_by_key(dataset, (record.ref.key for record in records))
         for record in records:
             known = stored.get(record.ref.key)
             for name in ("dimension", "subcomponent", "language", "attack_method"):

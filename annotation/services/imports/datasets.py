@@ -21,11 +21,11 @@ from annotation.domain.formats import (
 from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.selectors.datasets import get_dataset
 from annotation.selectors.imports import (
-    newest_prompt,
-    newest_response,
-    prompts_by_key,
-    prompts_by_text,
-    responses_by_place,
+    find_newest_prompt,
+    find_newest_response,
+    find_prompts_by_key,
+    find_prompts_by_text,
+    find_responses,
 )
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, locked
 
@@ -51,11 +51,11 @@ class PromptShelf:
     def __init__(self, intake: Intake, dataset: Dataset) -> None:
         self.dataset = dataset
         self._intake = intake
-        self._before = newest_prompt()
+        self._before = find_newest_prompt()
 
     def put(self, records: Sequence[PromptRecord]) -> list[bool]:
         """Make what is missing: for each record that is right, whether its prompt is new."""
-        stored = prompts_by_key(self.dataset, (record.ref.key for record in records))
+        stored = find_prompts_by_key(self.dataset, (record.ref.key for record in records))
         first: dict[str, int] = {}
         new: list[Prompt] = []
         verdicts = []
@@ -73,11 +73,11 @@ class PromptShelf:
 
     def find(self, refs: Sequence[PromptRef]) -> dict[PromptRef, Prompt]:
         """The stored prompts that are meant: by id; without one by text, also of a prompt that has an id."""
-        stored = prompts_by_key(self.dataset, (ref.key for ref in refs))
+        stored = find_prompts_by_key(self.dataset, (ref.key for ref in refs))
         prompts = {ref: stored[ref.key] for ref in refs if ref.key in stored}
         refs_without_id = [ref for ref in refs if ref not in prompts and not ref.id]
         if refs_without_id:
-            by_text = prompts_by_text(self.dataset, (ref.text for ref in refs_without_id))
+            by_text = find_prompts_by_text(self.dataset, (ref.text for ref in refs_without_id))
             prompts |= {
                 ref: by_text[ref.text][0] for ref in refs_without_id if len(by_text.get(ref.text, ())) == 1
             }
@@ -186,7 +186,7 @@ class ResponseShelf:
         self._intake, self._prompts = intake, PromptShelf(intake, dataset)
         self._models: dict[str, EvaluatedModel] = {}
         self._collections: dict[str, Collection] = {}
-        self._before = newest_response()
+        self._before = find_newest_response()
 
     def put(self, records: Sequence[ResponseRecord]) -> None:
         prompts = self._prompts_of(records)
@@ -231,7 +231,7 @@ class ResponseShelf:
         )
 
     def _store(self, candidates: list[tuple[ResponseRecord, Response]]) -> None:
-        stored = responses_by_place(
+        stored = find_responses(
             (response.prompt_id for _record, response in candidates),
             (response.model_id for _record, response in candidates),
             (response.collection_id for _record, response in candidates),

@@ -20,7 +20,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import has_opened
-from annotation.selectors.imports import datasets_of, locked_tasks, may_work
+from annotation.selectors.imports import list_datasets, lock_tasks, may_work
 from annotation.services.imports.run import ImportReport, Intake
 from annotation.services.people.people import add_person
 
@@ -62,7 +62,7 @@ class TaskSlot:
 class Places:
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
         self._intake, self._batch = intake, batch
-        self._datasets = [dataset] if dataset is not None else datasets_of(batch)
+        self._datasets = [dataset] if dataset is not None else list_datasets(batch)
         self._places: dict[int, TaskSlot] = {}
         self._by_key: dict[tuple[str, str], list[Task]] = {}
         self._by_text: dict[tuple[str, str], list[Task]] = {}
@@ -71,7 +71,7 @@ class Places:
         """Look up what this chunk is about, in a handful of queries."""
         self._by_key.clear()
         self._by_text.clear()
-        tasks = locked_tasks(
+        tasks = lock_tasks(
             self._batch,
             self._datasets,
             refs=(record.ref for record in records),

@@ -18,7 +18,7 @@ from annotation.domain.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_na
 from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
 from annotation.models import Batch, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
-from annotation.selectors.imports import MOST_PROBLEMS, has_running_job, source_of
+from annotation.selectors.imports import MOST_PROBLEMS, has_running_job, build_source
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
@@ -59,8 +59,8 @@ def _receive(path: str, file: File[bytes], name: str, actor: Person) -> Import:
     upload = Import(
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
     )
-    guessed = guess(source_of(upload))
-    if is_zip(source_of(upload)):
+    guessed = guess(build_source(upload))
+    if is_zip(build_source(upload)):
         upload.kind, upload.format = ANNOTATIONS, FORMAT
     elif guessed is not None:
         upload.kind, upload.format = guessed.kind, guessed.format
@@ -75,7 +75,7 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
     options = {name: value for name, value in options.items() if value}
     _refuse_sealed(kind, options, actor)
     upload.kind, upload.format, upload.options = kind, format_name, options
-    source_of(upload).check()
+    build_source(upload).check()
     if _is_short(upload):
         _rehearse(upload, actor)
     if kind == ANNOTATIONS and (batch := Batch.objects.filter(name=options.get("batch")).first()):
@@ -98,7 +98,7 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
 
 def confirm_bundle(*, upload: Import, called: bundle.As, actor: Person) -> Job:
     """Import the bundle as a job. What its manifest and the names tell of refusals is said at once."""
-    contents = Bundle(source_of(upload))
+    contents = Bundle(build_source(upload))
     bundle.check_coming(contents, called, actor)
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
@@ -144,7 +144,7 @@ def _run_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
     actor = context.job.created_by
     with ProgressReporter(context) as teller:
         run = Run(actor=actor, upload=upload, progress=lambda done: teller.report(done, N_("storing")))
-        return bundle.import_bundle(source=source_of(upload), called=called, run=run).stored()
+        return bundle.import_bundle(source=build_source(upload), called=called, run=run).stored()
 
 
 def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
 
 def _read_through(upload: Import, report: Report) -> None:
     """Tells how far it is, and can be cancelled; what is wrong is found again when storing."""
-    source = source_of(upload)
+    source = build_source(upload)
     source.check()
     for number, _item in enumerate(format_named(upload.format).reader(upload.kind).items(source)):
         if number % 1000 == 0:
@@ -173,7 +173,7 @@ def _read_through(upload: Import, report: Report) -> None:
 
 
 def _is_short(upload: Import) -> bool:
-    items = format_named(upload.format).reader(upload.kind).items(source_of(upload))
+    items = format_named(upload.format).reader(upload.kind).items(build_source(upload))
     return sum(1 for _item in islice(items, REHEARSED + 1)) <= REHEARSED
 
 
@@ -185,7 +185,7 @@ def _rehearse(upload: Import, actor: Person) -> None:
 
 
 def _put(upload: Import, run: Run) -> ImportReport:
-    source, options = source_of(upload), upload.options
+    source, options = build_source(upload), upload.options
     if upload.kind == PROMPTS:
         return import_prompts(source=source, format=upload.format, dataset=options["dataset"], run=run)
     if upload.kind == RESPONSES:

@@ -15,16 +15,16 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import Invitation, Person
-from annotation.selectors.people import State, hashed, state_of
+from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.audit import record
 from annotation.services.people.people import add_person, language_tags, refuse_unknown_roles
 
 SECRET_BYTES = 32
 MAX_DAYS = 90
 ENDED = {
-    State.ACCEPTED: N_("This invitation was used already: it makes one account."),
-    State.EXPIRED: N_("This invitation has expired."),
-    State.REVOKED: N_("This invitation was withdrawn."),
+    LinkState.ACCEPTED: N_("This invitation was used already: it makes one account."),
+    LinkState.EXPIRED: N_("This invitation has expired."),
+    LinkState.REVOKED: N_("This invitation was withdrawn."),
 }
 
 
@@ -48,7 +48,7 @@ def invite(
         raise AssayError(N_("An invitation is valid for 1 to {most} days."), most=MAX_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     invitation = Invitation.objects.create(
-        secret_sha256=hashed(secret),
+        secret_sha256=hash_secret(secret),
         roles=roles,
         languages=language_tags(languages),
         note=note,
@@ -71,9 +71,9 @@ def accept_invitation(
     *, secret: str, name: str, password: str, display_name: str = "", languages: Sequence[str] = ()
 ) -> Person:
     """Make the person that the invitation is for. Of several who come with one link at once, one is let in."""
-    invitation = _locked(secret_sha256=hashed(secret))
-    state = state_of(invitation)
-    if state != State.WAITING:
+    invitation = _locked(secret_sha256=hash_secret(secret))
+    state = read_link_state(invitation)
+    if state != LinkState.WAITING:
         raise LinkEnded(ENDED[state])
     try:
         with transaction.atomic():

@@ -15,16 +15,16 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, NotFound
 from annotation.models import Person, SetupLink
-from annotation.selectors.people import State, hashed, state_of_setup_link
+from annotation.selectors.people import LinkState, hash_secret, read_setup_link_state
 from annotation.services.audit import record
 from annotation.services.people.invitations import SECRET_BYTES, LinkEnded
 from annotation.services.people.people import refuse_above
 
 VALID_DAYS = 3
 ENDED = {
-    State.ACCEPTED: N_("This link was used already: it sets one password."),
-    State.EXPIRED: N_("This link has expired."),
-    State.REVOKED: N_("This link was withdrawn."),
+    LinkState.ACCEPTED: N_("This link was used already: it sets one password."),
+    LinkState.EXPIRED: N_("This link has expired."),
+    LinkState.REVOKED: N_("This link was withdrawn."),
 }
 
 
@@ -42,7 +42,7 @@ def make_setup_link(*, person: Person, actor: Person) -> tuple[SetupLink, str]:
     secret = secrets.token_urlsafe(SECRET_BYTES)
     link = SetupLink.objects.create(
         person=person,
-        secret_sha256=hashed(secret),
+        secret_sha256=hash_secret(secret),
         expires_at=now + timedelta(days=VALID_DAYS),
         created_by=actor,
     )
@@ -53,13 +53,13 @@ def make_setup_link(*, person: Person, actor: Person) -> tuple[SetupLink, str]:
 @transaction.atomic
 def use_setup_link(*, secret: str, password: str) -> Person:
     """Set the password of the link's person, which ends their sessions and tokens. Of several at once, one does."""
-    link = SetupLink.objects.filter(secret_sha256=hashed(secret)).first()
+    link = SetupLink.objects.filter(secret_sha256=hash_secret(secret)).first()
     if link is None:
         raise NotFound(N_("There is no such link."))
     person = _lock_person(link.person_id)
     link = SetupLink.objects.select_related("created_by", "person").get(pk=link.pk)
-    state = state_of_setup_link(link)
-    if state != State.WAITING:
+    state = read_setup_link_state(link)
+    if state != LinkState.WAITING:
         raise LinkEnded(ENDED[state])
     link.accepted_at, link.seen_at = timezone.now(), None
     link.save(update_fields=["accepted_at", "seen_at"])
@@ -79,7 +79,7 @@ def revoke_setup_link(*, link_id: int, person: Person, actor: Person) -> None:
     if link is None:
         raise NotFound(N_("There is no such link."))
     if link.accepted_at is not None:
-        raise Conflict(ENDED[State.ACCEPTED])
+        raise Conflict(ENDED[LinkState.ACCEPTED])
     if link.revoked_at is None:
         link.revoked_at = timezone.now()
         link.save(update_fields=["revoked_at"])

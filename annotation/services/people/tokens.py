@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
 from annotation.models import ApiToken, Person, SetupLink
-from annotation.selectors.people import hashed, live_tokens
+from annotation.selectors.people import hash_secret, list_live_tokens
 from annotation.services.audit import record
 from annotation.services.people.people import refuse_above
 
@@ -53,7 +53,7 @@ def make_token(
     token = ApiToken.objects.create(
         person=person,
         name=name,
-        sha256=hashed(text),
+        sha256=hash_secret(text),
         scope=scope,
         created_at=now,
         expires_at=ends,
@@ -171,7 +171,7 @@ def _refuse_beside_others(person: Person, name: str) -> None:
     locked = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
     if not locked.is_active:
         raise Conflict(N_("{name} is deactivated."), name=str(person))
-    names = list(live_tokens(person).values_list("name", flat=True))
+    names = list(list_live_tokens(person).values_list("name", flat=True))
     if name in names:
         raise AssayError(N_("You have a token named {name} already."), name=name)
     if len(names) >= MAX_TOKENS:

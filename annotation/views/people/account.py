@@ -21,7 +21,7 @@ from annotation.forms.people import NameForm, OwnPasswordForm, TokenForm
 from annotation.forms.wellbeing import ReadingForm, TopicsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.access import has_role
-from annotation.selectors.people import lately, list_sign_ins, list_tokens
+from annotation.selectors.people import list_recent_setup_links, list_sign_ins, list_tokens
 from annotation.selectors.wellbeing import budget_of, points_today
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import confirm_links_seen
@@ -122,7 +122,7 @@ def show_account(request: HttpRequest, **changes: Any) -> HttpResponse:
     context = {
         "tokens": list_tokens(person),
         "token_form": TokenForm(),
-        "setup_links": lately(person),
+        "setup_links": list_recent_setup_links(person),
         "name_form": NameForm(initial={"display_name": person.display_name}),
         "sign_ins": list_sign_ins(person),
         "reading_form": ReadingForm(person=person),

@@ -25,8 +25,8 @@ from annotation.core.http import breadcrumbs
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import MANAGER, Invitation, Person
 from annotation.selectors.datasets import list_prompt_languages
-from annotation.selectors.people import State, find_setup_link, invitation_of, state_of, state_of_setup_link
-from annotation.selectors.people import invitations as all_invitations
+from annotation.selectors.people import LinkState, find_setup_link, find_invitation, read_link_state, read_setup_link_state
+from annotation.selectors.people import list_invitations as all_invitations
 from annotation.services.people.invitations import (
     ENDED,
     LinkEnded,
@@ -44,10 +44,10 @@ PAGE = 50
 REFERRER_POLICY = "strict-origin"
 # Waiting ones can still be withdrawn; the others are told apart by more than a colour.
 BADGES = {
-    State.WAITING: "open",
-    State.ACCEPTED: "success",
-    State.EXPIRED: "expired",
-    State.REVOKED: "withdrawn",
+    LinkState.WAITING: "open",
+    LinkState.ACCEPTED: "success",
+    LinkState.EXPIRED: "expired",
+    LinkState.REVOKED: "withdrawn",
 }
 
 
@@ -99,11 +99,11 @@ def invitation_revoke(request: HttpRequest, invitation_id: int) -> HttpResponse:
 @login_not_required
 def join(request: HttpRequest, secret: str) -> HttpResponse:
     """Whoever was invited makes their account, and is signed in with it."""
-    invitation = invitation_of(secret)
+    invitation = find_invitation(secret)
     if invitation is None:
         return show_join(request, status=404)
-    state = state_of(invitation)
-    if state != State.WAITING:
+    state = read_link_state(invitation)
+    if state != LinkState.WAITING:
         return show_join(
             request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410
         )
@@ -139,8 +139,8 @@ def set_up(request: HttpRequest, secret: str) -> HttpResponse:
     link = find_setup_link(secret)
     if link is None:
         return show_set_up(request, status=404)
-    state = state_of_setup_link(link)
-    if state != State.WAITING:
+    state = read_setup_link_state(link)
+    if state != LinkState.WAITING:
         return show_set_up(request, link=link, ended=error_text(LinkEnded(SETUP_ENDED[state])), status=410)
     if request.user.is_authenticated and request.user != link.person:
         return show_set_up(
@@ -182,16 +182,16 @@ def show_join(request: HttpRequest, *, status: int, **context: Any) -> HttpRespo
 
 
 def invitation_row(invitation: Invitation) -> dict[str, Any]:
-    state = state_of(invitation)
+    state = read_link_state(invitation)
     words = {
-        State.WAITING: _("waiting"),
-        State.ACCEPTED: _("accepted"),
-        State.EXPIRED: _("expired"),
-        State.REVOKED: pgettext("invitation", "withdrawn"),
+        LinkState.WAITING: _("waiting"),
+        LinkState.ACCEPTED: _("accepted"),
+        LinkState.EXPIRED: _("expired"),
+        LinkState.REVOKED: pgettext("invitation", "withdrawn"),
     }
     return {
         "invitation": invitation,
-        "waiting": state == State.WAITING,
+        "waiting": state == LinkState.WAITING,
         "badge": BADGES[state],
         "words": words[state],
     }

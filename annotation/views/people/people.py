@@ -40,7 +40,7 @@ from annotation.selectors.guidelines import topic_labels
 from annotation.selectors.people import (
     list_restrictions,
     list_people,
-    lately,
+    list_recent_setup_links,
     list_sign_ins,
     list_tokens,
     get_person,
@@ -282,7 +282,7 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
         "consequences": list_restrictions(person, reader=reader),
         **work_context(person, reader),
         "tokens": list_tokens(person),
-        "setup_links": lately(person),
+        "setup_links": list_recent_setup_links(person),
         "roles_form": RolesForm(initial={"roles": list_roles(person)}),
         "name_form": NameForm(initial={"display_name": person.display_name}),
         "sign_ins": list_sign_ins(person),

@@ -241,7 +241,7 @@ def run_annotator_tests(
     """The alternative annotator test, of each criterion and of all together."""
     scales = {head.criterion: _build_scale(head, alignment) for head in ground.heads}
     by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
-    for voice in ground.voices:
+    for voice in ground.rater_labels:
         by_task[voice.task, voice.criterion].append(voice)
     items: dict[str, list[TestedLabel]] = defaultdict(list)
     for (_task, criterion), voices in by_task.items():
@@ -270,7 +270,7 @@ def _build_scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
 
 def _list_people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
     """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
-    voices = [label for label in ground.voices if keep is None or (label.response, label.criterion) in keep]
+    voices = [label for label in ground.rater_labels if keep is None or (label.response, label.criterion) in keep]
     if not voices:
         return []
     peer_labels = _find_peer_labels(ground)
@@ -318,7 +318,7 @@ def _find_peer_labels(ground: ReleaseComparison) -> dict[tuple[int, int, str], V
     The others' label where they agree; where they do not, what the adjudicator decided; else nothing.
     """
     by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
-    for voice in ground.voices:
+    for voice in ground.rater_labels:
         by_task[voice.task, voice.criterion].append(voice)
     peer_labels: dict[tuple[int, int, str], Value] = {}
     for (task, criterion), voices in by_task.items():

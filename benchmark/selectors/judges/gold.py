@@ -69,7 +69,7 @@ class ReleaseComparison:
         }
 
     @cached_property
-    def voices(self) -> list[RaterLabel]:
+    def rater_labels(self) -> list[RaterLabel]:
         """Every annotator's own label of what has gold here, before anything was settled."""
         submitted = Annotation.objects.filter(
             current=True,
@@ -87,7 +87,7 @@ class ReleaseComparison:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        people = {voice.person for voice in self.voices}
+        people = {voice.person for voice in self.rater_labels}
         return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
 
     def pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:

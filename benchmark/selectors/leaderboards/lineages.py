@@ -32,5 +32,5 @@ class Lineages:
         none: frozenset[int] = frozenset()
         return first == second or bool(self.batches.get(first, none) & self.batches.get(second, none))
 
-    def related_to(self, release: int) -> set[int]:
+    def list_related(self, release: int) -> set[int]:
         return {release, *(other for other in self.batches if self.are_related(release, other))}

@@ -340,7 +340,7 @@ def plan_retraining(
 
 def list_lineage_boards(release: GoldRelease) -> list[BenchmarkRun]:
     """The current runs of the release's guideline whose scorers learned gold of its lineage, the oldest first."""
-    related = Lineages.read().related_to(release.pk)
+    related = Lineages.read().list_related(release.pk)
     boards = list_current_runs(get_release_guideline(release).name).filter(scorer__release__in=related)
     return list(boards.prefetch_related("evaluated_models"))
 

@@ -111,7 +111,7 @@ class AnsweredQuestion:
         return QuestionResult(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
 
     @property
-    def picked(self) -> list[ChoiceOutcome]:
+    def outcomes(self) -> list[ChoiceOutcome]:
         return [ChoiceOutcome(self.id, self.category, choice.outcome) for choice in self.choices]
 
 

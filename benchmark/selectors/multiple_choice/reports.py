@@ -126,13 +126,13 @@ class ReportTodo:
 
 @dataclass(frozen=True)
 class ChoiceReportResult:
-    sheet: AnswerTable
+    table: AnswerTable
     rows: list[ModelScores]
     todo: ReportTodo
 
     @property
     def report(self) -> ChoiceReport:
-        return self.sheet.report
+        return self.table.report
 
 
 def build_result(sheet: AnswerTable) -> ChoiceReportResult:
@@ -154,7 +154,7 @@ def _score_model(model: str, questions: Iterable[AnsweredQuestion], sheet: Answe
 def compute_scores(report: ChoiceReport, questions: Iterable[AnsweredQuestion]) -> Scores:
     if report.kind == ChoiceReport.Kind.FINE:
         return FineScores.score(question.asked for question in questions)
-    return Accuracies.score(picked for question in questions for picked in question.picked)
+    return Accuracies.score(picked for question in questions for picked in question.outcomes)
 
 
 def build_todo(sheet: AnswerTable) -> ReportTodo:
@@ -199,7 +199,7 @@ def result_to_json(result: ChoiceReportResult) -> dict[str, Any]:
         "collection": report.collection.name,
         "open_by": {"source": find_open_source(report), "name": _find_source_name(report)},
         "rules": VERSION,
-        "categories": list(result.sheet.categories),
+        "categories": list(result.table.categories),
         "rows": [
             {
                 "model": row.model,
@@ -208,7 +208,7 @@ def result_to_json(result: ChoiceReportResult) -> dict[str, Any]:
             }
             for row in result.rows
         ],
-        "read_by": count_readers(result.sheet),
+        "read_by": count_readers(result.table),
         "todo": {
             "without_response": todo.silent,
             "need_check": len(todo.unread),

@@ -77,7 +77,9 @@ def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
     document, seed = run.scorer.guideline.document, run.scorer.seed
     figures = BoardFigures(document, rows, models=models, seed=seed)
-    before = list_earlier_runs(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    before = list_earlier_runs(
+        run
+    )  # first: a plan that is made meanwhile makes what is kept stale, never wrong
     drawn = list_drawn_strata(run)
     parts = {
         GROUPS: figures.groups,

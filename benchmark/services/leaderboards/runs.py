@@ -118,7 +118,9 @@ def repeat_run(
 def next_run_name(old: str, scorer: Scorer) -> str:
     """``board`` becomes ``board @ scorer-2``, and that ``board @ scorer-3``."""
     stem, _at, _scorer = old.partition(" @ ")
-    full_name = f"{stem[: max(1, MAX_NAME_CHARACTERS - len(scorer.name) - 9)]} @ {scorer.name}"[: MAX_NAME_CHARACTERS - 6]
+    full_name = f"{stem[: max(1, MAX_NAME_CHARACTERS - len(scorer.name) - 9)]} @ {scorer.name}"[
+        : MAX_NAME_CHARACTERS - 6
+    ]
     names = (full_name if n == 1 else f"{full_name} ({n})" for n in count(1))
     return next(name for name in names if not BenchmarkRun.objects.filter(name=name).exists())
 

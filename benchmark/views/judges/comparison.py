@@ -26,7 +26,7 @@ from annotation.core.charts import (
 )
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
-from scoring.views.scorers.wording import Figure, statistic
+from scoring.views.scorers.wording import ScorerFigure, to_figure
 
 PANEL_WIDTH = 230
 BAND = 28
@@ -53,11 +53,11 @@ class CandidateRow:
     n: int
     coverage: float | None
     off_scale: int
-    accuracy: Figure | None
-    macro_f1: Figure | None
-    cohen_kappa: Figure | None
-    quadratic_kappa: Figure | None
-    calibration_error: Figure | None
+    accuracy: ScorerFigure | None
+    macro_f1: ScorerFigure | None
+    cohen_kappa: ScorerFigure | None
+    quadratic_kappa: ScorerFigure | None
+    calibration_error: ScorerFigure | None
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class PersonRow:
 
     label: str
     n: int
-    accuracy: Figure | None
+    accuracy: ScorerFigure | None
     rests_on_own: float | None
     others_n: int
-    others_accuracy: Figure | None
-    others_macro_f1: Figure | None
-    others_kappa: Figure | None
+    others_accuracy: ScorerFigure | None
+    others_macro_f1: ScorerFigure | None
+    others_kappa: ScorerFigure | None
 
 
 def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _candidate_row(candidate: Mapping[str, Any], gold_by: str) -> CandidateRow:
         coverage=candidate["coverage"],
         off_scale=candidate["off_scale"],
         **{
-            figure: statistic(candidate[figure])
+            figure: to_figure(candidate[figure])
             for figure in ("accuracy", "macro_f1", "cohen_kappa", "quadratic_kappa", "calibration_error")
         },
     )
@@ -129,12 +129,12 @@ def _person_row(candidate: Mapping[str, Any]) -> PersonRow:
     return PersonRow(
         label=candidate["name"] or _("All annotators"),
         n=candidate["n"],
-        accuracy=statistic(candidate["accuracy"]),
+        accuracy=to_figure(candidate["accuracy"]),
         rests_on_own=candidate["rests_on_own"],
         others_n=other_annotators["n"],
-        others_accuracy=statistic(other_annotators["accuracy"]),
-        others_macro_f1=statistic(other_annotators["macro_f1"]),
-        others_kappa=statistic(other_annotators["cohen_kappa"]),
+        others_accuracy=to_figure(other_annotators["accuracy"]),
+        others_macro_f1=to_figure(other_annotators["macro_f1"]),
+        others_kappa=to_figure(other_annotators["cohen_kappa"]),
     )
 
 
@@ -153,11 +153,11 @@ def _model_cell(candidate: Mapping[str, Any], model: str) -> dict[str, Any]:
     seen = candidate.get("models_seen")
     left_out = ((candidate.get("left_out") or {}).get("by_model") or {}).get(model)
     return {
-        "accuracy": statistic(figures["accuracy"]) if figures else None,
-        "macro_f1": statistic(figures["macro_f1"]) if figures else None,
+        "accuracy": to_figure(figures["accuracy"]) if figures else None,
+        "macro_f1": to_figure(figures["macro_f1"]) if figures else None,
         "n": figures["n"] if figures else 0,
         "seen": None if seen is None else model in seen,
-        "left_out": statistic(left_out["accuracy"]) if left_out else None,
+        "left_out": to_figure(left_out["accuracy"]) if left_out else None,
     }
 
 
@@ -176,8 +176,8 @@ def _seen_rows(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     "name": _candidate_name(candidate),
                     "part": label,
                     "n": part["n"] if part else 0,
-                    "accuracy": statistic(part["accuracy"]) if part else None,
-                    "macro_f1": statistic(part["macro_f1"]) if part else None,
+                    "accuracy": to_figure(part["accuracy"]) if part else None,
+                    "macro_f1": to_figure(part["macro_f1"]) if part else None,
                 }
                 for label, part in parts
             ]
@@ -228,7 +228,7 @@ def _section(
         "summary": [
             {
                 "name": _candidate_name(candidate),
-                **{figure: statistic(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
+                **{figure: to_figure(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
             }
             for candidate in compared
             if (part := candidate[grouping].get(name)) is not None
@@ -249,8 +249,8 @@ def _level_cell(figures: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "n": figures["n"],
         "said": figures["said"],
-        "precision": statistic(figures["precision"]),
-        "recall": statistic(figures["recall"]),
+        "precision": to_figure(figures["precision"]),
+        "recall": to_figure(figures["recall"]),
     }
 
 

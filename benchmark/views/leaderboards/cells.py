@@ -42,7 +42,13 @@ from benchmark.views.leaderboards.formatting import (
 )
 from benchmark.views.leaderboards.lineage import list_lineage_steps
 from benchmark.views.leaderboards.query import ESTIMATES, OVERALL, BoardQuery
-from benchmark.views.leaderboards.tabs.estimates import EstimateRow, list_dimensions, count_unknown_selection, list_heads, make_row
+from benchmark.views.leaderboards.tabs.estimates import (
+    EstimateRow,
+    count_unknown_selection,
+    list_dimensions,
+    list_heads,
+    make_row,
+)
 from scoring.selectors.training import response_text
 
 PER_PAGE = 50

@@ -218,7 +218,11 @@ def draw_estimates(
 
 
 def _estimates_picture(
-    dots: Sequence[Dot], models: Sequence[str], looks: Sequence[DotLook], title: str, domain: tuple[float, float]
+    dots: Sequence[Dot],
+    models: Sequence[str],
+    looks: Sequence[DotLook],
+    title: str,
+    domain: tuple[float, float],
 ) -> Spec:
     colour, shape = _choose_looks(looks)
     y, x = _model_axis(models), _value_axis(title, domain)

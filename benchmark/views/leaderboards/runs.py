@@ -142,7 +142,9 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "benchmark/leaderboards/run.html", context)
 
 
-def _tab_context(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
+def _tab_context(
+    benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: Person
+) -> dict[str, Any]:
     """Only what the tab shows is read: the parts of a large board are large."""
     query = request.GET
     made: dict[str, Callable[[], Context]] = {

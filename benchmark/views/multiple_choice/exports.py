@@ -84,7 +84,7 @@ def _number_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
 
 def _answer_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     yield ANSWERS
-    for model, questions in result.sheet.questions.items():
+    for model, questions in result.table.questions.items():
         for question in questions:
             outcome = question.asked
             for answer in question.answers:

@@ -151,7 +151,7 @@ def category_label(name: str) -> str:
 
 
 def list_columns(result: ChoiceReportResult) -> list[str]:
-    return [_("Overall"), *(category_label(category) for category in result.sheet.categories)]
+    return [_("Overall"), *(category_label(category) for category in result.table.categories)]
 
 
 def row_views(result: ChoiceReportResult, listed_measures: tuple[Measure, ...]) -> list[ModelRowView]:

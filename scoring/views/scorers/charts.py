@@ -27,7 +27,7 @@ from annotation.core.charts import (
     make_quantity,
     make_rows,
 )
-from scoring.views.scorers.wording import Figure, Line
+from scoring.views.scorers.wording import ScorerFigure, FigureRow
 
 WIDTH = 560
 SQUARE = 250
@@ -49,7 +49,7 @@ def _make_number(
     )
 
 
-def _make_row(label: str, figure: Figure, **more: Any) -> dict[str, Any]:
+def _make_row(label: str, figure: ScorerFigure, **more: Any) -> dict[str, Any]:
     return {
         "label": label,
         "value": figure.value,
@@ -67,7 +67,7 @@ def _choose_looks(field: str, looks: Sequence[Look]) -> tuple[Spec, Spec]:
     return colour, shape
 
 
-def beside_chart(rows: Sequence[tuple[str, str, Figure]]) -> str:
+def beside_chart(rows: Sequence[tuple[str, str, ScorerFigure]]) -> str:
     """Accuracies, one under another: (``scorer``, ``people`` or ``simple``; name; figure)."""
     looks = {
         "scorer": Look(_("this scorer"), GOLD, "circle"),
@@ -85,7 +85,7 @@ def beside_chart(rows: Sequence[tuple[str, str, Figure]]) -> str:
     return _keep(values, layer, width=WIDTH, height=BAND * len(values))
 
 
-def lines_chart(lines: Sequence[Line]) -> str:
+def lines_chart(lines: Sequence[FigureRow]) -> str:
     """A band for each criterion or model, in it a mark for each figure that is defined."""
     series = {
         "accuracy": Look(_("Scorer, by prompt"), GOLD, "circle"),
@@ -172,7 +172,7 @@ def curve_chart(points: Sequence[Mapping[str, Any]], ahead: Sequence[tuple[float
     return _keep(values, layer, width=WIDTH, height=200)
 
 
-def differences_chart(rows: Sequence[tuple[str, Figure, bool]], title: str) -> str:
+def differences_chart(rows: Sequence[tuple[str, ScorerFigure, bool]], title: str) -> str:
     """Differences with their intervals about a line at 0: (name, difference, whether it is worse)."""
     both = {False: Look(_("not worse"), GOLD, "circle"), True: Look(_("worse"), BLUE, "cross")}
     values = [_make_row(label, figure, kind=both[is_worse].word) for label, figure, is_worse in rows]

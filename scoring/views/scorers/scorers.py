@@ -26,7 +26,7 @@ from scoring.selectors.scorers import (
     list_scorer_statuses,
 )
 from scoring.services import create_scorer
-from scoring.views.scorers.wording import held_out, statistic
+from scoring.views.scorers.wording import held_out, to_figure
 
 ASKED = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
 """What the address of the form may fill in."""
@@ -72,9 +72,9 @@ def _row(scorer: Scorer, status: ScorerStatus) -> dict[str, Any]:
     return {
         "scorer": scorer,
         "standing": status,
-        "accuracy": statistic(card.get("accuracy")),
-        "macro_f1": statistic(card.get("macro_f1")),
-        "test": statistic(test["accuracy"]) if test else None,
+        "accuracy": to_figure(card.get("accuracy")),
+        "macro_f1": to_figure(card.get("macro_f1")),
+        "test": to_figure(test["accuracy"]) if test else None,
         "test_n": test["n"] if test else 0,
     }
 

@@ -17,7 +17,7 @@ SHADES = 5
 
 
 @dataclass(frozen=True)
-class Figure:
+class ScorerFigure:
     """A statistic: for reading, and on 0 to 100 for a whisker. The interval may be undefined."""
 
     value: float
@@ -38,23 +38,23 @@ class Figure:
         return {name: None if end is None else 100 * end for name, end in ends.items()}
 
 
-def statistic(statistic: Mapping[str, float | None] | None) -> Figure | None:
+def to_figure(statistic: Mapping[str, float | None] | None) -> ScorerFigure | None:
     """None where it is undefined."""
     if statistic is None or statistic["value"] is None:
         return None
-    return Figure(statistic["value"], statistic["low"], statistic["high"])
+    return ScorerFigure(statistic["value"], statistic["low"], statistic["high"])
 
 
 @dataclass(frozen=True)
-class Tile:
+class FigureTile:
     label: str
     value: str | None
     note: str = ""
 
 
-def tile(label: str, figures: Mapping[str, float | None] | None) -> Tile:
-    figure = statistic(figures)
-    return Tile(label, figure.text, figure.interval) if figure else Tile(label, None)
+def tile(label: str, figures: Mapping[str, float | None] | None) -> FigureTile:
+    figure = to_figure(figures)
+    return FigureTile(label, figure.text, figure.interval) if figure else FigureTile(label, None)
 
 
 def held_out(scorer: Scorer) -> Mapping[str, Any] | None:
@@ -70,7 +70,7 @@ def at_coverage(metrics: Mapping[str, Any], coverage: float) -> Mapping[str, Any
 
 
 @dataclass(frozen=True)
-class Line:
+class FigureRow:
     """One row of figures: everything, one criterion, model or prompt type; what it stands beside follows.
 
     ``within_one`` is defined on ordered scales; ``calibration`` is the expected calibration error.
@@ -79,16 +79,16 @@ class Line:
     kind: str
     label: str
     n: int
-    accuracy: Figure | None
-    within_one: Figure | None
-    macro_f1: Figure | None
+    accuracy: ScorerFigure | None
+    within_one: ScorerFigure | None
+    macro_f1: ScorerFigure | None
     calibration: float | None
-    left_out: Figure | None
-    left_out_f1: Figure | None
-    majority: Figure | None
-    rules: Figure | None
-    annotators: Figure | None
-    between_annotators: Figure | None
+    left_out: ScorerFigure | None
+    left_out_f1: ScorerFigure | None
+    majority: ScorerFigure | None
+    rules: ScorerFigure | None
+    annotators: ScorerFigure | None
+    between_annotators: ScorerFigure | None
 
 
 BESIDE = {
@@ -100,17 +100,17 @@ BESIDE = {
 """What stands beside, and what a card calls it."""
 
 
-def everything(scorer: Scorer) -> Line:
-    return _line(scorer, "all", _("Everything"), ())
+def build_total_row(scorer: Scorer) -> FigureRow:
+    return _build_row(scorer, "all", _("Everything"), ())
 
 
-def lines_by(scorer: Scorer, grouping: str) -> list[Line]:
+def list_group_rows(scorer: Scorer, grouping: str) -> list[FigureRow]:
     """By ``by_criterion``, ``by_model`` or ``by_kind``; nothing where there is one group alone."""
     groups = scorer.evaluation["grouped"].get(grouping, {})
     if len(groups) < 2:
         return []
     return [
-        _line(scorer, grouping, _group_label(scorer, grouping, name), (grouping, name)) for name in groups
+        _build_row(scorer, grouping, _group_label(scorer, grouping, name), (grouping, name)) for name in groups
     ]
 
 
@@ -121,24 +121,24 @@ def _group_label(scorer: Scorer, grouping: str, name: str) -> str:
     return subcomponent_label(document, name) if grouping == "by_kind" else name
 
 
-def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
+def _build_row(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> FigureRow:
     grouped = at(scorer.evaluation["grouped"], path)
     left_out = at(scorer.evaluation.get("leave_one_model_out"), path)
     baselines = scorer.card.get("baselines", {})
     baseline_figures = {
-        name: statistic(at(baselines.get(card_name), path).get("accuracy"))
+        name: to_figure(at(baselines.get(card_name), path).get("accuracy"))
         for name, card_name in BESIDE.items()
     }
-    return Line(
+    return FigureRow(
         kind=kind,
         label=label,
         n=grouped["n"],
-        accuracy=statistic(grouped["accuracy"]),
-        within_one=statistic(grouped.get("within_one")),
-        macro_f1=statistic(grouped["macro_f1"]),
+        accuracy=to_figure(grouped["accuracy"]),
+        within_one=to_figure(grouped.get("within_one")),
+        macro_f1=to_figure(grouped["macro_f1"]),
         calibration=grouped.get("calibration_error"),
-        left_out=statistic(left_out.get("accuracy")),
-        left_out_f1=statistic(left_out.get("macro_f1")),
+        left_out=to_figure(left_out.get("accuracy")),
+        left_out_f1=to_figure(left_out.get("macro_f1")),
         **baseline_figures,
     )
 
@@ -152,7 +152,7 @@ def at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str,
 
 
 @dataclass(frozen=True)
-class Cell:
+class ConfusionCell:
     """How many of a level were predicted as another, of all with that level; ``shade`` is a class's ending."""
 
     n: int
@@ -162,14 +162,14 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class LevelLine:
+class LevelRow:
     label: str
     n: int
     predicted: int
-    precision: Figure | None
-    recall: Figure | None
-    f1: Figure | None
-    cells: list[Cell]
+    precision: ScorerFigure | None
+    recall: ScorerFigure | None
+    f1: ScorerFigure | None
+    cells: list[ConfusionCell]
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,13 @@ class CriterionFigures:
     name: str
     label: str
     n: int
-    accuracy: Figure | None
-    within_one: Figure | None
-    macro_f1: Figure | None
-    kappa: Figure | None
+    accuracy: ScorerFigure | None
+    within_one: ScorerFigure | None
+    macro_f1: ScorerFigure | None
+    kappa: ScorerFigure | None
     calibration: float | None
     columns: list[str]
-    levels: list[LevelLine]
+    levels: list[LevelRow]
 
 
 def criteria(scorer: Scorer) -> list[CriterionFigures]:
@@ -200,9 +200,9 @@ def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> Criteri
         name=name,
         label=criterion_label(document, name),
         n=metrics["n"],
-        accuracy=statistic(metrics["accuracy"]),
-        within_one=statistic(metrics.get("within_one")),
-        macro_f1=statistic(metrics["macro_f1"]),
+        accuracy=to_figure(metrics["accuracy"]),
+        within_one=to_figure(metrics.get("within_one")),
+        macro_f1=to_figure(metrics["macro_f1"]),
         kappa=_with_interval(metrics, "quadratic_kappa"),
         calibration=metrics.get("calibration_error"),
         columns=[level_name(value) for value in values],
@@ -213,9 +213,9 @@ def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> Criteri
     )
 
 
-def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelLine:
+def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelRow:
     """Shades are measured by the largest count off the diagonal: what is to be found are the mistakes."""
-    return LevelLine(
+    return LevelRow(
         label=label,
         n=metrics["n"],
         predicted=metrics["predicted"],
@@ -226,15 +226,15 @@ def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, w
     )
 
 
-def _cell(n: int, of: int, right: bool, wrong: int) -> Cell:
+def _cell(n: int, of: int, right: bool, wrong: int) -> ConfusionCell:
     shade = "same" if right else str(-(-SHADES * n // wrong)) if wrong else "0"
-    return Cell(n, format_percent(n / of, 0) if n else "", shade, right)
+    return ConfusionCell(n, format_percent(n / of, 0) if n else "", shade, right)
 
 
-def _with_interval(metrics: Mapping[str, Any], name: str) -> Figure | None:
+def _with_interval(metrics: Mapping[str, Any], name: str) -> ScorerFigure | None:
     """A figure whose interval stands apart from it; scorers of the first version kept none."""
     value = metrics[name]
     if value is None:
         return None
     low, high = metrics.get("intervals", {}).get(name, (None, None))
-    return Figure(value, low, high)
+    return ScorerFigure(value, low, high)

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from annotation.core.errors import AssayError, Conflict
 from annotation.models import AuditEvent, Invitation, Person
-from annotation.selectors.people import State, hashed, state_of
+from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.people.invitations import LinkEnded, accept_invitation, invite, revoke_invitation
 from annotation.services.people.people import deactivate_person, set_roles
 from config.logs import SecretsFilter
@@ -71,7 +71,7 @@ def test_the_secret_is_shown_once_and_stored_nowhere(manager: Client, ma: Person
     path, secret = made_by(manager)
     assert len(secret) * 6 >= 128
     invitation = Invitation.objects.get()
-    assert invitation.secret_sha256 == hashed(secret)
+    assert invitation.secret_sha256 == hash_secret(secret)
     assert secret not in manager.get(reverse("invitations")).content.decode()
     Client().post(path, FORM)
     kept = [*AuditEvent.objects.values_list("verb", "target", "data"), *Invitation.objects.values_list()]
@@ -173,7 +173,7 @@ def test_an_account_that_cannot_be_is_refused_and_the_link_stays(
     answer = guest.post(reverse("join", args=[secret]), FORM | changes)
     assert answer.status_code == 422
     assert words in answer.content.decode()
-    assert state_of(Invitation.objects.get(pk=invitation.pk)) == State.WAITING
+    assert read_link_state(Invitation.objects.get(pk=invitation.pk)) == LinkState.WAITING
     assert guest.post(reverse("join", args=[secret]), FORM).status_code == 302
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from annotation.core.errors import Conflict, Forbidden, NotFound
 from annotation.models import ApiToken, AuditEvent, Person, SetupLink
-from annotation.selectors.people import notices
+from annotation.selectors.people import list_setup_link_notices
 from annotation.services.people.invitations import LinkEnded
 from annotation.services.people.people import activate_person, deactivate_person, set_display_name, set_roles
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link, use_setup_link
@@ -234,6 +234,6 @@ def test_a_takeover_is_told_after_a_long_leave_as_well(lin: Person, ma: Person) 
     use_setup_link(secret=secret, password=GOOD)
     long_ago = timezone.now() - timedelta(days=400)
     SetupLink.objects.update(created_at=long_ago, accepted_at=long_ago, seen_at=long_ago)
-    assert notices(lin) == []
+    assert list_setup_link_notices(lin) == []
     make_setup_link(person=lin, actor=ma)
-    assert [state for _link, state in notices(lin)] == ["waiting", "accepted"]
+    assert [state for _link, state in list_setup_link_notices(lin)] == ["waiting", "accepted"]

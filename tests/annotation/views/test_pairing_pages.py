@@ -545,7 +545,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
     def slowly(teller: jobs.ProgressReporter, done: float) -> None:
         tell(teller, done)
         time.sleep(0.1)
-        seen.append(teller._context._row().using("default").values_list("progress", flat=True)[0])
+        seen.append(teller._context._filter_own_row().using("default").values_list("progress", flat=True)[0])
         if len(seen) == 3:  # as the manager would, in a transaction of their own
             from threading import Thread
 

@@ -20,8 +20,8 @@ from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
 from benchmark.views.leaderboards.charts import Dot, axis_domain, draw_multiples
 from benchmark.views.leaderboards.formatting import list_columns, list_metric_views
 from benchmark.views.leaderboards.tabs import estimates
-from benchmark.views.leaderboards.tabs.estimates import misses, narrower
-from benchmark.views.leaderboards.tabs.pairs import AHEAD, BEHIND, SAME, Pairs, pairs_context
+from benchmark.views.leaderboards.tabs.estimates import is_missed, measure_narrowing
+from benchmark.views.leaderboards.tabs.pairs import AHEAD, BEHIND, SAME, ModelPairs, pairs_context
 from benchmark.views.leaderboards.tabs.table import board_context
 from tests.benchmark.boards import finished_run
 from tests.benchmark.support import leader_sentences
@@ -250,17 +250,17 @@ def difference(value: float, low: float | None, high: float | None) -> dict[str,
 
 def test_a_pair_reads_the_same_from_both_sides():
     held = content_of({"0-1": difference(0.1, 0.02, 0.2), "0-2": difference(0.2, -0.1, 0.5), "1-2": {}})
-    pairs = Pairs.of(held, "overall", {"a": 0.7, "b": 0.6, "c": None})
-    assert pairs.between(0, 1).state == AHEAD
-    turned = pairs.between(1, 0)
+    pairs = ModelPairs.of(held, "overall", {"a": 0.7, "b": 0.6, "c": None})
+    assert pairs.get_difference(0, 1).state == AHEAD
+    turned = pairs.get_difference(1, 0)
     assert (turned.value, turned.low, turned.high, turned.state) == (-0.1, -0.2, -0.02, BEHIND)
-    assert pairs.between(2, 0).state == SAME
-    assert pairs.between(1, 2).state == ""
+    assert pairs.get_difference(2, 0).state == SAME
+    assert pairs.get_difference(1, 2).state == ""
     assert pairs.order == (0, 1, 2)
 
 
 def test_a_dimension_has_its_own_order_and_who_has_no_number_comes_last():
-    pairs = Pairs.of(content_of({}), "overall", {"a": 0.2, "b": None, "c": 0.9})
+    pairs = ModelPairs.of(content_of({}), "overall", {"a": 0.2, "b": None, "c": 0.9})
     assert [pairs.models[one] for one in pairs.order] == ["c", "a", "b"]
 
 
@@ -298,11 +298,11 @@ def test_what_the_scorer_added_is_told(reader: Client, run: BenchmarkRun):
     said = words(page(reader, run, view="estimates"))
     assert "What the scorer added" in said
     assert "Bias of the scorer alone" in said
-    assert narrower({"low": 0.2, "high": 0.6}, {"low": 0.3, "high": 0.6}) == pytest.approx(0.25)
-    assert narrower({"low": None, "high": 0.6}, {"low": 0.3, "high": 0.6}) is None
+    assert measure_narrowing({"low": 0.2, "high": 0.6}, {"low": 0.3, "high": 0.6}) == pytest.approx(0.25)
+    assert measure_narrowing({"low": None, "high": 0.6}, {"low": 0.3, "high": 0.6}) is None
     cell = {"scorer": {"value": 0.5, "low": 0.4, "high": 0.6}, "combined": {"value": 0.61}}
-    assert misses(cell)
-    assert not misses(cell | {"combined": {"value": 0.6}})
+    assert is_missed(cell)
+    assert not is_missed(cell | {"combined": {"value": 0.6}})
 
 
 def test_without_labels_nothing_is_combined_and_nothing_is_nought(reader: Client, flames: Guideline):

@@ -232,7 +232,7 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
             )
         )
         settle_all(made, [lin, chen], "choice", lambda _one, level=level: level)
-        (found,) = [answer for answer in compute_result(report).sheet.answers if answer.form.key == "1/choice"]
+        (found,) = [answer for answer in compute_result(report).table.answers if answer.form.key == "1/choice"]
         assert (found.choice, found.by, found.task) == (
             {2: "second", 3: "refuse"}[level],
             "people",
@@ -607,11 +607,11 @@ def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     monkeypatch.undo()
     both = reported(questions, "both")
     assert len(build_answer_table(both).anew) == 12
-    assert compute_result(both).sheet.anew.keys() == {
+    assert compute_result(both).table.anew.keys() == {
         response.pk
         for response in Response.objects.filter(model__name="Scripted-2", prompt__dimension="choice")
     }
-    assert compute_result(both).sheet.anew == {}
+    assert compute_result(both).table.anew == {}
 
 
 def _refuse_to_read(*_given: Any) -> Any:
@@ -622,7 +622,7 @@ def test_other_rules_read_everything_anew(report: ChoiceReport, monkeypatch: pyt
     compute_result(report)
     for module in (answers, multiple_choice):
         monkeypatch.setattr(module, "VERSION", 2)
-    assert len(compute_result(report).sheet.anew) == 11
+    assert len(compute_result(report).table.anew) == 11
     assert ParsedAnswer.objects.filter(rules=2).count() == ParsedAnswer.objects.filter(rules=1).count() == 11
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.models import AuditEvent, Batch, Collection, Dataset, Guideline, Person, Response
-from annotation.selectors.people import hashed
+from annotation.selectors.people import hash_secret
 from annotation.services.people.people import set_roles
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.sharing import find_open_link, find_state
@@ -65,7 +65,7 @@ def test_the_secret_is_long_random_and_kept_nowhere(run: BenchmarkRun, he: Perso
     (one, first), (_other, second) = (share_run(run=run, actor=he) for _time in range(2))
     assert first != second
     assert len(first) >= 43  # 256 bits in base64
-    assert one.token_sha256 == hashed(first)
+    assert one.token_sha256 == hash_secret(first)
     kept = [str(value) for row in ShareLink.objects.values() for value in row.values()]
     kept += [str(value) for row in AuditEvent.objects.values() for value in row.values()]
     assert not any(first in value for value in kept)

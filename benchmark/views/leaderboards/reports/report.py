@@ -33,9 +33,9 @@ from benchmark.views.leaderboards.formatting import (
     metric_label,
 )
 from benchmark.views.leaderboards.query import BoardQuery
-from benchmark.views.leaderboards.tabs import estimates, groups, pairs
+from benchmark.views.leaderboards.tabs import estimates, groups
 from benchmark.views.leaderboards.tabs import pairs as pairs_views
-from benchmark.views.leaderboards.tabs.table import reading_context, find_leader, is_rank_withheld
+from benchmark.views.leaderboards.tabs.table import find_leader, is_rank_withheld, reading_context
 
 DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
 MIN_WIDE_COLUMNS = 7
@@ -181,12 +181,12 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
         return None
     scope = content["scopes"][0]
     metric = pairs_views.metric_of(document, content["metric"], scope)
-    values = pairs_views.statistics(run, scope, metric)
-    pairs = pairs_views.Pairs.of(
+    values = pairs_views.statistics_by_model(run, scope, metric)
+    pairs = pairs_views.ModelPairs.of(
         content, scope, {model: statistic["value"] for model, statistic in values.items()}
     )
-    standing = pairs_views.standing(pairs, values, metric, BoardQuery())
-    differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
+    neighbour_rows = pairs_views.neighbour_rows(pairs, values, metric, BoardQuery())
+    differences = [pair_difference for _first, _second, pair_difference in pairs.list_pairs()]
     withheld = any(difference.predicted for difference in differences)
     compared = not withheld or any(difference.state for difference in differences)
     neighbours = DocumentTable(
@@ -209,14 +209,16 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
                 str(row["next"]["n"]),
                 *([row["next"]["word"]] if compared else []),
             ]
-            for row in standing
+            for row in neighbour_rows
             if row["next"]
         ],
         words=2,
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        sentences=list(_pairs_sentences(pairs_views.find_significant_pairs(pairs, metric), is_withheld=withheld)),
+        sentences=list(
+            _pairs_sentences(pairs_views.find_significant_pairs(pairs, metric), is_withheld=withheld)
+        ),
         tables=[neighbours, _not_different_table(pairs)],
         notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
         if metric.kind == "rate"
@@ -224,7 +226,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     )
 
 
-def _pairs_sentences(finding: pairs.PairsFinding | None, *, is_withheld: bool) -> Iterator[str]:
+def _pairs_sentences(finding: pairs_views.PairsFinding | None, *, is_withheld: bool) -> Iterator[str]:
     if finding is not None:
         yield render_text(f"{WORDING}/pairs_finding.txt", finding=finding)
     if is_withheld:
@@ -235,10 +237,10 @@ def _format_signed_pair(pair: Mapping[str, Any]) -> str:
     return f"{pair['value']} ({pair['interval']})" if pair["interval"] else str(pair["value"])
 
 
-def _not_different_table(pairs: pairs.Pairs) -> DocumentTable:
+def _not_different_table(pairs: pairs_views.ModelPairs) -> DocumentTable:
     """Each pair once, under its better placed model."""
     not_different: dict[int, list[str]] = {}
-    for first, second, pair_difference in pairs.all():
+    for first, second, pair_difference in pairs.list_pairs():
         if pair_difference.state == pairs_views.SAME:
             not_different.setdefault(first, []).append(pairs.models[second])
     return DocumentTable(
@@ -274,7 +276,7 @@ def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Dra
             _estimates_table(title, held, first.metric),
             *([_combined_table(run, document, content, columns)] if len(columns) > 1 else []),
         ],
-        charts=estimates.charts(document, held, first.metric, draw),
+        charts=estimates.draw_charts(document, held, first.metric, draw),
         alt=estimates.chart_alt(title, first.metric, held),
         notes=[
             render_text(f"{WORDING}/selection.txt", selection=selection)
@@ -283,7 +285,9 @@ def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Dra
     )
 
 
-def _estimates_table(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> DocumentTable:
+def _estimates_table(
+    title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric
+) -> DocumentTable:
     weighed = any(cell.get("weight") is not None for _model, cell in held)  # an overall number has none
     rows = []
     for model, cell in held:
@@ -320,7 +324,9 @@ def _format_estimate(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 def _combined_table(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[BoardColumn]
 ) -> DocumentTable:
-    column_cells = [dict(estimates.order_cells(run, content, column.name, column.metric)) for column in columns]
+    column_cells = [
+        dict(estimates.order_cells(run, content, column.name, column.metric)) for column in columns
+    ]
     models = list(column_cells[0])
     return DocumentTable(
         name="combined",
@@ -346,7 +352,7 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
     metric = document.metric(document.rank_by)
     tables, notes, sentences = [], [], []
     for attribute in groups.list_attributes(content):
-        heat = groups.heat(run, document, content[attribute], attribute, metric)
+        heat = groups.heat_context(run, document, content[attribute], attribute, metric)
         wide = len(heat["heads"]) > MIN_WIDE_COLUMNS
         names = [head.label for head in heat["heads"]]
         tables.append(

@@ -83,14 +83,19 @@ def estimates_context(
         "heads": list_heads(),
         "lines": (
             lines := [
-                make_row(model, cell, column.metric, count_unknown_selection(content, model, list_dimensions(document, column)))
+                make_row(
+                    model,
+                    cell,
+                    column.metric,
+                    count_unknown_selection(content, model, list_dimensions(document, column)),
+                )
                 for model, cell in cells
             ]
         ),
         "weighed": any(line.weight for line in lines),
         "selections": list_unknown_selection(content, public=public),
         "findings": list_findings(cells, column.metric),
-        "charts": charts(document, cells, column.metric, draw),
+        "charts": draw_charts(document, cells, column.metric, draw),
         "chart_alt": chart_alt(labels[scope], column.metric, cells),
         "none_combined": not any(_has_estimate(cell, "combined") for _model, cell in cells),
     }
@@ -190,7 +195,9 @@ def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric)
         return []
     findings: list[dict[str, Any]] = []
     saved = [
-        gain for _model, cell in both if (gain := narrower(cell["people"], cell["combined"])) is not None
+        gain
+        for _model, cell in both
+        if (gain := measure_narrowing(cell["people"], cell["combined"])) is not None
     ]
     if saved:
         findings.append({"topic": "gain", "gain": median(saved), "n": len(saved)})
@@ -199,11 +206,11 @@ def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric)
         model, bias = max(biases, key=lambda of_model: abs(of_model[1]))
         mean = sum(value for _model, value in biases) / len(biases)
         findings.append({"topic": "bias", "metric": metric, "model": model, "bias": bias, "mean": mean})
-    missed = sum(misses(cell) for _model, cell in both)
+    missed = sum(is_missed(cell) for _model, cell in both)
     return [*findings, {"topic": "coverage", "n": len(both), "missed": missed}]
 
 
-def narrower(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | None:
+def measure_narrowing(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | None:
     """By which share of people's interval the combined one is shorter."""
     widths = []
     for statistic in (people, combined):
@@ -213,14 +220,14 @@ def narrower(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | 
     return 1 - widths[1] / widths[0] if widths[0] > 0 else None
 
 
-def misses(cell: Mapping[str, Any]) -> bool:
+def is_missed(cell: Mapping[str, Any]) -> bool:
     scorer, value = cell["scorer"], cell["combined"]["value"]
     if scorer["low"] is None or scorer["high"] is None:
         return False
     return not scorer["low"] <= value <= scorer["high"]
 
 
-def charts(
+def draw_charts(
     document: GuidelineDocument, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric, draw: Draw
 ) -> list[str]:
     unit, looks = unit_factor(metric), charts_views.estimate_looks()

@@ -89,7 +89,7 @@ def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool 
         ),
         "metrics": place.list_choices("metric", labels, metric.name) if len(views) > 1 else [],
         "small": SMALL,
-        **heat(run, document, content[by], by, metric),
+        **heat_context(run, document, content[by], by, metric),
     }
 
 
@@ -99,7 +99,7 @@ def list_attributes(content: Mapping[str, Any]) -> list[str]:
     return [attribute for attribute in attributes if len(content[attribute]["columns"]) > 1] or attributes
 
 
-def heat(
+def heat_context(
     run: BenchmarkRun, document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
 ) -> Context:
     """The heads, the rows in the order of the board, what the shades mean, and what is lowest and highest."""

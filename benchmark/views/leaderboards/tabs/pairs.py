@@ -34,7 +34,7 @@ CHANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairDifference:
     """Of one model less another. ``state`` is blank where the difference or its interval is undefined.
 
     ``predicted`` says that predictions take part, and that the interval is withheld for it.
@@ -49,7 +49,7 @@ class Difference:
     predicted: bool = False
 
     @classmethod
-    def of(cls, held: Mapping[str, Any] | None, *, turned: bool) -> Difference:
+    def of(cls, held: Mapping[str, Any] | None, *, turned: bool) -> PairDifference:
         """From the kept difference; ``turned``, of the second less the first."""
         if held is None:
             return cls(None, None, None, 0, paired=False, state="")
@@ -70,7 +70,7 @@ def _state(low: float | None, high: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ModelPairs:
     """The part ``pairs`` in one scope: ``order`` are places of ``models``, best in this scope first."""
 
     models: tuple[str, ...]
@@ -79,32 +79,32 @@ class Pairs:
     held: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], scope: str, values: Mapping[str, float | None]) -> Pairs:
+    def of(cls, content: Mapping[str, Any], scope: str, values: Mapping[str, float | None]) -> ModelPairs:
         """``values`` are the models' numbers in the scope; who has none comes last."""
         models = tuple(content["models"])
         known = {place: values.get(model) for place, model in enumerate(models)}
         order = sorted(known, key=lambda place: (known[place] is None, -(known[place] or 0.0), place))
         return cls(models, tuple(order), scope, content["pairs"])
 
-    def between(self, first: int, second: int) -> Difference:
-        return self._between[first, second]
+    def get_difference(self, first: int, second: int) -> PairDifference:
+        return self._differences[first, second]
 
     @cached_property
-    def _between(self) -> dict[tuple[int, int], Difference]:
+    def _differences(self) -> dict[tuple[int, int], PairDifference]:
         """Both ways round."""
         differences = {}
         for first in range(len(self.models)):
             for later in range(first + 1, len(self.models)):
                 held = self.held.get(f"{first}-{later}", {}).get(self.scope)
-                differences[first, later] = Difference.of(held, turned=False)
-                differences[later, first] = Difference.of(held, turned=True)
+                differences[first, later] = PairDifference.of(held, turned=False)
+                differences[later, first] = PairDifference.of(held, turned=True)
         return differences
 
-    def all(self) -> Iterator[tuple[int, int, Difference]]:
+    def list_pairs(self) -> Iterator[tuple[int, int, PairDifference]]:
         """Each pair once, the better placed one first."""
         for place, first in enumerate(self.order):
             for second in self.order[place + 1 :]:
-                yield first, second, self.between(first, second)
+                yield first, second, self.get_difference(first, second)
 
 
 def pairs_context(
@@ -118,20 +118,20 @@ def pairs_context(
     place = BoardQuery.of(query)
     scope = choose(place.scope, content["scopes"])
     metric = metric_of(document, content["metric"], scope)
-    values = statistics(run, scope, metric)
-    pairs = Pairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
+    values = statistics_by_model(run, scope, metric)
+    pairs = ModelPairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
     first = pairs.models[pairs.order[0]] if pairs.order else ""
     model = choose(place.model, [first, *pairs.models])
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
-    known = [difference for _first, _second, difference in pairs.all() if difference.state]
-    withheld = any(difference.predicted for _first, _second, difference in pairs.all())
+    known = [difference for _first, _second, difference in pairs.list_pairs() if difference.state]
+    withheld = any(difference.predicted for _first, _second, difference in pairs.list_pairs())
     opponents = _opponent_rows(pairs, pairs.models.index(model), values, metric) if model else []
     return {
         "scopes": place.list_choices("scope", labels, scope),
         "scope": labels[scope],
         "metric": metric_label(metric),
         "rate": metric.kind == "rate",
-        "standing": standing(pairs, values, metric, place),
+        "standing": neighbour_rows(pairs, values, metric, place),
         "finding": find_significant_pairs(pairs, metric),
         "not_ranked": withheld,
         "compared": bool(known) or not withheld,
@@ -154,19 +154,21 @@ def metric_of(document: GuidelineDocument, name: str, scope: str) -> Metric:
     return metric if scope == OVERALL else find_metric(document, scope, metric) or metric
 
 
-def statistics(run: BenchmarkRun, scope: str, metric: Metric) -> dict[str, Mapping[str, float | None]]:
+def statistics_by_model(
+    run: BenchmarkRun, scope: str, metric: Metric
+) -> dict[str, Mapping[str, float | None]]:
     column = BoardColumn(None if scope == OVERALL else scope, metric)
     return {row["model"]: column.statistic(row) for row in list_board_rows(run)}
 
 
-def standing(
-    pairs: Pairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: BoardQuery
+def neighbour_rows(
+    pairs: ModelPairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: BoardQuery
 ) -> list[dict[str, Any]]:
     """A line for each model, best first: how it stands to the next one and to all others."""
     lines = []
     for at, index in enumerate(pairs.order):
         model = pairs.models[index]
-        states = [pairs.between(index, other).state for other in pairs.order if other != index]
+        states = [pairs.get_difference(index, other).state for other in pairs.order if other != index]
         below = pairs.order[at + 1] if at + 1 < len(pairs.order) else None
         statistic = values.get(model) or {"value": None, "low": None, "high": None}
         lines.append(
@@ -185,17 +187,17 @@ def standing(
     return lines
 
 
-def _next_row(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, Any]:
-    neighbour_difference = pairs.between(upper, lower)
+def _next_row(pairs: ModelPairs, upper: int, lower: int, metric: Metric) -> dict[str, Any]:
+    neighbour_difference = pairs.get_difference(upper, lower)
     badge = "success" if neighbour_difference.state in (AHEAD, BEHIND) else "plain"
-    return said(neighbour_difference, metric) | {
+    return difference_row(neighbour_difference, metric) | {
         "model": pairs.models[lower],
         "badge": badge,
         "word": significance_word(neighbour_difference),
     }
 
 
-def said(pair_difference: Difference, metric: Metric) -> dict[str, Any]:
+def difference_row(pair_difference: PairDifference, metric: Metric) -> dict[str, Any]:
     """A difference as a table prints it."""
     return {
         "value": format_difference(metric, pair_difference.value),
@@ -209,13 +211,13 @@ def said(pair_difference: Difference, metric: Metric) -> dict[str, Any]:
     }
 
 
-def state_word(pair_difference: Difference) -> str:
+def state_word(pair_difference: PairDifference) -> str:
     if pair_difference.predicted:
         return _("not compared")
     return charts.difference_looks()[pair_difference.state].word if pair_difference.state else _("not known")
 
 
-def significance_word(pair_difference: Difference) -> str:
+def significance_word(pair_difference: PairDifference) -> str:
     """Of two neighbours it matters only whether they are told apart."""
     return (
         _("significantly different")
@@ -236,26 +238,29 @@ class PairsFinding:
     metric: Metric
     first: str
     second: str
-    difference: Difference
+    difference: PairDifference
 
 
-def find_significant_pairs(pairs: Pairs, metric: Metric) -> PairsFinding | None:
+def find_significant_pairs(pairs: ModelPairs, metric: Metric) -> PairsFinding | None:
     """None where no pair is compared."""
-    states = [difference.state for _first, _second, difference in pairs.all() if difference.state]
+    states = [difference.state for _first, _second, difference in pairs.list_pairs() if difference.state]
     if not states:
         return None
-    first, second, between = next(pairs.all())
+    first, second, first_difference = next(pairs.list_pairs())
     different = sum(state != SAME for state in states)
-    return PairsFinding(len(states), different, metric, pairs.models[first], pairs.models[second], between)
+    return PairsFinding(
+        len(states), different, metric, pairs.models[first], pairs.models[second], first_difference
+    )
 
 
-def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
+def _matrix(pairs: ModelPairs, metric: Metric) -> list[dict[str, Any]]:
     """Row less column, for each pair of models; None on the diagonal."""
     return [
         {
             "model": pairs.models[row],
             "cells": [
-                None if row == column else said(pairs.between(row, column), metric) for column in pairs.order
+                None if row == column else difference_row(pairs.get_difference(row, column), metric)
+                for column in pairs.order
             ],
         }
         for row in pairs.order
@@ -263,7 +268,7 @@ def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
 
 
 def _opponent_rows(
-    pairs: Pairs, chosen_model: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
+    pairs: ModelPairs, chosen_model: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
 ) -> list[dict[str, Any]]:
     """The chosen model less each other one, in their order on the board."""
     return [
@@ -273,11 +278,11 @@ def _opponent_rows(
                 metric, (values.get(pairs.models[other]) or {"value": None})["value"]
             ),
             "found": pair_difference,
-            **said(pair_difference, metric),
+            **difference_row(pair_difference, metric),
         }
         for other in pairs.order
         if other != chosen_model
-        for pair_difference in [pairs.between(chosen_model, other)]
+        for pair_difference in [pairs.get_difference(chosen_model, other)]
     ]
 
 

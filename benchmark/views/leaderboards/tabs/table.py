@@ -90,7 +90,7 @@ class BoardFinding:
 
 def find_leader(run: BenchmarkRun) -> BoardFinding | None:
     """None where nobody has the number that the board is ranked by."""
-    column = headline(run)
+    column = headline_column(run)
     rows = [row for row in list_board_rows(run) if column.statistic(row)["value"] is not None]
     if not rows:
         return None
@@ -108,10 +108,12 @@ def find_leader(run: BenchmarkRun) -> BoardFinding | None:
         # somebody is first, and all others are surely behind someone
         claim = "sure" if rows[0]["rank"]["high"] == 1 or not rivals else "open"
     lead = HeadlineNumber(headline_label(run, column), column.metric, value, tuple(models))
-    return BoardFinding(claim, lead, statistic, rivals, tuple(_list_disagreeing(run, rows[0]["model"], column)))
+    return BoardFinding(
+        claim, lead, statistic, rivals, tuple(_list_disagreeing(run, rows[0]["model"], column))
+    )
 
 
-def headline(run: BenchmarkRun) -> BoardColumn:
+def headline_column(run: BenchmarkRun) -> BoardColumn:
     """The column that the board is ranked by."""
     document = run.scorer.guideline.document
     return _headline_of(document, document.metric(document.rank_by))
@@ -119,7 +121,7 @@ def headline(run: BenchmarkRun) -> BoardColumn:
 
 def headline_value(run: BenchmarkRun, row: BoardRow) -> float | None:
     """The number that the board is ranked by."""
-    return headline(run).statistic(row)["value"]
+    return headline_column(run).statistic(row)["value"]
 
 
 def _headline_of(document: GuidelineDocument, metric: Metric) -> BoardColumn:
@@ -177,7 +179,7 @@ def count_bases(rows: Sequence[BoardRow]) -> dict[str, int]:
     return summed
 
 
-def tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
+def list_tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
     rows = list_board_rows(run)
     counts = count_bases(rows)
     counted = [
@@ -275,7 +277,9 @@ def board_context(
     cells = "" if public else reverse("run-cell", args=[run.name])
     several = len(rows) > 1
     ranking = names[by] if by and _has_ranks(document, names[by], rows) else None
-    lines = [_board_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows]
+    lines = [
+        _board_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows
+    ]
     labels = {name: metric_label(view) for name, view in views.items()}
     lead = document.metric(document.rank_by)
     withheld = is_rank_withheld(run)
@@ -288,7 +292,9 @@ def board_context(
         "ranked": not by,
         "by_rank": place.link(sort=""),
         "heads": [
-            _board_head(document, column, columns, rows, axes, url=place.link(sort=name), is_sorted=name == by)
+            _board_head(
+                document, column, columns, rows, axes, url=place.link(sort=name), is_sorted=name == by
+            )
             for name, column in names.items()
         ],
         "lines": lines,
@@ -297,7 +303,7 @@ def board_context(
         **reading_context(run),
         "not_ranked": withheld,
         "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
-        "tiles": tiles(run),
+        "tiles": list_tiles(run),
         "small_cells": sum(cell.small for line in lines for cell in line.cells),
         "small": SMALL,
         "left_out": find_board(run).get("left_out", 0),
@@ -322,7 +328,9 @@ def list_reference_tables(
     references = []
     for rows in group_by_table(published):
         table = rows[0]["published"]
-        lines = tuple(_board_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
+        lines = tuple(
+            _board_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows
+        )
         references.append(ReferenceTable(table["name"], table["source"], table["url"], lines))
     return references
 
@@ -341,7 +349,9 @@ def _board_head(
     low, high = axes[column.metric.name]
     sizes = {column.n(row) or 0 for row in rows}
     n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
-    return BoardHead(label, metric, _format_end(column.metric, low), _format_end(column.metric, high), n, url, is_sorted)
+    return BoardHead(
+        label, metric, _format_end(column.metric, low), _format_end(column.metric, high), n, url, is_sorted
+    )
 
 
 def _format_end(metric: Metric, value: float) -> str:

@@ -60,7 +60,8 @@ def trend_context(
             for at, past_run in enumerate(runs, 1)
         ],
         "rows": [
-            (model, [_past_number(statistic, column.metric) for statistic in row]) for model, row in rows.items()
+            (model, [_past_number(statistic, column.metric) for statistic in row])
+            for model, row in rows.items()
         ],
         "charts": _draw_charts(rows, column.metric, draw) if len(runs) > 1 else [],
         "chart_alt": _chart_alt(rows, labels[current], column.metric),

@@ -9,7 +9,7 @@ from annotation.selectors.guidelines import criterion_label
 from scoring.domain.calibration import DEFAULT_COVERAGE, coverage_name
 from scoring.models import Scorer
 from scoring.views.scorers.charts import coverage_chart, reliability_chart
-from scoring.views.scorers.wording import statistic
+from scoring.views.scorers.wording import to_figure
 
 
 def context(scorer: Scorer) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
         "coverage": point["answered"],
         "n": point["n"],
         "threshold": point["threshold"],
-        "accuracy": statistic(point["accuracy"]),
+        "accuracy": to_figure(point["accuracy"]),
     }
 
 

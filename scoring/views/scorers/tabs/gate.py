@@ -21,7 +21,7 @@ from scoring.selectors.scorers import (
 )
 from scoring.views.regression_cases import said
 from scoring.views.scorers.charts import differences_chart
-from scoring.views.scorers.wording import statistic
+from scoring.views.scorers.wording import to_figure
 
 
 def context(scorer: Scorer, person: Person) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _compared(comparison: Mapping[str, Any], label: str) -> dict[str, Any]:
         "prompts": comparison["prompts"],
         "old": comparison["old"],
         "new": comparison["new"],
-        "difference": statistic(comparison["difference"]),
+        "difference": to_figure(comparison["difference"]),
         "bound": comparison["bound"],
         "smallest": comparison["smallest_loss"],
         "passed": comparison["passed"],

@@ -8,11 +8,11 @@ from django.utils.translation import gettext as _
 
 from scoring.models import Scorer
 from scoring.views.scorers.charts import lines_chart
-from scoring.views.scorers.wording import criteria, everything, lines_by, statistic
+from scoring.views.scorers.wording import criteria, build_total_row, list_group_rows, to_figure
 
 
 def context(scorer: Scorer) -> dict[str, Any]:
-    total = everything(scorer)
+    total = build_total_row(scorer)
     sections = [(_("Everything"), [total])]
     sections += [
         (title, lines)
@@ -21,9 +21,9 @@ def context(scorer: Scorer) -> dict[str, Any]:
             (_("By model"), "by_model"),
             (_("By prompt type"), "by_kind"),
         )
-        if (lines := lines_by(scorer, grouping))
+        if (lines := list_group_rows(scorer, grouping))
     ]
-    drawn = [*lines_by(scorer, "by_criterion"), *lines_by(scorer, "by_model")]
+    drawn = [*list_group_rows(scorer, "by_criterion"), *list_group_rows(scorer, "by_model")]
     return {
         "total": total,
         "sections": sections,
@@ -49,9 +49,9 @@ def _new_text(scorer: Scorer) -> list[dict[str, Any]]:
                     "label": label,
                     "all": metrics["n"],
                     "n": new["n"],
-                    "accuracy": statistic(new["accuracy"]),
-                    "macro_f1": statistic(new["macro_f1"]),
-                    "of_all": statistic(metrics["accuracy"]),
+                    "accuracy": to_figure(new["accuracy"]),
+                    "macro_f1": to_figure(new["macro_f1"]),
+                    "of_all": to_figure(metrics["accuracy"]),
                     "calibration": new["calibration_error"],
                 }
             )

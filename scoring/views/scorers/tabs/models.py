@@ -10,7 +10,7 @@ from scoring.forms.predictions import DriftForm
 from scoring.models import Scorer
 from scoring.selectors.scorers import list_drift_checks, list_scorer_rows
 from scoring.views.scorers.charts import curve_chart
-from scoring.views.scorers.wording import at, statistic
+from scoring.views.scorers.wording import at, to_figure
 
 MOST_DRIFTS = 20
 MUCH_REPEATED = 0.05
@@ -23,7 +23,7 @@ def context(scorer: Scorer, person: Person) -> dict[str, Any]:
     return {
         "models": _models(scorer),
         "has_left_out": "leave_one_model_out" in scorer.evaluation,
-        "left_out": statistic(at(scorer.evaluation.get("leave_one_model_out"), ()).get("accuracy")),
+        "left_out": to_figure(at(scorer.evaluation.get("leave_one_model_out"), ()).get("accuracy")),
         "drifts": _drifts(checks),
         "drifting": next((job for job in checks if not job.is_over), None),
         "drift_failed": checks[0] if checks and checks[0].state == Job.State.FAILED else None,
@@ -49,13 +49,13 @@ def _models(scorer: Scorer) -> list[dict[str, Any]]:
 def _model(
     name: str, grouped: Mapping[str, Any], left_out: Mapping[str, Any], drift: Mapping[str, Any]
 ) -> dict[str, Any]:
-    without, lost = statistic(left_out.get("accuracy")), drift.get("accuracy_lost")
+    without, lost = to_figure(left_out.get("accuracy")), drift.get("accuracy_lost")
     repeated = drift.get("repeated", {})
     characters = drift.get("characters")
     return {
         "name": name,
         "n": grouped["n"],
-        "accuracy": statistic(grouped["accuracy"]),
+        "accuracy": to_figure(grouped["accuracy"]),
         "left_out": without,
         "lost": None if lost is None else -lost,
         "auc": drift.get("auc"),
@@ -113,7 +113,7 @@ def _adaptation(scorer: Scorer) -> dict[str, Any] | None:
         "n": adaptation["n"],
         "labels": adaptation["labels"],
         "lines": [
-            (figure, *(statistic(adaptation[side][name]) for side in ("without", "with", "difference")))
+            (figure, *(to_figure(adaptation[side][name]) for side in ("without", "with", "difference")))
             for name, figure in (("accuracy", "accuracy"), ("macro_f1", "macro_f1"))
         ],
     }
@@ -126,7 +126,7 @@ def _adaptations(scorer: Scorer, person: Person) -> list[dict[str, Any]]:
     return [
         {
             "scorer": adapted,
-            "difference": statistic(
+            "difference": to_figure(
                 at(adapted.evaluation.get("adaptation"), ("difference",)).get("accuracy")
                 if adapted.is_ready
                 else None
@@ -148,14 +148,14 @@ def _curve(scorer: Scorer) -> dict[str, Any] | None:
                 "share": point["share"],
                 "prompts": point["prompts"],
                 "labels": point["labels"],
-                "accuracy": statistic(point["accuracy"]),
-                "macro_f1": statistic(point["macro_f1"]),
+                "accuracy": to_figure(point["accuracy"]),
+                "macro_f1": to_figure(point["macro_f1"]),
             }
             for point in curve["points"]
         ],
         "labels": extrapolation.get("labels"),
         "next": [
-            {"name": name, **{end: statistic(extrapolation[name][end]) for end in ("now", "then", "gain")}}
+            {"name": name, **{end: to_figure(extrapolation[name][end]) for end in ("now", "then", "gain")}}
             for name in ("accuracy", "macro_f1")
             if name in extrapolation
         ],

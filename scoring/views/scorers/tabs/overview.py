@@ -14,13 +14,13 @@ from scoring.models import Scorer
 from scoring.views.scorers.charts import beside_chart
 from scoring.views.scorers.wording import (
     CriterionFigures,
-    Figure,
-    Tile,
+    ScorerFigure,
+    FigureTile,
     at_coverage,
     criteria,
-    everything,
+    build_total_row,
     held_out,
-    statistic,
+    to_figure,
     tile,
 )
 
@@ -44,7 +44,7 @@ def context(scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def _tiles(scorer: Scorer) -> Iterator[Tile]:
+def _tiles(scorer: Scorer) -> Iterator[FigureTile]:
     grouped = scorer.evaluation["grouped"]
     yield tile(_("Accuracy, by prompt"), grouped["accuracy"])
     yield tile(_("Macro-F1, by prompt"), grouped["macro_f1"])
@@ -55,7 +55,7 @@ def _tiles(scorer: Scorer) -> Iterator[Tile]:
     if point := at_coverage(grouped, CONFIDENT):
         yield tile(_("Accuracy of the surest 90%"), point["accuracy"])
     error = grouped["calibration_error"]
-    yield Tile(_("Calibration error"), None if error is None else format_decimal(error), _("0 is best"))
+    yield FigureTile(_("Calibration error"), None if error is None else format_decimal(error), _("0 is best"))
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class GradingAdvice:
     code: str
     simple: float
     """The accuracy of what needs no learning."""
-    people: Figure | None
+    people: ScorerFigure | None
 
 
 def _advice(scorer: Scorer) -> GradingAdvice | None:
@@ -74,7 +74,7 @@ def _advice(scorer: Scorer) -> GradingAdvice | None:
     People are single annotators against gold, as it is. Where no response has two of them each is compared with what
     they said themselves, so how right they are is not known.
     """
-    line = everything(scorer)
+    line = build_total_row(scorer)
     own = line.accuracy
     if own is None or own.low is None or own.high is None:
         return None
@@ -93,11 +93,11 @@ def _advice(scorer: Scorer) -> GradingAdvice | None:
     return GradingAdvice(code, simple, people)
 
 
-def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
-    line, test = everything(scorer), held_out(scorer)
+def _beside(scorer: Scorer) -> Iterator[tuple[str, str, ScorerFigure]]:
+    line, test = build_total_row(scorer), held_out(scorer)
     figures = (
         ("scorer", _("New prompts"), line.accuracy),
-        ("scorer", _("Held-out test"), statistic(test["accuracy"]) if test else None),
+        ("scorer", _("Held-out test"), to_figure(test["accuracy"]) if test else None),
         ("scorer", _("A model left out"), line.left_out),
         ("people", _("Annotators, gold"), line.annotators),
         ("people", _("Annotators, each other"), line.between_annotators),
@@ -167,7 +167,7 @@ def _groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
     if name is not None:
         values = {
             "name": subcomponent_label(scorer.guideline.document, name),
-            "accuracy": statistic(grouped["by_kind"][name]["accuracy"]),
+            "accuracy": to_figure(grouped["by_kind"][name]["accuracy"]),
         }
         yield WeakPlace(_("Prompt type"), "prompt_type", "figures", values)
 
@@ -180,7 +180,7 @@ def _models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
         return
     name = _worst(left_out["by_model"], grouped["accuracy"]["value"])
     if name is not None:
-        values = {"name": name, "accuracy": statistic(left_out["by_model"][name]["accuracy"])}
+        values = {"name": name, "accuracy": to_figure(left_out["by_model"][name]["accuracy"])}
         yield WeakPlace(_("New models"), "new_model", "models", values)
 
 
@@ -217,9 +217,9 @@ def _test(scorer: Scorer) -> dict[str, Any] | None:
             {
                 "label": label,
                 "n": figures["n"],
-                "accuracy": statistic(figures["accuracy"]),
-                "within_one": statistic(figures["within_one"]),
-                "macro_f1": statistic(figures["macro_f1"]),
+                "accuracy": to_figure(figures["accuracy"]),
+                "within_one": to_figure(figures["within_one"]),
+                "macro_f1": to_figure(figures["macro_f1"]),
             }
             for label, figures in rows
             if figures["n"]
