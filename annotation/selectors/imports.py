@@ -160,8 +160,8 @@ def has_running_job(upload: Import) -> bool:
     return upload.job is not None and upload.job.state in {Job.State.QUEUED, Job.State.RUNNING}
 
 
-MOST_ROWS = 10
-MOST_PROBLEMS = 100
+MAX_ROWS = 10
+MAX_PROBLEMS = 100
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ def preview_upload(upload: Import, *, kind: str, format_name: str) -> Preview:
             _add_problem(preview, item)
             continue
         preview.count += 1
-        if len(preview.rows) < MOST_ROWS:
-            preview.rows.append(_row(item))
+        if len(preview.rows) < MAX_ROWS:
+            preview.rows.append(_record_to_row(item))
     preview.unused = list(source.unused)
     return preview
 
@@ -228,13 +228,13 @@ def build_problem(error: InputError) -> Problem:
 
 
 def _add_problem(preview: Preview, error: InputError) -> None:
-    if len(preview.problems) < MOST_PROBLEMS:
+    if len(preview.problems) < MAX_PROBLEMS:
         preview.problems.append(build_problem(error))
     else:
         preview.more_problems += 1
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _record_to_row(record: Record) -> dict[str, Any]:
     """A record for a table; the columns are the same for all rows of a kind."""
     if isinstance(record, PromptRecord):
         return {

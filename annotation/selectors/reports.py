@@ -39,7 +39,7 @@ CHUNK = 2000
 Labels = Mapping[str, Any]
 
 
-def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
+def build_batches_report(batches: Sequence[Batch]) -> dict[str, Any]:
     """Of these batches as they stand now; they come with their guidelines."""
     ordered = sorted(batches, key=lambda batch: batch.name)
     guidelines = guidelines_of(ordered)
@@ -52,14 +52,14 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
         "people": people_of(ordered),
         "imported": count_imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
-        **_live(ordered),
+        **_describe_present(ordered),
         "gold": _gold_now(
             ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]
         ),
     }
 
 
-def report_of_release(release: GoldRelease) -> dict[str, Any]:
+def build_release_report(release: GoldRelease) -> dict[str, Any]:
     """Of a release; what an older manifest lacks is None."""
     manifest = order_manifest(add_origins(release))
     counts = manifest.get("counts", {})
@@ -69,7 +69,7 @@ def report_of_release(release: GoldRelease) -> dict[str, Any]:
         "batches": manifest.get("batches", [batch.name for batch in batches]),
         "code_version": manifest.get("code_version"),
         **{name: manifest.get(name) for name in FROZEN},
-        **_live(batches),
+        **_describe_present(batches),
         "gold": {
             "labels": release.labels,
             "by_source": counts.get("by_source", {}),
@@ -79,16 +79,16 @@ def report_of_release(release: GoldRelease) -> dict[str, Any]:
     }
 
 
-def _live(batches: Sequence[Batch]) -> dict[str, Any]:
+def _describe_present(batches: Sequence[Batch]) -> dict[str, Any]:
     return {
-        "effort": _effort(batches),
-        "disputes": _disputes(batches),
+        "effort": _measure_effort(batches),
+        "disputes": _count_disputes(batches),
         "reasons": _reasons(batches),
         "outcomes": _outcomes(batches),
     }
 
 
-def _effort(batches: Sequence[Batch]) -> dict[str, Any]:
+def _measure_effort(batches: Sequence[Batch]) -> dict[str, Any]:
     """Annotations of each annotator (fewest, median, most) and the median of the seconds that one took."""
     submitted = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT)
     counts = sorted(submitted.values("person").annotate(n=Count("pk")).values_list("n", flat=True))
@@ -98,11 +98,11 @@ def _effort(batches: Sequence[Batch]) -> dict[str, Any]:
             "median": number(median(counts)) if counts else None,
             "most": counts[-1] if counts else None,
         },
-        "median_seconds": _median_seconds(batches),
+        "median_seconds": _find_median_seconds(batches),
     }
 
 
-def _median_seconds(batches: Sequence[Batch]) -> float | None:
+def _find_median_seconds(batches: Sequence[Batch]) -> float | None:
     """Found by its place in the order, so that the database hands over two numbers at most."""
     timed = Annotation.objects.filter(
         current=True,
@@ -116,7 +116,7 @@ def _median_seconds(batches: Sequence[Batch]) -> float | None:
     return median(seconds for seconds in middle if seconds is not None) if n else None
 
 
-def _disputes(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+def _count_disputes(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     """Tasks with all their annotations, and how many of them were disputed: in all, and by dimension."""
     complete: Counter[str] = Counter()
     disputed: Counter[str] = Counter()

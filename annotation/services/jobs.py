@@ -152,7 +152,7 @@ def enqueue(
     """Make the row, and on commit tell a worker. With ``send`` False the caller runs it in its own process."""
     job = Job.objects.create(kind=kind, payload=payload, title=title, created_by=actor, depends_on=depends_on)
     if send and (depends_on is None or depends_on.state == Job.State.DONE):
-        transaction.on_commit(partial(_send, job.pk))
+        transaction.on_commit(partial(_send_message, job.pk))
     return job
 
 
@@ -165,31 +165,31 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
         try:
             result = _get_handler(job.kind)(JobContext(job, watcher))
         except (KeyboardInterrupt, SystemExit):
-            wait_for_database(partial(_give_back, job, "it was told to stop"))
+            wait_for_database(partial(_requeue_interrupted, job, "it was told to stop"))
             raise
         except Exception as error:
             wait_for_database(partial(_handle_error, job, error))
         else:
-            wait_for_database(partial(_finish, job, Job.State.DONE, result=result))
+            wait_for_database(partial(_finish_job, job, Job.State.DONE, result=result))
     return wait_for_database(partial(Job.objects.get, pk=job.pk))
 
 
 def _handle_error(job: Job, error: Exception) -> None:
     """What becomes of a job whose handler raised this."""
     if isinstance(error, Cancelled):
-        _finish(job, Job.State.CANCELLED)
+        _finish_job(job, Job.State.CANCELLED)
     elif isinstance(error, LostJob):
         logger.warning("job %s was taken over by another worker", job.pk)
     elif isinstance(error, WorkerDied):
         for current in Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt):
             _record_death(current, str(error))
     elif isinstance(error, Interrupted) or is_connection_lost(error):
-        _give_back(job, str(error).strip() or "it was told to stop")
+        _requeue_interrupted(job, str(error).strip() or "it was told to stop")
     elif isinstance(error, AssayError):
-        _finish(job, Job.State.FAILED, error=error)
+        _finish_job(job, Job.State.FAILED, error=error)
     else:  # the reason belongs on the page, whatever it is
         logger.error("job %s failed", job.pk, exc_info=error)
-        _finish(job, Job.State.FAILED, error=AssayError("{why}", why=f"{type(error).__name__}: {error}"))
+        _finish_job(job, Job.State.FAILED, error=AssayError("{why}", why=f"{type(error).__name__}: {error}"))
 
 
 def _get_handler(kind: str) -> Handler:
@@ -208,7 +208,7 @@ def run_now(job: Job, *, watcher: Watcher | None = None) -> Job:
     was given back on the way is taken up again.
     """
     done = run(job.pk, watcher=watcher)
-    while _is_at_worker(done) or _is_given_back(done):
+    while _is_at_worker(done) or _is_requeued(done):
         time.sleep(WAIT_SECONDS)
         done = run(job.pk, watcher=watcher)
     if done.state == Job.State.FAILED:
@@ -224,7 +224,7 @@ def _is_at_worker(job: Job) -> bool:
     return job.depends_on_id is not None and job.state == Job.State.RUNNING
 
 
-def _is_given_back(job: Job) -> bool:
+def _is_requeued(job: Job) -> bool:
     return job.state == Job.State.QUEUED and job.attempt > 0
 
 
@@ -239,7 +239,7 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
     locked.cancel_requested = True
     locked.save(update_fields=["state", "finished_at", "cancel_requested"])
     locked.refresh_from_db(fields=["finished_at"])
-    _close_dependents(locked)
+    _cancel_dependents(locked)
     record(actor=actor, verb="cancel_job", target=f"job:{locked.pk}")
     return locked
 
@@ -248,14 +248,14 @@ def sweep() -> int:
     """Give back the rows of dead workers, and send again what waits. The number of messages sent."""
     _recover_dead_jobs()
     for dead in Job.objects.filter(dependents__state=Job.State.QUEUED, state__in=DEAD).distinct():
-        _close_dependents(dead)
+        _cancel_dependents(dead)
     waiting = Job.objects.filter(
         Q(depends_on=None) | Q(depends_on__state=Job.State.DONE), state=Job.State.QUEUED
     )
     is_due = Q(attempt__gt=0) | Q(created_at__lt=Now() - RESEND_AFTER)
     due = list(waiting.filter(is_due).values_list("pk", flat=True))
     for job_id in due:
-        _send(job_id)
+        _send_message(job_id)
     return len(due)
 
 
@@ -306,28 +306,28 @@ def _record_death(job: Job, why: str) -> None:
             "The worker died {attempts} times while doing this and got no further. Most likely the machine ran out of"
             " memory: look for job {job} in the worker’s log and for “out of memory” in the system’s log (dmesg)."
         )
-        _finish(job, Job.State.FAILED, error=AssayError(reason, attempts=deaths, job=job.pk))
+        _finish_job(job, Job.State.FAILED, error=AssayError(reason, attempts=deaths, job=job.pk))
     else:
-        _requeue(job, deaths=deaths)
+        _requeue_job(job, deaths=deaths)
 
 
-def _give_back(job: Job, why: str) -> None:
+def _requeue_interrupted(job: Job, why: str) -> None:
     """Put the row back of a job that was broken off by no fault of its own; the sweep sends its message."""
     logger.warning("job %s (%s, “%s”) is given back: %s", job.pk, job.kind, job.title, why)
-    _requeue(job)
+    _requeue_job(job)
 
 
-def _requeue(job: Job, **changes: Any) -> None:
+def _requeue_job(job: Job, **changes: Any) -> None:
     """Back into the queue, unless somebody cancelled it meanwhile: asked and written in one statement."""
     changes |= {"worker": "", "heartbeat": None, "suspected_at": None, "is_stopping": False}
     row = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
     furthest = Greatest(F("furthest"), F("progress"))
     if not row.filter(cancel_requested=False).update(state=Job.State.QUEUED, furthest=furthest, **changes):
-        _finish(job, Job.State.CANCELLED)
+        _finish_job(job, Job.State.CANCELLED)
 
 
 @transaction.atomic
-def _finish(
+def _finish_job(
     job: Job, state: str, *, error: AssayError | None = None, result: dict[str, Any] | None = None
 ) -> None:
     row = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
@@ -342,9 +342,9 @@ def _finish(
     job.state = state
     if state == Job.State.DONE:
         for dependent_id in job.dependents.values_list("pk", flat=True):
-            transaction.on_commit(partial(_send, dependent_id))
+            transaction.on_commit(partial(_send_message, dependent_id))
     else:
-        _close_dependents(job)
+        _cancel_dependents(job)
 
 
 def _told(error: AssayError | None) -> dict[str, Any]:
@@ -352,7 +352,7 @@ def _told(error: AssayError | None) -> dict[str, Any]:
     return {} if error is None else {"error": str(error), "result": {"error": error_to_json(error)}}
 
 
-def _close_dependents(job: Job) -> None:
+def _cancel_dependents(job: Job) -> None:
     """What waits for a failed or cancelled job can never run: say so, all the way down."""
     if job.state not in DEAD:
         return
@@ -362,10 +362,10 @@ def _close_dependents(job: Job) -> None:
             state=Job.State.CANCELLED, finished_at=Now(), **_told(error)
         )
         dependent.state = Job.State.CANCELLED
-        _close_dependents(dependent)
+        _cancel_dependents(dependent)
 
 
-def _send(job_id: int) -> None:
+def _send_message(job_id: int) -> None:
     """Tell the workers. A broker that is away loses nothing and holds nobody: the sweep sends again."""
     global _broker_rests_until  # noqa: PLW0603 (of this process)
     if time.monotonic() < _broker_rests_until:
@@ -459,10 +459,10 @@ def is_abandoned(job: Job) -> bool:
     if is_silent(job):
         return True
     host, _colon, process = job.worker.rpartition(":")
-    return host == socket.gethostname() and process.isdecimal() and not _is_there(int(process))
+    return host == socket.gethostname() and process.isdecimal() and not _is_process_alive(int(process))
 
 
-def _is_there(process: int) -> bool:
+def _is_process_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -31,7 +31,7 @@ from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import batch_named, readable_batches
 from annotation.selectors.releases.releases import release_for
-from annotation.selectors.reports import report_of_batches, report_of_release
+from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.access import person_of, role_required
 
 MAX_LEVELS = 6
@@ -365,10 +365,10 @@ def render_json(content: Mapping[str, Any]) -> str:
 
 def build_report(person: Person, batches: Sequence[str], release: str) -> dict[str, Any]:
     if release:
-        return report_of_release(release_for(person, release))
+        return build_release_report(release_for(person, release))
     chosen_batches = [batch_named(name) for name in dict.fromkeys(batches)]
     refuse_sealed_gold(person, chosen_batches)
-    return report_of_batches(chosen_batches)
+    return build_batches_report(chosen_batches)
 
 
 def list_reportable_batches(person: Person) -> Sequence[Batch]:

@@ -155,10 +155,10 @@ class LabellingStatus:
     """
 
     run: BenchmarkRun
-    ground: PlanBasis
+    basis: PlanBasis
     strata: tuple[PlanStratum, ...]
     unlabelled: UnlabelledResponses
-    at_work: frozenset[int]
+    in_progress: frozenset[int]
     before: Sequence[int]
     is_stored: bool = field(compare=False)
 
@@ -167,7 +167,7 @@ class LabellingStatus:
         """Ids of the responses that nobody labels or has labelled, by stratum."""
         free_ids: dict[Key, list[int]] = defaultdict(list)
         for response, place in zip(self.unlabelled.responses, self.unlabelled.strata, strict=True):
-            if response not in self.at_work:
+            if response not in self.in_progress:
                 free_ids[self.strata[place].key].append(response)
         return dict(free_ids)
 
@@ -184,7 +184,7 @@ class LabellingStatus:
     @property
     def models(self) -> tuple[str, ...]:
         """Best first."""
-        return self.ground.models
+        return self.basis.models
 
     @property
     def waiting(self) -> int:
@@ -198,15 +198,15 @@ class LabellingStatus:
 
     def pair(self, first: str, second: str) -> ModelPair | None:
         """Corrected by gold where both models have enough of it, else as the board has them."""
-        known = self._known(first, second)
+        known = self._find_difference(first, second)
         if known is None:
             return None
         value, low, high = known
-        first_value, second_value = (self.ground.combined.get(model) for model in (first, second))
+        first_value, second_value = (self.basis.combined.get(model) for model in (first, second))
         weights = {
             (model, scope): share
             for model in (first, second)
-            for scope, share in self._weights(model).items()
+            for scope, share in self._compute_weights(model).items()
         }
         return ModelPair(
             first,
@@ -216,7 +216,7 @@ class LabellingStatus:
             strata=[
                 stratum
                 for model in (first, second)
-                for stratum in self._of(model)
+                for stratum in self._list_strata(model)
                 if (model, stratum.scope) in weights
             ],
             weights=weights,
@@ -224,7 +224,7 @@ class LabellingStatus:
             corrected=first_value is not None and second_value is not None,
         )
 
-    def _known(self, first: str, second: str) -> tuple[float, float, float] | None:
+    def _find_difference(self, first: str, second: str) -> tuple[float, float, float] | None:
         """Their difference on the board, the first minus the second, with its interval."""
         places = {model: place for place, model in enumerate(self.models)}
         if first not in places or second not in places or first == second:
@@ -235,7 +235,7 @@ class LabellingStatus:
                 known=", ".join(self.models),
             )
         low, high = sorted((places[first], places[second]))
-        difference = self.ground.differences.get(f"{low}-{high}")
+        difference = self.basis.differences.get(f"{low}-{high}")
         if difference is None or low == places[first]:
             return difference
         return -difference[0], -difference[2], -difference[1]
@@ -251,15 +251,15 @@ class LabellingStatus:
             strata_by_model[stratum.model].append(stratum)
         return dict(strata_by_model)
 
-    def _of(self, model: str) -> Sequence[PlanStratum]:
+    def _list_strata(self, model: str) -> Sequence[PlanStratum]:
         return self._by_model.get(model, ())
 
-    def _weights(self, model: str) -> dict[str, float]:
+    def _compute_weights(self, model: str) -> dict[str, float]:
         """What each dimension counts in the number that models are ranked by."""
         if self.metric.overall != "pooled":
             return dict.fromkeys(self._compared_scopes, 1 / len(self._compared_scopes))
         labels: Counter[str] = Counter()
-        for stratum in self._of(model):
+        for stratum in self._list_strata(model):
             if stratum.scope in self._compared_scopes:
                 dimension = stratum.scope if self.document.dimensions else None
                 labels[stratum.scope] += stratum.population * len(

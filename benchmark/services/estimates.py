@@ -109,7 +109,7 @@ def load_standing(run: BenchmarkRun) -> LabellingStatus:
     """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
     there = get_labelling_status(run)
     if not there.is_stored:
-        parts = to_parts(there.ground, there.unlabelled, there.before)
+        parts = to_parts(there.basis, there.unlabelled, there.before)
         with transaction.atomic():
             BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(
                 pk=run.pk

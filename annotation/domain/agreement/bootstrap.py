@@ -15,10 +15,10 @@ import numpy as np
 from annotation.domain.agreement.coefficients import Estimate, Weighting
 from annotation.domain.agreement.patterns import Floats, Ints, Units
 
-MOST_CELLS = 4_000_000
+MAX_CELLS = 4_000_000
 """Resampled counts held at a time (32 MB)."""
 
-MOST_KINDS = 1000
+MAX_KINDS = 1000
 """With more kinds of unit than this none is left out, and the interval takes the estimates as not skewed."""
 
 NORMAL = NormalDist()
@@ -55,17 +55,17 @@ class Estimates:
         return float(self.kinds @ self.falls**3) / (6 * spread**1.5) if spread > EQUAL**2 else 0.0
 
 
-def estimates_of(
-    units: Units, wanted: Mapping[str, Estimate], *, resamples: int, seed: int, stream: int = 0
+def estimate_statistics(
+    units: Units, formulas: Mapping[str, Estimate], *, resamples: int, seed: int, stream: int = 0
 ) -> dict[str, Estimates]:
     """Each statistic, all on the same resamples. Another ``stream`` of the same seed is independent of the first."""
     head = _Head.of(units)
     parts = [
-        [estimate(weighting) for estimate in wanted.values()]
-        for weighting in _weightings(units, head, resamples, (seed, stream))
+        [estimate(weighting) for estimate in formulas.values()]
+        for weighting in _iterate_weightings(units, head, resamples, (seed, stream))
     ]
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return {name: head.part(column) for name, column in zip(wanted, columns, strict=True)}
+    return {name: head.part(column) for name, column in zip(formulas, columns, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Head:
         straight = units.counts - units.turned
         by_kind = np.concatenate([straight, units.turned])
         present = (
-            np.flatnonzero(by_kind) if np.count_nonzero(by_kind) <= MOST_KINDS else np.zeros(0, np.int64)
+            np.flatnonzero(by_kind) if np.count_nonzero(by_kind) <= MAX_KINDS else np.zeros(0, np.int64)
         )
         rows = np.arange(1, len(present) + 1)
         left = np.zeros((len(present) + 1, len(by_kind)))
@@ -104,7 +104,7 @@ class _Head:
         return Estimates(float(column[0]), resampled, falls, kinds)
 
 
-def _weightings(units: Units, head: _Head, resamples: int, key: tuple[int, int]) -> Iterator[Weighting]:
+def _iterate_weightings(units: Units, head: _Head, resamples: int, key: tuple[int, int]) -> Iterator[Weighting]:
     """The head's rows, then draws of as many units with replacement: multinomial draws of the counts.
 
     The sets of labels are drawn first; who of two raters gave which of two labels is drawn within them, from other
@@ -112,17 +112,17 @@ def _weightings(units: Units, head: _Head, resamples: int, key: tuple[int, int])
     """
     sets, orders = _generator(*key, 0), _generator(*key, 1)
     total = int(units.counts.sum())
-    most = max(1, MOST_CELLS // len(units.counts))
-    for start in range(0, max(resamples, 1), most):
-        drawn = sets.multinomial(total, units.counts / total, size=min(most, resamples - start))
-        turn = partial(_turned, units, drawn, orders)
+    size = max(1, MAX_CELLS // len(units.counts))
+    for start in range(0, max(resamples, 1), size):
+        drawn = sets.multinomial(total, units.counts / total, size=min(size, resamples - start))
+        turn = partial(_draw_orders, units, drawn, orders)
         if start:
             yield Weighting(units, drawn.astype(np.float64), turn)
         else:
-            yield Weighting(units, np.concatenate([head.counts, drawn]), partial(_below, head.turned, turn))
+            yield Weighting(units, np.concatenate([head.counts, drawn]), partial(_stack_rows, head.turned, turn))
 
 
-def _turned(units: Units, drawn: Ints, orders: np.random.Generator) -> Floats:
+def _draw_orders(units: Units, drawn: Ints, orders: np.random.Generator) -> Floats:
     """(B, M): of the units drawn with each set, those where the first of two raters gave the later value."""
     mixed = np.flatnonzero(units.turned)
     turned = np.zeros(drawn.shape)
@@ -130,7 +130,7 @@ def _turned(units: Units, drawn: Ints, orders: np.random.Generator) -> Floats:
     return turned
 
 
-def _below(head: Floats, rest: Callable[[], Floats]) -> Floats:
+def _stack_rows(head: Floats, rest: Callable[[], Floats]) -> Floats:
     return np.concatenate([head, rest()])
 
 
@@ -157,13 +157,13 @@ def interval(estimates: Estimates, confidence: float) -> tuple[float, float] | t
     share = (below + upto) / 2 / len(ordered)
     bias = NORMAL.inv_cdf(share) if 0 < share < 1 else 0.0
     low, high = (
-        _quantile(ordered, _adjusted(tail, bias, estimates.acceleration))
+        _quantile(ordered, _adjust_tail(tail, bias, estimates.acceleration))
         for tail in ((1 - confidence) / 2, (1 + confidence) / 2)
     )
     return min(low, estimates.observed), max(high, estimates.observed)
 
 
-def _adjusted(tail: float, bias: float, acceleration: float) -> float:
+def _adjust_tail(tail: float, bias: float, acceleration: float) -> float:
     """The percentile to read where plain percentiles would read ``tail``."""
     shifted = bias + NORMAL.inv_cdf(tail)
     stretch = 1 - acceleration * shifted

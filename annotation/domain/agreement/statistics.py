@@ -9,7 +9,7 @@ from math import hypot, isnan
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.agreement import coefficients as formulas
-from annotation.domain.agreement.bootstrap import Estimates, estimates_of, interval
+from annotation.domain.agreement.bootstrap import Estimates, estimate_statistics, interval
 from annotation.domain.agreement.coefficients import Estimate
 from annotation.domain.agreement.patterns import (
     MEASUREMENTS,
@@ -80,7 +80,7 @@ def _measured(
     reasons = {name: rule.obstacle(units, measurement) for name, rule in rules.items()}
     formulas_by_name = {name: rule.estimate for name, rule in rules.items() if reasons[name] is None}
     estimates = (
-        estimates_of(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
+        estimate_statistics(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
     )
     measured = {
         name: _statistic(estimates[name], rule.error(units), confidence)
@@ -113,7 +113,7 @@ def difference(
     if reason is not None:
         return Statistic(None, None, None, reason)
     before, after = (
-        estimates_of(part, {statistic: rule.estimate}, resamples=resamples, seed=seed, stream=stream)[
+        estimate_statistics(part, {statistic: rule.estimate}, resamples=resamples, seed=seed, stream=stream)[
             statistic
         ]
         for stream, part in enumerate(parts)

@@ -7,7 +7,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.batches import batch_named
 from annotation.selectors.releases.releases import release_named
-from annotation.selectors.reports import report_of_batches, report_of_release
+from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.reports import render_json, render_latex
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
@@ -29,9 +29,9 @@ class Command(AssayCommand):
         if bool(batch_names) == bool(options["release"]):
             raise AssayError(N_("Name the batches to report on, or a gold release."))
         if options["release"]:
-            report = report_of_release(release_named(options["release"]))
+            report = build_release_report(release_named(options["release"]))
         else:
-            report = report_of_batches([batch_named(name) for name in batch_names])
+            report = build_batches_report([batch_named(name) for name in batch_names])
         if options["out"]:
             self._write(options["out"], self._text(report))
         return report

@@ -13,10 +13,10 @@ from annotation.core.errors import N_, Conflict
 from annotation.core.sql import execute
 from annotation.domain.assignments.eligibility import (
     PastClaim,
-    has_enough_claims,
     find_free_slot,
-    may_claim_again,
+    has_enough_claims,
     is_within_quota,
+    may_claim_again,
 )
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -29,7 +29,12 @@ from annotation.models import (
     sql,
 )
 from annotation.models.sql import FreeTask
-from annotation.selectors.adjudication import ANY_DISPUTE, DisputeFilter, list_due_repeats, list_waiting_disputes
+from annotation.selectors.adjudication import (
+    ANY_DISPUTE,
+    DisputeFilter,
+    list_due_repeats,
+    list_waiting_disputes,
+)
 from annotation.selectors.counts import count_decisions, count_submitted
 from annotation.selectors.wellbeing import strata_resting
 from annotation.services.assignments.gold_questions import next_check, next_of_round

@@ -6,7 +6,12 @@ from annotation.core.sampling import block_of
 from annotation.domain.gold_questions import pick_item
 from annotation.models import GoldQuestionTask, Qualification, Task, sql
 from annotation.models.sql import FreeTask, KnownCandidate
-from annotation.selectors.gold_questions import has_check_in, list_qualification_items, derive_seed, list_unseen_checks
+from annotation.selectors.gold_questions import (
+    derive_seed,
+    has_check_in,
+    list_qualification_items,
+    list_unseen_checks,
+)
 from annotation.services.assignments.search import Search
 from annotation.services.gold_questions.qualification import end_round_if_over, running_round
 

@@ -18,7 +18,7 @@ from django.db.models import F, QuerySet
 from annotation.core.errors import N_, AssayError
 from annotation.domain.assignments.eligibility import is_within_quota
 from annotation.domain.assignments.pairing import Block
-from annotation.domain.assignments.plan import Allotment, plan_allotments, count_tasks_by_person
+from annotation.domain.assignments.plan import Allotment, count_tasks_by_person, plan_allotments
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
 from annotation.selectors.assignments.availability import may_take, working_members
 from annotation.selectors.batches.tasks import short_of_people

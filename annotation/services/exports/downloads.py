@@ -20,7 +20,7 @@ from annotation.selectors.exports import UNDER_WAY, get_export_folder, is_under_
 from annotation.selectors.releases.rows import Released
 from annotation.services import jobs
 from annotation.services.audit import record
-from annotation.services.exports.base import Options, ExportSpec
+from annotation.services.exports.base import ExportSpec, Options
 from annotation.services.exports.files import ExportProgress, Made, write_files
 from annotation.services.exports.formats import writer_named
 

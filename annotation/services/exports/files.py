@@ -24,7 +24,7 @@ from uuid import uuid4
 from annotation.core.errors import N_, InputError
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import Released
-from annotation.services.exports.base import ExportCounts, Options, Part, TextFile, ExportSpec, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Options, Part, TextFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats import writer_named
 

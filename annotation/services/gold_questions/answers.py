@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict
 from annotation.core.sql import Statement, execute
 from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task, sql
-from annotation.selectors.gold_questions import list_open_checks, is_answer_disclosed
+from annotation.selectors.gold_questions import is_answer_disclosed, list_open_checks
 
 TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
 

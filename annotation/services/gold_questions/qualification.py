@@ -20,7 +20,12 @@ from annotation.models import (
     Qualification,
 )
 from annotation.selectors.assignments.availability import strata_ruled_out
-from annotation.selectors.gold_questions import list_answers, find_latest_qualification, list_qualification_items, build_scales
+from annotation.selectors.gold_questions import (
+    build_scales,
+    find_latest_qualification,
+    list_answers,
+    list_qualification_items,
+)
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import close, withdraw
 

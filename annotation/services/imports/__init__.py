@@ -12,11 +12,11 @@ from annotation.services.imports.run import ImportNote, ImportRefused, ImportRep
 
 __all__ = [
     "As",
+    "ImportNote",
     "ImportRefused",
     "ImportReport",
-    "ImportNote",
-    "Run",
     "ImportRequest",
+    "Run",
     "import_annotations",
     "import_bundle",
     "import_prompts",

@@ -18,7 +18,7 @@ from annotation.domain.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_na
 from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
 from annotation.models import Batch, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
-from annotation.selectors.imports import MOST_PROBLEMS, has_running_job, build_source
+from annotation.selectors.imports import MAX_PROBLEMS, build_source, has_running_job
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
@@ -156,7 +156,7 @@ def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     report(READ, N_("storing"))
     actor = upload.job.created_by if upload.job is not None else upload.created_by
     try:
-        done = _put(upload, Run(actor=actor, most_problems=MOST_PROBLEMS, upload=upload))
+        done = _put(upload, Run(actor=actor, most_problems=MAX_PROBLEMS, upload=upload))
     except ImportRefused as error:
         _keep_problems(import_id, error.problems)
         raise
@@ -180,7 +180,7 @@ def _is_short(upload: Import) -> bool:
 def _rehearse(upload: Import, actor: Person) -> None:
     """The import itself, rolled back: raises what it would raise."""
     with transaction.atomic():
-        _put(upload, Run(actor=actor, most_problems=MOST_PROBLEMS))
+        _put(upload, Run(actor=actor, most_problems=MAX_PROBLEMS))
         transaction.set_rollback(True)
 
 

@@ -180,7 +180,7 @@ def _read_out_of_fold(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tup
         return
     heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
     predictions = OutOfFoldPredictions.load(scorer.weights_folder, list(heads.values())).predictions
-    for response, example in zip(ground.lesson.responses, ground.lesson.examples, strict=True):
+    for response, example in zip(ground.training_set.responses, ground.training_set.examples, strict=True):
         _fold, predicted = predictions.get(example.content_key, (0, {}))
         for criterion, distribution in predicted.items():
             value = heads[criterion].most_likely(distribution)
@@ -188,7 +188,7 @@ def _read_out_of_fold(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tup
 
 
 def _split_ids(ground: ReleaseComparison) -> Iterator[list[int]]:
-    ids = ground.lesson.responses
+    ids = ground.training_set.responses
     yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
 
 
@@ -294,9 +294,9 @@ def _build_person(
     voices: Sequence[RaterLabel],
     peer_labels: Mapping[tuple[int, int, str], Value],
 ) -> Figures:
-    pairs = [ground.pair_of(voice, ground.gold(voice)) for voice in voices]
+    pairs = [ground.build_pair(voice, ground.gold(voice)) for voice in voices]
     peer_pairs = [
-        ground.pair_of(voice, peer_labels[voice.person, voice.task, voice.criterion])
+        ground.build_pair(voice, peer_labels[voice.person, voice.task, voice.criterion])
         for voice in voices
         if (voice.person, voice.task, voice.criterion) in peer_labels
     ]
@@ -308,7 +308,7 @@ def _build_person(
         **compute_figures(pairs, ground.heads, n_gold=ground.n_gold),
         "coverage": len(labelled) / ground.n_gold if ground.n_gold else None,
         "against_others": {name: compared[name] for name in SUMMARY},
-        "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),
+        "rests_on_own": sum(voice.supports_gold for voice in voices) / len(voices),
     }
 
 

@@ -24,7 +24,7 @@ class RaterLabel:
     response: int
     criterion: str
     value: Value
-    is_behind: bool
+    supports_gold: bool
 
 
 class ReleaseComparison:
@@ -35,25 +35,25 @@ class ReleaseComparison:
         self.guideline = get_release_guideline(release)
 
     @cached_property
-    def lesson(self) -> TrainingSet:
+    def training_set(self) -> TrainingSet:
         return build_training_set(self.release, self.guideline)
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        return self.lesson.heads
+        return self.training_set.heads
 
     @cached_property
     def n_gold(self) -> int:
-        return sum(len(example.labels) for example in self.lesson.examples)
+        return sum(len(example.labels) for example in self.training_set.examples)
 
     @cached_property
     def prompts(self) -> dict[int, str]:
         """The group of prompts of each response: prompts of one text are one."""
-        return dict(zip(self.lesson.responses, prompt_groups(self.lesson.examples), strict=True))
+        return dict(zip(self.training_set.responses, prompt_groups(self.training_set.examples), strict=True))
 
     @cached_property
     def rows(self) -> dict[int, int]:
-        return {response: row for row, response in enumerate(self.lesson.responses)}
+        return {response: row for row, response in enumerate(self.training_set.responses)}
 
     @cached_property
     def scales(self) -> dict[str, frozenset[Value]]:
@@ -82,7 +82,7 @@ class ReleaseComparison:
             RaterLabel(person, task, response, criterion, value, (task, criterion) not in self.decided)
             for person, task, response, labels in submitted.values_list(*fields).iterator(chunk_size=2000)
             for criterion, value in labels.items()
-            if value in self.scales.get(criterion, ()) and self._truth(response, criterion) is not None
+            if value in self.scales.get(criterion, ()) and self._find_truth(response, criterion) is not None
         ]
 
     @cached_property
@@ -93,7 +93,7 @@ class ReleaseComparison:
     def pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:
         """The gold labels that there is a word on; what is no level of this version's scale is off it."""
         gold_pairs = []
-        for response, example in zip(self.lesson.responses, self.lesson.examples, strict=True):
+        for response, example in zip(self.training_set.responses, self.training_set.examples, strict=True):
             for criterion, truth in example.labels.items():
                 if (response, criterion) in labels:
                     answer, confidence = labels[response, criterion]
@@ -112,12 +112,12 @@ class ReleaseComparison:
                     )
         return gold_pairs
 
-    def _truth(self, response: int, criterion: str) -> Value | None:
+    def _find_truth(self, response: int, criterion: str) -> Value | None:
         row = self.rows.get(response)
-        return None if row is None else self.lesson.examples[row].labels.get(criterion)
+        return None if row is None else self.training_set.examples[row].labels.get(criterion)
 
-    def pair_of(self, voice: RaterLabel, truth: Value) -> LabelPair:
-        example = self.lesson.examples[self.rows[voice.response]]
+    def build_pair(self, voice: RaterLabel, truth: Value) -> LabelPair:
+        example = self.training_set.examples[self.rows[voice.response]]
         return LabelPair(
             prompt=self.prompts[voice.response],
             model=example.model,
@@ -128,4 +128,4 @@ class ReleaseComparison:
         )
 
     def gold(self, voice: RaterLabel) -> Value:
-        return self.lesson.examples[self.rows[voice.response]].labels[voice.criterion]
+        return self.training_set.examples[self.rows[voice.response]].labels[voice.criterion]

@@ -19,7 +19,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Task
 from annotation.selectors.origins import count_imported_work, add_origins, find_origin
 from annotation.selectors.releases.lineage import list_label_sources
-from annotation.selectors.reports import report_of_batches, report_of_release
+from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.services.annotations.submission import revise
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import export_release
@@ -206,7 +206,7 @@ def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Cl
     release.refresh_from_db()
     assert "Whether annotations were imported is not recorded" in render_markdown(release.manifest, "en")
     assert add_origins(release)["imported"]["annotations"] == 4
-    assert report_of_release(release)["imported"]["annotations"] == 4
+    assert build_release_report(release)["imported"]["annotations"] == 4
     assert BLIND not in page(client, he, "release-datasheet", release.name)
 
 
@@ -228,16 +228,16 @@ NOT_KNOWING = "not knowing of each other or of the model"
 
 
 def test_the_report_says_the_same(mixed: list[Batch]):
-    assert NOT_KNOWING in told(report_of_batches([mixed[1]]))
-    elsewhere = told(report_of_batches([mixed[0]]))
+    assert NOT_KNOWING in told(build_batches_report([mixed[1]]))
+    elsewhere = told(build_batches_report([mixed[0]]))
     assert NOT_KNOWING not in elsewhere
     assert "all 4 annotations were imported" in elsewhere
     assert "theirs.jsonl" in elsewhere
-    both = report_of_batches(mixed)
+    both = build_batches_report(mixed)
     assert both["imported"]["annotations"] == 4
     assert NOT_KNOWING in told(both)
     release = cut_release(ReleaseSpec(name="r", batches=[mixed[0]]))
-    assert NOT_KNOWING not in told(report_of_release(release))
+    assert NOT_KNOWING not in told(build_release_report(release))
 
 
 def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put: Put, lin: Person):
@@ -247,7 +247,7 @@ def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put
     free = Task.objects.filter(batch=batch, slots_taken=0, response__model__name=MODEL).first()
     assert free is not None
     put(said("ann", 3, free.response.prompt.key), said("ben", 3, free.response.prompt.key), batch="first")
-    text = told(report_of_batches([batch]))
+    text = told(build_batches_report([batch]))
     assert "2 annotations were imported, and how they were made is not recorded; 1 were given here" in text
 
 

@@ -158,7 +158,7 @@ def test_a_broker_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch, ki
     monkeypatch.setattr(jobs, "_broker_rests_until", 0.0)
     monkeypatch.setattr(jobs.current_app, "send_task", refuse)
     job = queue(kind(lambda _context: {}))
-    jobs._send(job.pk)
+    jobs._send_message(job.pk)
     assert "nobody listens" in caplog.text
     job.refresh_from_db()
     assert job.state == "queued"

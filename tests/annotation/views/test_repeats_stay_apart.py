@@ -43,7 +43,7 @@ from annotation.selectors.quality.adjudicators import adjudicators_of
 from annotation.selectors.quality.summary import decisions_of
 from annotation.selectors.releases.lineage import task_history
 from annotation.selectors.releases.manifest import people_of, protocol_of
-from annotation.selectors.reports import report_of_batches
+from annotation.selectors.reports import build_batches_report
 from annotation.services.assignments import next_dispute, release
 from benchmark.selectors.estimates import measure_effort
 from tests.annotation.invariants import nothing_is_broken
@@ -127,7 +127,7 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "needs", needs(batch, limit=100)
     yield "protocol", protocol_of(batch)
     yield "people", people_of([batch])
-    yield "report", report_of_batches([batch])
+    yield "report", build_batches_report([batch])
     yield "effort", asdict(measure_effort(batch.guideline.name))
     yield "reasons", {reason.key: reason.used for reason in list_reasons_with_use()}
     yield "adjudicators", adjudicators_of([batch])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from annotation.core.latex import escape_latex
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, EvaluatedModel, Person, Prompt
-from annotation.selectors.reports import report_of_batches, report_of_release
+from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
 from annotation.views.reports import render_latex
@@ -39,7 +39,7 @@ def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
 
 @pytest.mark.django_db
 def test_figures_are_what_happened(settled: Batch):
-    found = report_of_batches([settled])
+    found = build_batches_report([settled])
     every, *by_dimension = found["disputes"]
     assert (every["tasks"], every["disputed"]) == (6, 4)
     assert every["share"]["value"] == pytest.approx(4 / 6)
@@ -56,8 +56,8 @@ def test_figures_are_what_happened(settled: Batch):
 
 @pytest.mark.django_db
 def test_nobody_and_no_model_is_named(settled: Batch, lin: Person, chen: Person, wu: Person):
-    told = json.dumps(report_of_batches([settled]), ensure_ascii=False) + render_latex(
-        report_of_batches([settled]), "en"
+    told = json.dumps(build_batches_report([settled]), ensure_ascii=False) + render_latex(
+        build_batches_report([settled]), "en"
     )
     names = {*EvaluatedModel.objects.values_list("name", flat=True), "lin", "chen", "wu"}
     assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", told)]
@@ -66,10 +66,10 @@ def test_nobody_and_no_model_is_named(settled: Batch, lin: Person, chen: Person,
 @pytest.mark.django_db
 def test_a_release_is_told_as_it_was_frozen(settled: Batch, lin: Person, chen: Person):
     release = cut_release(ReleaseSpec(name="frozen", batches=[settled]))
-    before = report_of_release(release)
+    before = build_release_report(release)
     for person in (lin, chen):
         label_next(settled, person, 3)
-    after = report_of_release(release)
+    after = build_release_report(release)
     assert before["agreement"] == after["agreement"]
     assert before["release"] == {
         "name": "frozen",
@@ -77,7 +77,7 @@ def test_a_release_is_told_as_it_was_frozen(settled: Batch, lin: Person, chen: P
         "created": release.manifest["created"],
     }
     release.manifest = {"counts": {}}  # as of the first version
-    assert "sha256" in render_latex(report_of_release(release), "en")
+    assert "sha256" in render_latex(build_release_report(release), "en")
 
 
 @pytest.mark.django_db
@@ -111,7 +111,7 @@ def test_its_tables_call_dimensions_in_the_readers_language(settled: Batch, ma: 
 @pytest.mark.django_db
 def test_what_the_policy_wants_is_not_told_as_done(settled: Batch):
     assert settled.second_reading_share == 0.05
-    text = render_latex(report_of_batches([settled]), "en")
+    text = render_latex(build_batches_report([settled]), "en")
     assert r"5\% of the decisions were to be read a second time" in text
 
 
@@ -140,7 +140,7 @@ def test_hostile_names_stay_text_in_latex(settled: Batch):
     Batch.objects.filter(pk=settled.pk).update(name=r"\input{x} 100% & #1_$^~")
     Prompt.objects.update(dimension=r"}\end{tabular}")
     settled.refresh_from_db()
-    found = render_latex(report_of_batches([settled]), "zh-hans")
+    found = render_latex(build_batches_report([settled]), "zh-hans")
     assert r"\textbackslash{}input\{x\} 100\% \& \#1\_\$\textasciicircum{}\textasciitilde{}" in found
     assert found.count(r"\end{tabular}") == found.count(r"\begin{tabular}")
     assert balanced(found)

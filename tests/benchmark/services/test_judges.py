@@ -604,7 +604,7 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     scorer = ready_scorer(gold, older_version(guideline))
     scorer.weights_folder.mkdir(parents=True)
     heads = (Head("compliance", (1, 3), "ordinal"),)
-    lesson = ReleaseComparison(gold).lesson
+    lesson = ReleaseComparison(gold).training_set
     kept = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
     OutOfFoldPredictions(kept).save(scorer.weights_folder)
     assert OutOfFoldPredictions.load(scorer.weights_folder, heads).predictions

@@ -308,10 +308,10 @@ def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person
         PlanStratum(stratum.model, stratum.scope, stratum.bounds, 400, stratum.labelled, stratum.held, 0.2)
         for stratum in there.strata
     ]
-    value, _low, _high = there.ground.differences["0-2"]
-    ground = replace(there.ground, differences={"0-2": (value, 0.70, 0.80)}, combined={})
+    value, _low, _high = there.basis.differences["0-2"]
+    ground = replace(there.basis, differences={"0-2": (value, 0.70, 0.80)}, combined={})
     first, second = ground.models[0], ground.models[2]
-    wide = replace(there, ground=ground, strata=tuple(strata))
+    wide = replace(there, basis=ground, strata=tuple(strata))
     found = wide.pair(second, first)
     assert found is not None
     assert (found.first, found.difference) == (second, -value)

@@ -37,7 +37,7 @@ from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
 from annotation.models import Batch, Guideline
 from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import ExportCounts, Part, Tell, ExportSpec, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.verification import check_gold
 

@@ -16,7 +16,7 @@ import yaml
 from annotation.core.errors import N_
 from annotation.domain.releases.splits import SPLITS
 from annotation.selectors.releases.rows import Order
-from annotation.services.exports.base import ExportCounts, Part, Tell, TextFile, ExportSpec, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, TextFile, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, schema_of, write_parquet
 from annotation.services.exports.verification import check_gold

@@ -23,7 +23,7 @@ from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, ExportCounts, Part, Tell, TextFile, ExportSpec, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
 from annotation.services.exports.verification import check_gold
 
 FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"

@@ -13,7 +13,7 @@ from annotation.core.errors import N_
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.gold_file import GoldRow, response_cell
 from annotation.selectors.releases.rows import CHUNK, ReleasedRow
-from annotation.services.exports.base import ExportCounts, Part, Tell, ExportSpec, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, WholeFile, Writer
 from annotation.services.exports.verification import check_gold
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from annotation.domain.releases.gold_file import FORMATS as GOLD_FORMATS
 from annotation.domain.releases.gold_file import TURNS, GoldFormat, GoldRow, csv_rows, jsonl_rows
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import Released
-from annotation.services.exports.base import Chunk, ExportCounts, Part, Tell, TextFile, ExportSpec, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
 from annotation.services.exports.verification import check_gold
 
 
