@@ -43,7 +43,7 @@ def make_batch(context: jobs.JobContext) -> dict[str, Any]:
 
 @jobs.register_handler(RELEASE_JOB)
 def cut_release(context: jobs.JobContext) -> dict[str, Any]:
-    return releases.run_releasing(context)
+    return releases.execute_release_job(context)
 
 
 @jobs.register_handler(downloads.JOB_KIND)

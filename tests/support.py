@@ -37,7 +37,7 @@ from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import Receipt, submit
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.batches.batches import create_batch
-from annotation.services.counts import count_for
+from annotation.services.counts import add_member_counts
 from annotation.services.guidelines import load_guideline
 from annotation.services.people.people import add_person
 from annotation.services.people.tokens import make_token
@@ -210,7 +210,7 @@ def make_repeat(dispute: Task, *, due_at: datetime) -> Task:
     }
     stratum, _created = Stratum.objects.get_or_create(kind=Task.Kind.REPEAT, **same_level)
     member = dispute.batch.memberships.get(person=dispute.adjudication.assignment.person, role="adjudicator")
-    count_for(member.pk, stratum.pk, disputed=1)
+    add_member_counts(member.pk, stratum.pk, disputed=1)
     return Task.objects.create(
         batch=dispute.batch,
         response=dispute.response,

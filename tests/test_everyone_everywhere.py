@@ -38,7 +38,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services import jobs
-from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.exports import Options
@@ -352,7 +352,7 @@ def make_world() -> World:
     held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
-    keep_draft(held.pk, Submission({"compliance": 2}), Conflict("Somebody else has it."))
+    save_refused_draft(held.pk, Submission({"compliance": 2}), Conflict("Somebody else has it."))
     revise(
         assignment_id=first.pk, person=lin, key="again", work=Submission({"compliance": 2}, reason="sorry")
     )

@@ -234,7 +234,7 @@ def test_again_one_decision_moves_its_cell_and_the_comparison_names_it(
     client.force_login(he)
     cell_page = page(client, reverse("run-cell", args=[run["run"]]) + f"?model=gpt4&dimension={dimension}")
     changed = cell_page[
-        cell_page.index("What changed since board") : cell_page.index("Every label that counts here")
+        cell_page.index("Changes since board") : cell_page.index("Every label that counts here")
     ]
     assert "gold label added" in changed
     assert reverse("task", args=[decided.pk]) in links(changed)

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 from annotation.core.errors import N_
 from annotation.core.proportions import wilson
 from annotation.core.sampling import block_of, count_drawn
-from annotation.domain.agreement import Pattern, Patterns, agreement, pool
+from annotation.domain.agreement import Pattern, Patterns, measure_agreement, pool
 
 Labels: TypeAlias = Mapping[str, float]
 QualificationMeasure: TypeAlias = Literal["accuracy", "kappa"]
@@ -146,7 +146,7 @@ def _score_kappa(counts: Confusion, scales: Mapping[str, CriterionScale], n: int
         (dict[Pattern, int](of.items()), scales[name].values) for name, of in counts.items()
     ]
     patterns, values = pool(parts)
-    measured = agreement(patterns, values=values, measurement="nominal", statistics=["cohen_kappa"])
+    measured = measure_agreement(patterns, values=values, measurement="nominal", statistics=["cohen_kappa"])
     kappa = measured.statistics["cohen_kappa"]
     return Score(n, kappa.value, kappa.low, kappa.high, kappa.reason)
 

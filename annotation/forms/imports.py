@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
-from annotation.domain.formats.bundle import Manifest
+from annotation.domain.formats.bundle import BundleManifest
 from annotation.models import Batch, Dataset, Guideline, Import
 from annotation.services.imports import As
 
@@ -106,7 +106,7 @@ class AnnotationsForm(TargetForm):
 class BundleForm(forms.Form):
     """What the batches of a bundle are called here, and the release if it is to be kept."""
 
-    def __init__(self, manifest: Manifest, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, manifest: BundleManifest, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._names = [batch.name for batch in manifest.batches]
         for place, name in enumerate(self._names):

@@ -19,7 +19,7 @@ def count_tasks(batch: Batch) -> int:
     return Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).aggregate(n=Sum(ALL))["n"] or 0
 
 
-def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
+def count_by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
     """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``."""
     ids = list(batches)
     strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}

@@ -30,7 +30,7 @@ from annotation.selectors.access import (
     sealed_datasets,
     build_role_filter,
 )
-from annotation.selectors.wellbeing import documents_of
+from annotation.selectors.wellbeing import list_working_documents
 
 
 def get_guideline(reference: str) -> Guideline:
@@ -260,7 +260,7 @@ def topic_labels(person: Person) -> dict[str, str]:
     stand: by name, in the reader's language.
     """
     labels: dict[str, str] = {}
-    for document in documents_of(person):
+    for document in list_working_documents(person):
         for name in document.dimension_names:
             labels.setdefault(name, dimension_label(document, name))
     return labels | {name: name for name in person.opted_out if name not in labels}

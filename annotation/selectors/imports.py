@@ -23,7 +23,7 @@ from annotation.domain.formats import (
     Record,
     ResponseRecord,
     Source,
-    format_named,
+    get_format,
 )
 from annotation.models import (
     Assignment,
@@ -198,7 +198,7 @@ def build_source(upload: Import) -> Source:
 def preview_upload(upload: Import, *, kind: str, format_name: str) -> Preview:
     """The whole file is read, a record at a time; nothing is looked up and nothing is written."""
     preview, source = Preview(), build_source(upload)
-    for item in format_named(format_name).reader(kind).items(source):
+    for item in get_format(format_name).reader(kind).items(source):
         if isinstance(item, InputError):
             _add_problem(preview, item)
             continue

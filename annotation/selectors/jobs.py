@@ -28,7 +28,7 @@ class Curve:
         return f"{self.last:,.0f}" if is_whole else f"{self.last:.3f}"
 
 
-def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
+def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     """A job that the person made, or any job for those who may see all."""
     job = Job.objects.filter(pk=job_id).first()
     if job is None or not (any_job or job.created_by_id == person.pk):

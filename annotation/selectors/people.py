@@ -32,7 +32,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.assignments.availability import strata_ruled_out
-from annotation.selectors.counts import by_stratum
+from annotation.selectors.counts import count_by_stratum
 
 
 def get_people(names: list[str]) -> list[Person]:
@@ -85,7 +85,7 @@ def list_restrictions(person: Person, *, reader: Person) -> list[BatchRestrictio
         ruled_out = set(strata_ruled_out(membership))
         if ruled_out:
             items = {
-                stratum.pk: counts["open"] for stratum, counts in by_stratum([membership.batch_id]).items()
+                stratum.pk: counts["open"] for stratum, counts in count_by_stratum([membership.batch_id]).items()
             }
             ruled_out_items = sum(number for stratum, number in items.items() if stratum in ruled_out)
             consequences.append(BatchRestriction(membership.batch, sum(items.values()), ruled_out_items))

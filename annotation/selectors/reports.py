@@ -28,7 +28,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.counts import by_stratum
+from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.origins import count_imported_work, add_origins
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.selectors.releases.manifest import guidelines_of, handed_in, people_of, protocol_of
@@ -53,7 +53,7 @@ def build_batches_report(batches: Sequence[Batch]) -> dict[str, Any]:
         "imported": count_imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_describe_present(ordered),
-        "gold": _gold_now(
+        "gold": _count_gold(
             ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]
         ),
     }
@@ -83,8 +83,8 @@ def _describe_present(batches: Sequence[Batch]) -> dict[str, Any]:
     return {
         "effort": _measure_effort(batches),
         "disputes": _count_disputes(batches),
-        "reasons": _reasons(batches),
-        "outcomes": _outcomes(batches),
+        "reasons": _count_reasons(batches),
+        "outcomes": _count_outcomes(batches),
     }
 
 
@@ -120,7 +120,7 @@ def _count_disputes(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     """Tasks with all their annotations, and how many of them were disputed: in all, and by dimension."""
     complete: Counter[str] = Counter()
     disputed: Counter[str] = Counter()
-    for stratum, counts in by_stratum([batch.pk for batch in batches]).items():
+    for stratum, counts in count_by_stratum([batch.pk for batch in batches]).items():
         differing = counts[Task.State.DISPUTED] + counts[Task.State.ADJUDICATED]
         complete[stratum.dimension] += counts[Task.State.AGREED] + differing
         disputed[stratum.dimension] += differing
@@ -128,27 +128,27 @@ def _count_disputes(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     rows = [(name, disputed[name], complete[name]) for name in dimensions]
     total = (None, disputed.total(), complete.total())
     return [
-        {"dimension": name, "tasks": n, "disputed": part, "share": _share(part, n)}
+        {"dimension": name, "tasks": n, "disputed": part, "share": _share_to_json(part, n)}
         for name, part, n in ([total, *rows] if len(rows) > 1 else [total])
     ]
 
 
-def _share(part: int, n: int) -> dict[str, float] | None:
+def _share_to_json(part: int, n: int) -> dict[str, float] | None:
     if not n:
         return None
     low, high = wilson(part, n)
     return {"value": part / n, "low": low, "high": high}
 
 
-def _decided(batches: Sequence[Batch]) -> Any:
+def _list_decided(batches: Sequence[Batch]) -> Any:
     ids = [batch.pk for batch in batches]
     decided = Adjudication.objects.filter(assignment__batch__in=ids, task__kind=Task.Kind.WORK)
     return decided.exclude(task__state=Task.State.WITHDRAWN)
 
 
-def _reasons(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+def _count_reasons(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     """Why the annotators had differed, the most frequent first; without a reason it was decided elsewhere."""
-    counted = _decided(batches).order_by().values(key=F("reason__key")).annotate(n=Count("pk"))
+    counted = _list_decided(batches).order_by().values(key=F("reason__key")).annotate(n=Count("pk"))
     counts = {row["key"]: row["n"] for row in counted}
     words = dict(DisputeReason.objects.filter(key__in=list(filter(None, counts))).values_list("key", "words"))
     return [
@@ -157,16 +157,16 @@ def _reasons(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     ]
 
 
-def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
+def _count_outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
     """What became of disputed criteria: settled as the first annotator had them, as the second, as a further one, or
     as none; how many decisions differ from what the adjudicator had thought unseen; and how many were made alike
     when they were read a second time.
     """
     sides: Counter[str] = Counter()
     judged = changed = 0
-    for decision, verdict, annotator_labels in _decisions(batches):
+    for decision, verdict, annotator_labels in _iterate_decisions(batches):
         sides.update(
-            _side(value, [labels.get(name) for labels in annotator_labels])
+            _name_side(value, [labels.get(name) for labels in annotator_labels])
             for name, value in decision.items()
         )
         if verdict is not None:
@@ -179,23 +179,23 @@ def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
         **{side: sides[side] for side in ("first", "second", "other", "neither")},
         "verdicts": judged,
         "changed": changed,
-        "changed_share": _share(changed, judged),
+        "changed_share": _share_to_json(changed, judged),
         "read_twice": n,
         "decided_alike": same,
-        "alike_share": _share(same, n),
+        "alike_share": _share_to_json(same, n),
     }
 
 
-def _side(value: Any, values: Sequence[Any]) -> str:
+def _name_side(value: Any, values: Sequence[Any]) -> str:
     """Whose label the decision was: of the first in the order of the slots who had it."""
     if value not in values:
         return "neither"
     return ("first", "second", "other")[min(values.index(value), 2)]
 
 
-def _decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None, list[Labels]]]:
+def _iterate_decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None, list[Labels]]]:
     """Each decision, the verdict before it, and the annotators' labels in the order of the slots."""
-    rows = list(_decided(batches).order_by("pk").values_list("task", "labels", "assignment__verdict__labels"))
+    rows = list(_list_decided(batches).order_by("pk").values_list("task", "labels", "assignment__verdict__labels"))
     for start in range(0, len(rows), CHUNK):
         chunk = rows[start : start + CHUNK]
         annotations = Annotation.objects.filter(
@@ -210,7 +210,7 @@ def _decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None
             yield decision, verdict, annotator_labels[task]
 
 
-def _gold_now(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, Any]:
+def _count_gold(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, Any]:
     settled = (
         GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches], task__kind=Task.Kind.WORK)
         .exclude(task__state=Task.State.WITHDRAWN)

@@ -31,7 +31,7 @@ SEVERE = 2
 
 
 @dataclass(frozen=True)
-class Care:
+class ItemWellbeing:
     """What an item's page does for its reader. ``blur``: the text is blurred until it is opened.
 
     What the managers set is read when it is asked for: the page that goes from item to item has it already.
@@ -49,7 +49,7 @@ class Care:
     @property
     def contacts(self) -> str:
         """Whom to turn to, in the reader's language: plain text with line breaks, or empty."""
-        return in_words(self._settings.help_contacts)
+        return localize_contacts(self._settings.help_contacts)
 
     @cached_property
     def _settings(self) -> WellbeingSettings:
@@ -57,28 +57,28 @@ class Care:
         return settings.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
 
 
-def care_for(person: Person, severity: int) -> Care:
+def build_item_wellbeing(person: Person, severity: int) -> ItemWellbeing:
     """For an item of this severity."""
-    return Care(
+    return ItemWellbeing(
         blur=person.blur == Person.Blur.ALWAYS or (person.blur == Person.Blur.SEVERE and severity >= SEVERE),
         severity=severity,
         single_keys=person.single_keys,
     )
 
 
-def in_words(contacts: Mapping[str, str]) -> str:
+def localize_contacts(contacts: Mapping[str, str]) -> str:
     """The contacts in the reader's language, else in one that there is."""
     words = {language: text for language, text in contacts.items() if text}
     return localized(words, get_language() or "en") if words else ""
 
 
-def points_today(person: Person) -> int:
+def exposure_today(person: Person) -> int:
     today = Exposure.objects.filter(person=person, day=timezone.localdate())
     return today.values_list("points", flat=True).first() or 0
 
 
 @dataclass(frozen=True)
-class Read:
+class ExposureRow:
     """What one person read: the points of each day asked for, in this order, and their budget."""
 
     person: Person
@@ -86,7 +86,7 @@ class Read:
     points: tuple[int, ...]
 
 
-def readers(reader: Person) -> QuerySet[Person]:
+def list_readers(reader: Person) -> QuerySet[Person]:
     """Those who annotate or adjudicate, by name. Nobody of a batch in which the ``reader`` judges blind: how much
     others read there is part of what they must not know.
     """
@@ -95,13 +95,13 @@ def readers(reader: Person) -> QuerySet[Person]:
     return working.exclude(pk__in=blind).order_by("username").distinct()
 
 
-def read_by(people: Sequence[Person], days: Sequence[date]) -> list[Read]:
+def list_exposure_rows(people: Sequence[Person], days: Sequence[date]) -> list[ExposureRow]:
     """A line for each of ``people``, two queries."""
-    default_budget = _everybodys_budget()
+    default_budget = _find_default_budget()
     rows = Exposure.objects.filter(person__in=people, day__in=days).values_list("person", "day", "points")
     points = {(person, day): number for person, day, number in rows}
     return [
-        Read(
+        ExposureRow(
             person=person,
             budget=default_budget if person.daily_exposure is None else person.daily_exposure,
             points=tuple(points.get((person.pk, day), 0) for day in days),
@@ -110,7 +110,7 @@ def read_by(people: Sequence[Person], days: Sequence[date]) -> list[Read]:
     ]
 
 
-def documents_of(person: Person) -> list[GuidelineDocument]:
+def list_working_documents(person: Person) -> list[GuidelineDocument]:
     """The guidelines of the batches in which the person works now, each once."""
     working = Batch.objects.exclude(state=Batch.State.CLOSED).filter(
         memberships__person=person, memberships__active=True
@@ -119,14 +119,14 @@ def documents_of(person: Person) -> list[GuidelineDocument]:
     return [guideline.document for guideline in guidelines.order_by("name", "-id")]
 
 
-def budget_of(person: Person) -> int | None:
+def find_exposure_budget(person: Person) -> int | None:
     """The points of exposure that the person may come to in a day: their own number, else everybody's; None without
     a limit.
     """
-    return _everybodys_budget() if person.daily_exposure is None else person.daily_exposure
+    return _find_default_budget() if person.daily_exposure is None else person.daily_exposure
 
 
-def _everybodys_budget() -> int | None:
+def _find_default_budget() -> int | None:
     return (
         WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE)
         .values_list("daily_exposure", flat=True)
@@ -134,24 +134,24 @@ def _everybodys_budget() -> int | None:
     )
 
 
-def is_used_up(person: Person) -> bool:
+def is_budget_used_up(person: Person) -> bool:
     """Whether the person is handed out nothing more of any severity today."""
-    budget = budget_of(person)
-    return budget is not None and _exposure_with_claims(person) >= budget
+    budget = find_exposure_budget(person)
+    return budget is not None and _sum_exposure(person) >= budget
 
 
-def strata_resting(batch: Batch, person: Person, budget: int | None) -> list[int]:
+def list_resting_strata(batch: Batch, person: Person, budget: int | None) -> list[int]:
     """The strata of the batch that wait until tomorrow, because the person has used their ``budget`` up: those of
     some severity. No query where there is no budget.
     """
-    if budget is None or _exposure_with_claims(person) < budget:
+    if budget is None or _sum_exposure(person) < budget:
         return []
     document = batch.guideline.document
     strata = Stratum.objects.filter(batch=batch).values_list("pk", "dimension")
     return [pk for pk, dimension in strata if document.severity_of(dimension)]
 
 
-def _exposure_with_claims(person: Person) -> int:
+def _sum_exposure(person: Person) -> int:
     """Today's points, and those of what the person has at hand in any batch."""
     exposure = sql.read_exposure(person.pk)
     return exposure.points + sum(

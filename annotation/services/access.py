@@ -16,7 +16,7 @@ MAY_HAVE_OPENED = N_(
 )
 
 
-def refuse_who_opened(batch: Batch, people: Iterable[Person]) -> None:
+def refuse_result_openers(batch: Batch, people: Iterable[Person]) -> None:
     """Conflict, naming the first of ``people`` who opened the batch's results, or is presumed to have done so.
 
     Lock them before (``blindness.lock_people``): else somebody could open the results at this very moment.

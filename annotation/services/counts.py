@@ -21,11 +21,11 @@ def lock_memberships(batch: Batch) -> list[Membership]:
     return list(Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk"))
 
 
-def count_for(membership_id: int, stratum_id: int, **changes: int) -> None:
+def add_member_counts(membership_id: int, stratum_id: int, **changes: int) -> None:
     """Add ``changes`` (by column) to the member's tally of the stratum."""
     execute(add_to_tally(membership_id, stratum_id, **changes))
 
 
-def count_in(stratum_id: int, **changes: int) -> None:
+def add_batch_counts(stratum_id: int, **changes: int) -> None:
     """Add ``changes`` (by column) to the counts of the batch as a whole; its row must be locked."""
     Stratum.objects.filter(pk=stratum_id).update(**{name: F(name) + n for name, n in changes.items()})

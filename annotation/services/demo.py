@@ -45,7 +45,7 @@ BOARD_KIND = "demo_board"
 JUDGE = "Yuheng-Judge"
 TABLE = "Demo 2026"
 TABLE_SOURCE = "Invented for this demo; no paper printed it. 为演示虚构，并未发表。"
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -69,34 +69,34 @@ CAST = (
 )
 
 
-def load_demo(*, tell: Tell) -> None:
+def load_demo(*, announce: Announce) -> None:
     """Guidelines, people, prompts, responses, the batch and its labels, the first release and its board.
 
     Beside the board: a judge's labels and a table that somebody published.
     """
-    tell("guidelines")
+    announce("guidelines")
     for file in sorted((FIXTURES / "guidelines").glob("*.yaml")):
         load_guideline(text=read_text(str(file)), path=str(file), publish=True)
-    tell("people")
+    announce("people")
     _add_people()
-    tell("prompts and responses")
+    announce("prompts and responses")
     source = FIXTURES / "demo"
     import_prompts(source=Source(source / "prompts.jsonl"), format="jsonl", dataset=NAME)
     import_responses(source=Source(source / "responses.jsonl"), format="jsonl", dataset=NAME)
-    tell("labels")
-    _label(source / "annotations.jsonl")
-    tell("gold")
+    announce("labels")
+    _import_labels(source / "annotations.jsonl")
+    announce("gold")
     _release_and_train()
 
 
-def demo_person(name: str) -> Person | None:
+def find_demo_person(name: str) -> Person | None:
     """The person of the demo's cast, and nobody else whatever the database holds."""
     if name not in {member.name for member in CAST}:
         return None
     return Person.objects.filter(username=name, is_active=True).first()
 
 
-def demo_password() -> str:
+def ensure_demo_password() -> str:
     """One password for the cast, made at the first start and kept in the data folder."""
     path = Path(settings.ASSAY_DATA_DIR) / "demo_password"
     if not path.exists():
@@ -117,12 +117,12 @@ def _add_people() -> None:
             add_person(
                 name=member.name,
                 roles=member.roles,
-                password=demo_password(),
+                password=ensure_demo_password(),
                 display_name=member.display_name,
             )
 
 
-def _label(file: Path) -> None:
+def _import_labels(file: Path) -> None:
     """The file makes the batch, so that it may name the cast, who go on working there."""
     if not Batch.objects.filter(name=NAME).exists():
         target = ImportRequest(batch=NAME, guideline="flames", dataset=NAME)
@@ -135,14 +135,14 @@ def _release_and_train() -> None:
     if not GoldRelease.objects.filter(name=BOARD).exists():
         cut_release(ReleaseSpec(name=BOARD, batches=(batch_named(NAME).pk,)))
     if not Job.objects.filter(kind=BOARD_KIND).exists():
-        _compare()
+        _import_comparisons()
         answer = StringIO()
         call_command("train_scorer", BOARD, release=BOARD, detach=True, json=True, stdout=answer)
         training = Job.objects.get(pk=json.loads(answer.getvalue())["job"])
         jobs.enqueue(kind=BOARD_KIND, payload={}, title=BOARD, depends_on=training)
 
 
-def _compare() -> None:
+def _import_comparisons() -> None:
     """What scorer and models are compared with; the commands are those of an app above this one."""
     judged, table = (str(FIXTURES / "demo" / name) for name in ("judge.jsonl", "published.csv"))
     quiet = {"stdout": StringIO(), "stderr": StringIO()}

@@ -208,7 +208,7 @@ def run_now(job: Job, *, watcher: Watcher | None = None) -> Job:
     was given back on the way is taken up again.
     """
     done = run(job.pk, watcher=watcher)
-    while _is_at_worker(done) or _is_requeued(done):
+    while _is_running_elsewhere(done) or _is_requeued(done):
         time.sleep(WAIT_SECONDS)
         done = run(job.pk, watcher=watcher)
     if done.state == Job.State.FAILED:
@@ -220,7 +220,7 @@ def run_now(job: Job, *, watcher: Watcher | None = None) -> Job:
     return done
 
 
-def _is_at_worker(job: Job) -> bool:
+def _is_running_elsewhere(job: Job) -> bool:
     return job.depends_on_id is not None and job.state == Job.State.RUNNING
 
 
@@ -405,7 +405,7 @@ class _Heartbeat:
                     connection.close()
 
 
-TELL_SECONDS = 0.5
+REPORT_SECONDS = 0.5
 
 
 class ProgressReporter:
@@ -415,35 +415,35 @@ class ProgressReporter:
 
     def __init__(self, context: JobContext) -> None:
         self._context = context
-        self._done, self._stage = 0.0, ""
-        self._ended: Exception | None = None
+        self._progress, self._stage = 0.0, ""
+        self._refusal: Exception | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._can_tell = connection.vendor != "sqlite"
+        self._can_report = connection.vendor != "sqlite"
 
     def __enter__(self) -> ProgressReporter:
-        if self._can_tell:
+        if self._can_report:
             self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._stop.set()
-        if self._can_tell:
+        if self._can_report:
             self._thread.join()
 
-    def report(self, done: float, stage: str = "") -> None:
+    def report(self, progress: float, stage: str = "") -> None:
         """Raises what the last report raised: Cancelled, LostJob or Interrupted."""
-        self._done, self._stage = done, stage or self._stage
-        if self._ended is not None:
-            raise self._ended
+        self._progress, self._stage = progress, stage or self._stage
+        if self._refusal is not None:
+            raise self._refusal
 
     def _run(self) -> None:
         with closing(connection):
-            while not self._stop.wait(TELL_SECONDS):
+            while not self._stop.wait(REPORT_SECONDS):
                 try:
-                    self._context.try_report(self._done, self._stage)
+                    self._context.try_report(self._progress, self._stage)
                 except (Cancelled, LostJob, Interrupted) as error:
-                    self._ended = error
+                    self._refusal = error
                     return
                 except Error as error:  # the next one, on a new connection, may come through
                     logger.warning("could not tell how far a job is: %s", error)

@@ -28,7 +28,7 @@ from annotation.services.audit import record
 from annotation.services.jobs import ProgressReporter
 from annotation.services.table_statistics import refresh_statistics
 
-NAMED = 10
+MAX_EXAMPLES = 10
 """How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
 CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
 DROPPED_AT_ONCE = 500
@@ -208,7 +208,7 @@ class Doubles:
     def _first(self, same: list[FrozenLabel]) -> FrozenLabel:
         if len({label.value for label in same}) > 1:
             self.contradicted += 1
-            self.examples += [same] if self.contradicted <= NAMED else []
+            self.examples += [same] if self.contradicted <= MAX_EXAMPLES else []
         first = min(same, key=self._order)
         self.dropped += [label.pk for label in same if label is not first]
         return first
@@ -239,18 +239,18 @@ class Doubles:
 
 
 # So many labels are frozen while the page waits: a few seconds.
-AT_ONCE = 20_000
+MAX_LABELS_AT_ONCE = 20_000
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
-def make(spec: ReleaseSpec, *, actor: Person) -> GoldRelease | Job:
+def create_or_enqueue_release(spec: ReleaseSpec, *, actor: Person) -> GoldRelease | Job:
     """The release, or the job that cuts it. What cannot be cut is refused at once (AssayError)."""
-    if settled_labels(list_batches(spec))[: AT_ONCE + 1].count() <= AT_ONCE:
+    if settled_labels(list_batches(spec))[: MAX_LABELS_AT_ONCE + 1].count() <= MAX_LABELS_AT_ONCE:
         return cut_release(spec, actor=actor)
-    return enqueue(spec, actor=actor)
+    return enqueue_release(spec, actor=actor)
 
 
-def enqueue(spec: ReleaseSpec, *, actor: Person | None = None, send: bool = True) -> Job:
+def enqueue_release(spec: ReleaseSpec, *, actor: Person | None = None, send: bool = True) -> Job:
     """The job that cuts the release. With ``send`` False the caller runs it in its own process."""
     check_release(spec, actor=actor)
     if Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY, payload__name=spec.name).exists():
@@ -259,14 +259,14 @@ def enqueue(spec: ReleaseSpec, *, actor: Person | None = None, send: bool = True
     return jobs.enqueue(kind=RELEASE_JOB, payload=payload, title=spec.name, actor=actor, send=send)
 
 
-def run_releasing(context: jobs.JobContext) -> dict[str, Any]:
+def execute_release_job(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job. Done again after a worker died, it finds the release cut, or nothing of it."""
     if "release" in context.job.result:
         return dict(context.job.result)
     spec = ReleaseSpec.model_validate(context.payload)
     context.report(0, N_("freezing the labels"))
-    with ProgressReporter(context) as teller, transaction.atomic():
-        release = cut_release(spec, actor=context.job.created_by, report=teller.report)
+    with ProgressReporter(context) as reporter, transaction.atomic():
+        release = cut_release(spec, actor=context.job.created_by, report=reporter.report)
         result = {"release": release.name, "labels": release.labels, "sha256": release.sha256}
         context.save_result(result)
     return result

@@ -14,7 +14,7 @@ from annotation.services.audit import record
 
 
 @transaction.atomic
-def set_care(
+def set_wellbeing(
     *,
     daily_exposure: int | None,
     break_minutes: int | None,
@@ -31,7 +31,7 @@ def set_care(
     record(actor=actor, verb="set_care", target="care", **values)
 
 
-def set_reading(*, person: Person, blur: str, single_keys: bool) -> None:
+def set_item_display(*, person: Person, blur: str, single_keys: bool) -> None:
     """How the person's own pages show items; it is nobody else's business, so nothing is recorded of it."""
     person.blur, person.single_keys = blur, single_keys
     person.save(update_fields=["blur", "single_keys"])

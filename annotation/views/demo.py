@@ -18,7 +18,7 @@ from django.http.request import split_domain_port
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from annotation.services.demo import CAST, demo_person
+from annotation.services.demo import CAST, find_demo_person
 from annotation.views.access import View
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -63,7 +63,7 @@ def demo(request: HttpRequest) -> HttpResponse:
 @demo_only
 @require_POST
 def demo_sign_in(request: HttpRequest, username: str) -> HttpResponse:
-    person = demo_person(username)
+    person = find_demo_person(username)
     if person is None:
         raise Http404
     login(request, person, backend=BACKEND)

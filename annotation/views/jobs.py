@@ -10,14 +10,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.models import MANAGER, RESEARCHER, Job
 from annotation.selectors.access import has_role
-from annotation.selectors.jobs import list_curves, is_silent, is_waiting_long, job_for
+from annotation.selectors.jobs import list_curves, is_silent, is_waiting_long, get_job_for
 from annotation.services import jobs
 from annotation.views.access import person_of
 
 
 def get_job(request: HttpRequest, job_id: int) -> Job:
     person = person_of(request)
-    return job_for(person, job_id, any_job=has_role(person, MANAGER, RESEARCHER))
+    return get_job_for(person, job_id, any_job=has_role(person, MANAGER, RESEARCHER))
 
 
 @require_GET

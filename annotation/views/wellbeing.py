@@ -20,8 +20,8 @@ from annotation.forms.wellbeing import CareForm
 from annotation.models import MANAGER, WellbeingSettings
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.guidelines import GuidelineFamily, list_families
-from annotation.selectors.wellbeing import Read, read_by, readers
-from annotation.services.wellbeing import set_care
+from annotation.selectors.wellbeing import ExposureRow, list_exposure_rows, list_readers
+from annotation.services.wellbeing import set_wellbeing
 from annotation.views.access import person_of, role_required
 
 DAYS = 14
@@ -35,17 +35,17 @@ def care(request: HttpRequest) -> HttpResponse:
     settings = WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
     form = CareForm(request.POST if request.method == "POST" else None, settings=settings)
     if form.is_valid():
-        set_care(actor=person, **form.settings())
+        set_wellbeing(actor=person, **form.settings())
         messages.success(request, _("It holds from now on, for everybody."))
         return redirect("care")
     days = list_days()
-    page = Paginator(readers(person), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_readers(person), PAGE).get_page(request.GET.get("page"))
     context = {
         "form": form,
         "guidelines": [guideline_severities(family) for family in list_families(drafts=False)],
         "days": days,
         "page": page,
-        "rows": [exposure_line(reader_points) for reader_points in read_by(list(page.object_list), days)],
+        "rows": [exposure_line(reader_points) for reader_points in list_exposure_rows(list(page.object_list), days)],
         "some_sealed": sealed_batches(person).exists(),
         "crumbs": breadcrumbs((_("People"), "people", []), title=_("Annotator wellbeing")),
     }
@@ -71,7 +71,7 @@ def guideline_severities(family: GuidelineFamily) -> dict[str, Any]:
     }
 
 
-def exposure_line(read: Read) -> dict[str, Any]:
+def exposure_line(read: ExposureRow) -> dict[str, Any]:
     """A day is full where its points come to what is the budget now."""
     return {
         "person": read.person,

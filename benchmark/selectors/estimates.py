@@ -135,7 +135,7 @@ class UnlabelledResponses:
     responses: Sequence[int]
     strata: Sequence[int]
 
-    def held(self, at_work: frozenset[int], strata: int) -> list[int]:
+    def count_held(self, at_work: frozenset[int], strata: int) -> list[int]:
         """How many of each stratum are at work."""
         is_held = np.isin(np.array(self.responses, dtype=np.int64), np.array([*at_work], dtype=np.int64))
         places = np.array(self.strata, dtype=np.int64)[is_held]
@@ -163,7 +163,7 @@ class LabellingStatus:
     is_stored: bool = field(compare=False)
 
     @cached_property
-    def free(self) -> dict[Key, list[int]]:
+    def free_responses(self) -> dict[Key, list[int]]:
         """Ids of the responses that nobody labels or has labelled, by stratum."""
         free_ids: dict[Key, list[int]] = defaultdict(list)
         for response, place in zip(self.unlabelled.responses, self.unlabelled.strata, strict=True):
@@ -194,9 +194,9 @@ class LabellingStatus:
     @cached_property
     def neighbours(self) -> list[ModelPair | None]:
         """Each model and the one below it; None where their difference is undefined."""
-        return [self.pair(first, second) for first, second in pairwise(self.models)]
+        return [self.find_pair(first, second) for first, second in pairwise(self.models)]
 
-    def pair(self, first: str, second: str) -> ModelPair | None:
+    def find_pair(self, first: str, second: str) -> ModelPair | None:
         """Corrected by gold where both models have enough of it, else as the board has them."""
         known = self._find_difference(first, second)
         if known is None:
@@ -267,15 +267,15 @@ class LabellingStatus:
                 )
         return {scope: n / labels.total() for scope, n in labels.items()}
 
-    def wanted(self, goal: PlanGoal) -> list[StratumTarget]:
+    def plan_labels(self, goal: PlanGoal) -> list[StratumTarget]:
         """The labels for the goal. Raises AssayError where no label reaches it."""
         if goal.pair is None:
             assert goal.half_width is not None
             return plan_for_precision(self.strata, goal.half_width)
-        pair = self.pair(*goal.pair)
+        pair = self.find_pair(*goal.pair)
         if pair is None:
             raise Conflict(N_("The difference of these two models is not defined."))
-        targets = pair.wanted()
+        targets = pair.plan_labels()
         if targets is None:
             raise Conflict(
                 N_(
@@ -299,7 +299,7 @@ def get_labelling_status(run: BenchmarkRun) -> LabellingStatus:
     stored = _find_stored(run, before)
     ground, unlabelled = stored or _compute_basis(run)
     at_work = _list_in_progress(run)
-    held = unlabelled.held(at_work, len(ground.strata))
+    held = unlabelled.count_held(at_work, len(ground.strata))
     document = run.scorer.guideline.document
     # of labels of which half are at either end
     largest = {
@@ -341,7 +341,7 @@ def _compute_basis(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
         )
     rows, drawn = list_counted_responses(run), list_drawn_strata(run)
     document = run.scorer.guideline.document
-    ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    ground = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
     return ground, list_unlabelled(run, ground, rows, estimates["strata"], drawn)
 
 
@@ -377,7 +377,7 @@ def build_plan_parts(
 ) -> dict[str, dict[str, Any]]:
     """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
     document = run.scorer.guideline.document
-    ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    ground = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
     unlabelled = list_unlabelled(run, ground, rows, estimates["strata"], drawn)
     return to_parts(ground, unlabelled, before)
 

@@ -54,7 +54,7 @@ def create_label_plan(
     Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
     seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
     standing = load_standing(run)
-    demands = standing.wanted(goal)
+    demands = standing.plan_labels(goal)
     refuse_nothing_to_draw(demands)
     drawn = draw_demands(standing, demands, seed)
     responses = [response for responses in drawn for response in responses]
@@ -122,7 +122,7 @@ def draw_demands(standing: LabellingStatus, demands: Sequence[StratumTarget], se
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
         draw_responses(
-            standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum
+            standing.free_responses.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum
         )
         for demand in demands
     ]

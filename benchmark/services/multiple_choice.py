@@ -68,11 +68,11 @@ def compute_result(report: ChoiceReport) -> ChoiceReportResult:
 def load_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
     """The sheet of all models of the report, or of these; whoever asks next finds what was read for it."""
     sheet = build_answer_table(report, models)
-    if sheet.anew:
+    if sheet.new_readings:
         ParsedAnswer.objects.bulk_create(
             (
                 ParsedAnswer(response_id=pk, rules=VERSION, choice=parsed.choice, rule=parsed.rule)
-                for pk, parsed in sheet.anew.items()
+                for pk, parsed in sheet.new_readings.items()
             ),
             batch_size=CHUNK,
             ignore_conflicts=True,  # somebody else has just read it, too
@@ -91,7 +91,7 @@ def execute_parsing(context: jobs.JobContext) -> dict[str, Any]:
     models, n = list(report.evaluated_models.order_by("name")), 0
     for done, model in enumerate(models):
         context.report(done / len(models), READING)
-        n += len(load_answer_table(report, [model]).anew)
+        n += len(load_answer_table(report, [model]).new_readings)
     return {"report": report.name, "read": n}
 
 

@@ -109,7 +109,7 @@ def _read_goal(request: HttpRequest, basis: LabellingStatus, points: PointsForm)
     """None where the number is none."""
     if "first" in request.GET:
         pair = (request.GET["first"], request.GET.get("second", ""))
-        basis.pair(*pair)  # which raises NotFound where a name is no model's
+        basis.find_pair(*pair)  # which raises NotFound where a name is no model's
         return PlanGoal(pair=pair)
     return PlanGoal(half_width=points.cleaned_data["points"] / _unit(basis)) if points.is_valid() else None
 
@@ -199,7 +199,7 @@ def _list_demands(basis: LabellingStatus, goal: PlanGoal | None) -> tuple[list[S
     if goal is None:
         return [], ""
     try:
-        return basis.wanted(goal), ""
+        return basis.plan_labels(goal), ""
     except AssayError as error:
         return [], error_text(error)
 

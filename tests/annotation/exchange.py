@@ -23,7 +23,7 @@ from annotation.models import (
     Response,
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
-from annotation.services.annotations.submission import outcome_of, submit
+from annotation.services.annotations.submission import compute_outcome, submit
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from tests.support import make_batch
@@ -163,7 +163,7 @@ def say(assignment: Assignment, person: Person, values: Sequence[int]) -> None:
 def settle_dispute(batch: Batch, adjudicator: Person) -> None:
     assignment = next_dispute(batch=batch, person=adjudicator)
     assert assignment is not None
-    disputed = outcome_of(assignment.task, batch).disputed
+    disputed = compute_outcome(assignment.task, batch).disputed
     labels: dict[str, Any] = {name: labels_of((2, 3, 33, 1))[name] for name in disputed}
     record_verdict(assignment_id=assignment.pk, person=adjudicator, work=Submission(labels))
     work = Submission(labels, rationale="decided", reason="reading_slip", seconds=4)

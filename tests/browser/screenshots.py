@@ -203,7 +203,7 @@ def prepare(folder: Path) -> None:
 def fill() -> None:
     from annotation.services.demo import load_demo
 
-    load_demo(tell=lambda part: tell(f"Preparing {part} ..."))
+    load_demo(announce=lambda part: tell(f"Preparing {part} ..."))
     tell("Preparing the scorer and its board ...")
     run_jobs()
     tell("Preparing the must-fail set and its gate ...")

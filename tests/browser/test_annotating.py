@@ -14,7 +14,7 @@ from tests.support import label_next
 
 pytestmark = [pytest.mark.browser]
 
-TOLD = "What was asked and answered"
+TOLD = "Prompt and response"
 
 
 def press(page: Page, *keys: str) -> None:

@@ -185,7 +185,7 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
     adjudicate(assignment_id=claim.pk, person=wu, key="k", work=work)
     page = sign_in(lin)
     page.goto(f"/history/{assignment}/")
-    top = page.get_by_role("region", name="What became of it").bounding_box()
+    top = page.get_by_role("region", name="Outcome of the item").bounding_box()
     last = page.locator("fieldset[data-criterion]").last.bounding_box()
     assert top is not None
     assert last is not None

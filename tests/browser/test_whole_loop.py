@@ -294,7 +294,7 @@ def train(page: Page) -> None:
     type_into(page, "Name", "scorer-1")
     push(page, "Train")
     expect(page.get_by_role("heading", name="Training")).to_be_visible()
-    expect(page.get_by_role("heading", name="How good it is")).to_be_visible(timeout=A_WHILE)
+    expect(page.get_by_role("heading", name="Results of the evaluation")).to_be_visible(timeout=A_WHILE)
 
 
 def benchmark(page: Page) -> None:
@@ -311,7 +311,7 @@ def read_the_board_down_to_the_labels(page: Page) -> None:
     row = page.get_by_role("row").filter(has_text="Hidden-13B")
     follow(page, "100.0%", within=row)
     expect(page.get_by_role("heading", name="Hidden-13B: ")).to_be_visible()
-    chain = page.get_by_role("list", name="Where this comes from")
+    chain = page.get_by_role("list", name="Lineage")
     cell = page.url
     for name in ("board", "scorer-1", "gold-1", "xstest@1.0"):
         follow(page, name, within=chain)
@@ -336,7 +336,7 @@ def retrain_and_see_what_moved(page: Page, task: Task) -> None:
     expect(moved).to_contain_text("66.67%")
     at(page, moved.get_by_role("link"))
     press(page, "Enter")
-    changed = page.get_by_role("region", name="What changed since board")
+    changed = page.get_by_role("region", name="Changes since board")
     expect(changed.get_by_role("row").filter(has_text="gold label added")).to_have_count(1)
     follow(page, "p2", within=changed)
     expect(page).to_have_url(re.compile(rf"/tasks/{task.pk}/$"))

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
-from annotation.domain.agreement import STATISTICS, Patterns, agreement, difference, patterns_of
+from annotation.domain.agreement import STATISTICS, Patterns, measure_agreement, measure_difference, count_label_patterns
 from annotation.domain.agreement.patterns import Floats, Ints
 
 SCALE = (1, 2, 3)
@@ -42,7 +42,7 @@ def labels_of(units: int, *, missing: float) -> Ints:
 def compute_alpha(
     patterns: Patterns, *, resamples: int = 0, statistics: tuple[str, ...] = ("alpha_ordinal",)
 ) -> float:
-    result = agreement(
+    result = measure_agreement(
         patterns,
         values=SCALE,
         measurement=LEVEL,
@@ -92,10 +92,10 @@ def main() -> None:
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {options.units:,} units x 2\n")
     labels = labels_of(options.units, missing=0.05)
     floats = np.where(labels < 0, np.nan, np.array(SCALE)[labels]).T
-    counted = patterns_of(labels, SCALE)
+    counted = count_label_patterns(labels, SCALE)
     assert abs(compute_alpha(counted) - library_alpha(floats)) < 1e-9
     print("| what | wall, ms | processor, ms |\n| --- | ---: | ---: |")
-    show_times("alpha: from labels", lambda: compute_alpha(patterns_of(labels, SCALE)), repeat)
+    show_times("alpha: from labels", lambda: compute_alpha(count_label_patterns(labels, SCALE)), repeat)
     show_times("alpha: `krippendorff.alpha`", lambda: library_alpha(floats), repeat)
     show_times(
         "alpha with 1,000 resamples, counted",
@@ -113,7 +113,7 @@ def main() -> None:
     full = labels[(labels >= 0).all(axis=1)]
     show_times(
         "kappa: from labels",
-        lambda: compute_alpha(patterns_of(full, SCALE), statistics=("cohen_kappa",)),
+        lambda: compute_alpha(count_label_patterns(full, SCALE), statistics=("cohen_kappa",)),
         repeat,
     )
     show_times("kappa: `cohen_kappa_score`", lambda: cohen_kappa_score(*full.T), repeat)
@@ -122,12 +122,12 @@ def main() -> None:
     ratings = (full[:, :, None] == np.arange(3)).sum(axis=1)
     show_times(
         "Fleiss' kappa: from labels",
-        lambda: compute_alpha(patterns_of(full, SCALE), statistics=("fleiss_kappa",)),
+        lambda: compute_alpha(count_label_patterns(full, SCALE), statistics=("fleiss_kappa",)),
         repeat,
     )
     show_times("Fleiss' kappa: statsmodels, from (N, 3) counts", lambda: fleiss_kappa(ratings), repeat)
     ten = floats[:, :10_000]
-    ten_counted = patterns_of(labels[:10_000], SCALE)
+    ten_counted = count_label_patterns(labels[:10_000], SCALE)
     show_times(
         "10,000 units: 1,000 resamples, counted",
         lambda: compute_alpha(ten_counted, resamples=1000),
@@ -137,7 +137,7 @@ def main() -> None:
     show_times(
         "10,000 units: 1,000 resamples of units, `krippendorff`", lambda: resampled_units(ten, 1000), 1
     )
-    few = patterns_of(labels_of(400, missing=0), SCALE)
+    few = count_label_patterns(labels_of(400, missing=0), SCALE)
     two = ("percent_agreement", "alpha_ordinal")
     show_times(
         f"400 units in {len(few)} patterns: two statistics, 1,000 resamples",
@@ -148,13 +148,13 @@ def main() -> None:
     show_times("the same without resamples", lambda: compute_alpha(few, statistics=two), repeat, times=100)
     show_times(
         "the same, asked again",
-        lambda: agreement(few, values=SCALE, measurement=LEVEL, statistics=two),
+        lambda: measure_agreement(few, values=SCALE, measurement=LEVEL, statistics=two),
         repeat,
         times=100,
     )
     show_times(
         "difference of alpha between two such",
-        lambda: difference(few, ten_counted, values=SCALE, measurement=LEVEL, statistic="alpha_ordinal"),
+        lambda: measure_difference(few, ten_counted, values=SCALE, measurement=LEVEL, statistic="alpha_ordinal"),
         repeat,
         times=20,
     )

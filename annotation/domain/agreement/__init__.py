@@ -20,10 +20,10 @@ from annotation.domain.agreement.patterns import (
     Patterns,
     Statistic,
     Value,
-    patterns_of,
+    count_label_patterns,
     pool,
 )
-from annotation.domain.agreement.statistics import STATISTICS, agreement, difference
+from annotation.domain.agreement.statistics import STATISTICS, measure_agreement, measure_difference
 
 __all__ = [
     "MEASUREMENTS",
@@ -40,8 +40,8 @@ __all__ = [
     "Patterns",
     "Statistic",
     "Value",
-    "agreement",
-    "difference",
-    "patterns_of",
+    "measure_agreement",
+    "measure_difference",
+    "count_label_patterns",
     "pool",
 ]

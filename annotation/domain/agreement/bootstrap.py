@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from annotation.domain.agreement.coefficients import Estimate, Weighting
-from annotation.domain.agreement.patterns import Floats, Ints, Units
+from annotation.domain.agreement.patterns import Floats, Ints, LabelSets
 
 MAX_CELLS = 4_000_000
 """Resampled counts held at a time (32 MB)."""
@@ -56,7 +56,7 @@ class Estimates:
 
 
 def estimate_statistics(
-    units: Units, formulas: Mapping[str, Estimate], *, resamples: int, seed: int, stream: int = 0
+    units: LabelSets, formulas: Mapping[str, Estimate], *, resamples: int, seed: int, stream: int = 0
 ) -> dict[str, Estimates]:
     """Each statistic, all on the same resamples. Another ``stream`` of the same seed is independent of the first."""
     head = _Head.of(units)
@@ -81,7 +81,7 @@ class _Head:
     kinds: Floats
 
     @classmethod
-    def of(cls, units: Units) -> _Head:
+    def of(cls, units: LabelSets) -> _Head:
         straight = units.counts - units.turned
         by_kind = np.concatenate([straight, units.turned])
         present = (
@@ -104,13 +104,13 @@ class _Head:
         return Estimates(float(column[0]), resampled, falls, kinds)
 
 
-def _iterate_weightings(units: Units, head: _Head, resamples: int, key: tuple[int, int]) -> Iterator[Weighting]:
+def _iterate_weightings(units: LabelSets, head: _Head, resamples: int, key: tuple[int, int]) -> Iterator[Weighting]:
     """The head's rows, then draws of as many units with replacement: multinomial draws of the counts.
 
     The sets of labels are drawn first; who of two raters gave which of two labels is drawn within them, from other
     random numbers, and only when asked for. So a statistic has one interval, whatever is measured beside it.
     """
-    sets, orders = _generator(*key, 0), _generator(*key, 1)
+    sets, orders = _make_generator(*key, 0), _make_generator(*key, 1)
     total = int(units.counts.sum())
     size = max(1, MAX_CELLS // len(units.counts))
     for start in range(0, max(resamples, 1), size):
@@ -122,7 +122,7 @@ def _iterate_weightings(units: Units, head: _Head, resamples: int, key: tuple[in
             yield Weighting(units, np.concatenate([head.counts, drawn]), partial(_stack_rows, head.turned, turn))
 
 
-def _draw_orders(units: Units, drawn: Ints, orders: np.random.Generator) -> Floats:
+def _draw_orders(units: LabelSets, drawn: Ints, orders: np.random.Generator) -> Floats:
     """(B, M): of the units drawn with each set, those where the first of two raters gave the later value."""
     mixed = np.flatnonzero(units.turned)
     turned = np.zeros(drawn.shape)
@@ -134,12 +134,12 @@ def _stack_rows(head: Floats, rest: Callable[[], Floats]) -> Floats:
     return np.concatenate([head, rest()])
 
 
-def _generator(*key: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(_seed(key)))
+def _make_generator(*key: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(_mix_seed(key)))
 
 
 @lru_cache
-def _seed(key: tuple[int, ...]) -> np.random.SeedSequence:
+def _mix_seed(key: tuple[int, ...]) -> np.random.SeedSequence:
     """Mixed once: on small data it would take longer than the arithmetic."""
     return np.random.SeedSequence(key)
 
@@ -157,7 +157,7 @@ def interval(estimates: Estimates, confidence: float) -> tuple[float, float] | t
     share = (below + upto) / 2 / len(ordered)
     bias = NORMAL.inv_cdf(share) if 0 < share < 1 else 0.0
     low, high = (
-        _quantile(ordered, _adjust_tail(tail, bias, estimates.acceleration))
+        _interpolate_quantile(ordered, _adjust_tail(tail, bias, estimates.acceleration))
         for tail in ((1 - confidence) / 2, (1 + confidence) / 2)
     )
     return min(low, estimates.observed), max(high, estimates.observed)
@@ -170,7 +170,7 @@ def _adjust_tail(tail: float, bias: float, acceleration: float) -> float:
     return NORMAL.cdf(bias + shifted / stretch) if stretch > 0 else tail
 
 
-def _quantile(ordered: Floats, share: float) -> float:
+def _interpolate_quantile(ordered: Floats, share: float) -> float:
     """Between the two nearest in proportion, as numpy's default does, which takes ten times as long on so few."""
     place = share * (len(ordered) - 1)
     below = int(place)

@@ -13,14 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from annotation.domain.agreement.patterns import Floats, Ints, Units, Value
+from annotation.domain.agreement.patterns import Floats, Ints, LabelSets, Value
 
 
 @dataclass(frozen=True)
 class Weighting:
     """counts (B, M): units with each set of labels. ``turn`` gives ``turned`` (B, M) when Cohen's kappa asks for it."""
 
-    units: Units
+    units: LabelSets
     counts: Floats
     turn: Callable[[], Floats]
 
@@ -41,17 +41,17 @@ class Weighting:
     @cached_property
     def labels(self) -> Floats:
         """(B,): n., all labels in pairable units."""
-        return across(self.totals)
+        return sum_rows(self.totals)
 
     @cached_property
     def prevalence(self) -> Floats:
         """(B, V): pi_k, the mean over all labelled units of the share of value k."""
-        return ratio(self.counts @ self.units.shares, across(self.counts)[:, None])
+        return ratio(self.counts @ self.units.shares, sum_rows(self.counts)[:, None])
 
     @cached_property
     def spread(self) -> Floats:
         """(B,): sum of pi_k (1 - pi_k), how often two labels drawn by prevalence differ."""
-        return across(self.prevalence * (1 - self.prevalence))
+        return sum_rows(self.prevalence * (1 - self.prevalence))
 
     @cached_property
     def marginals(self) -> tuple[Floats, Floats]:
@@ -66,9 +66,9 @@ class Weighting:
     @cached_property
     def differing(self) -> Floats:
         """(B,): the mean over pairable units of the share of pairs of labels that differ, 1 - p_a."""
-        return self.observed(nominal(self.units.values))
+        return self.mean_disagreement(nominal(self.units.values))
 
-    def observed(self, distances: Floats) -> Floats:
+    def mean_disagreement(self, distances: Floats) -> Floats:
         """(B,): the mean over pairable units of the mean distance between two labels."""
         return ratio(self.counts @ self.units.disagreement(distances), self.n)
 
@@ -80,7 +80,7 @@ Estimate: TypeAlias = Callable[[Weighting], Floats]
 """The statistic (B,) under each weighting, nan where it is undefined."""
 
 
-def across(rows: Floats) -> Floats:
+def sum_rows(rows: Floats) -> Floats:
     """The sum of each row: for rows of a few numbers five times as fast as ``sum(axis=1)``."""
     return rows @ np.ones(rows.shape[1])
 
@@ -123,15 +123,15 @@ def squared_differences(values: tuple[Value, ...]) -> Floats:
 def ordinal_weights(values: tuple[Value, ...]) -> Floats:
     """1 less the ordinal weights of Gwet (2014): the share of pairs of levels between two, C(d + 1, 2) / C(V, 2)."""
     distance = steps(values)
-    return _of_largest(distance * (distance + 1) / 2)
+    return _scale_to_largest(distance * (distance + 1) / 2)
 
 
 @lru_cache
 def quadratic_weights(values: tuple[Value, ...]) -> Floats:
-    return _of_largest(squared_differences(values))
+    return _scale_to_largest(squared_differences(values))
 
 
-def _of_largest(distances: Floats) -> Floats:
+def _scale_to_largest(distances: Floats) -> Floats:
     return distances / (float(distances.max(initial=0)) or 1)
 
 
@@ -147,12 +147,12 @@ def cohen_kappa(weighting: Weighting, distances: Distances) -> Floats:
     between = distances(weighting.units.values)
     first, second = weighting.marginals
     observed = weighting.counts @ (weighting.units.disagreement(between) * weighting.units.pairable)
-    return 1 - ratio(weighting.n * observed, across((first @ between) * second))
+    return 1 - ratio(weighting.n * observed, sum_rows((first @ between) * second))
 
 
 def scott_pi(weighting: Weighting) -> Floats:
     """Chance from the marginals of both raters together (Scott 1955)."""
-    squared = across(np.square(weighting.totals))
+    squared = sum_rows(np.square(weighting.totals))
     return 1 - weighting.differing * ratio(np.square(weighting.labels), np.square(weighting.labels) - squared)
 
 
@@ -164,7 +164,7 @@ def fleiss_kappa(weighting: Weighting) -> Floats:
 def gwet(weighting: Weighting, distances: Distances) -> Floats:
     """AC1 and AC2: p_e = T_w / (q (q - 1)) sum_k pi_k (1 - pi_k), T_w the sum of the weights (Gwet 2008, 2014)."""
     between = distances(weighting.units.values)
-    return 1 - weighting.observed(between) / (1 - chance_share(between) * weighting.spread)
+    return 1 - weighting.mean_disagreement(between) / (1 - chance_share(between) * weighting.spread)
 
 
 def chance_share(distances: Floats) -> float:
@@ -178,7 +178,7 @@ def alpha(weighting: Weighting, distances: Distances) -> Floats:
     between = distances(weighting.units.values)
     units = weighting.units
     observed = weighting.counts @ (units.disagreement(between) * units.labelled)
-    expected = across((weighting.totals @ between) * weighting.totals)
+    expected = sum_rows((weighting.totals @ between) * weighting.totals)
     return 1 - ratio((weighting.labels - 1) * observed, expected)
 
 
@@ -187,17 +187,17 @@ def alpha_ordinal(weighting: Weighting) -> Floats:
     k less that of c. The mean mid-rank of all labels is n. / 2, so that the expected sum is their variance.
     """
     totals, labels = weighting.totals, weighting.labels
-    ranks = totals @ _below(totals.shape[1])
-    expected = 2 * labels * across(totals * np.square(ranks - labels[:, None] / 2))
-    first, second, coincidences = _coincidences(weighting.units)
+    ranks = totals @ _midrank_weights(totals.shape[1])
+    expected = 2 * labels * sum_rows(totals * np.square(ranks - labels[:, None] / 2))
+    first, second, coincidences = _count_coincidences(weighting.units)
     distances = np.square(ranks[:, first] - ranks[:, second])
-    observed = across((weighting.counts @ coincidences) * distances)
+    observed = sum_rows((weighting.counts @ coincidences) * distances)
     return 1 - ratio((labels - 1) * observed, expected)
 
 
-def _coincidences(units: Units) -> tuple[Ints, Ints, Floats]:
+def _count_coincidences(units: LabelSets) -> tuple[Ints, Ints, Floats]:
     """The pairs of different values that meet in a unit, and (M, pairs) o_ck + o_kc of a unit with each set."""
-    first, second = _pairs(len(units.values))
+    first, second = _index_pairs(len(units.values))
     meeting = units.value_counts[:, first] * units.value_counts[:, second]
     is_met = meeting.any(axis=0)
     scaled = 2 * meeting[:, is_met] / np.maximum(units.labelled - 1, 1)[:, None]
@@ -205,13 +205,13 @@ def _coincidences(units: Units) -> tuple[Ints, Ints, Floats]:
 
 
 @lru_cache
-def _below(size: int) -> Floats:
+def _midrank_weights(size: int) -> Floats:
     """(V, V): what each value's labels add to a value's mid-rank: all of the values before it, half of its own."""
     return np.triu(np.ones((size, size))) - np.eye(size) / 2
 
 
 @lru_cache
-def _pairs(size: int) -> tuple[Ints, Ints]:
+def _index_pairs(size: int) -> tuple[Ints, Ints]:
     first, second = np.triu_indices(size, 1)
     return first.astype(np.int64), second.astype(np.int64)
 
@@ -219,7 +219,7 @@ def _pairs(size: int) -> tuple[Ints, Ints]:
 # Closed-form standard errors
 
 
-def gwet_error(units: Units, distances: Distances) -> float | None:
+def gwet_error(units: LabelSets, distances: Distances) -> float | None:
     """Of AC1 and AC2 over units as drawn from an infinite population, raters fixed (Gwet 2008; missing labels 2014)."""
     between = distances(units.values)
     n = int(units.counts.sum())

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.core import proportions
-from annotation.domain.agreement.label_table import Codes, Units, distinct
+from annotation.domain.agreement.label_table import Codes, Units, index_keys
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -30,32 +30,32 @@ class Sorted(Generic[Name]):
     names: tuple[Name, ...]
     place: Codes
 
-    def where(self, chosen: Mask) -> Sorted[Name]:
-        return Sorted(self.names, self.place[chosen])
+    def where(self, mask: Mask) -> Sorted[Name]:
+        return Sorted(self.names, self.place[mask])
 
 
-def sort_by(
-    kinds: tuple[Codes, Codes], called: Callable[[int], Name], order: Callable[[Name], Any]
+def group_units(
+    kinds: tuple[Codes, Codes], name_of: Callable[[int], Name], order: Callable[[Name], Any]
 ) -> Sorted[Name]:
     """The groups of units whose key has one name, the names in their order. ``kinds`` are the keys as ``distinct``
     gives them.
     """
     keys, place = kinds
-    named = [called(int(key)) for key in keys]
+    named = [name_of(int(key)) for key in keys]
     names = sorted(set(named), key=order)
     at = {name: position for position, name in enumerate(names)}
     moved = np.array([at[name] for name in named], dtype=np.int64)
     return Sorted(tuple(names), moved[place] if len(keys) else np.zeros(0, dtype=np.int64))
 
 
-def crossed(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any, ...]]:
+def cross_groupings(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any, ...]]:
     """The groups of several ways to sort at once, by the names of all; with none, one group of everything."""
     numbers = reduce(
         lambda number, grouping: number * len(grouping.names) + grouping.place,
         sortings,
         np.zeros(n, dtype=np.int64),
     )
-    distinct_numbers, place = distinct(numbers)
+    distinct_numbers, place = index_keys(numbers)
     names: list[tuple[Any, ...]] = []
     for number in distinct_numbers.tolist():
         rest, parts = number, list[Any]()
@@ -71,20 +71,20 @@ def count_patterns(units: Units, groups: Sorted[Name]) -> dict[Name, dict[Patter
     numbers, place = units.kinds("numbers")
     patterns = [units.labels_of(number) for number in numbers.tolist()]
     counts: dict[Name, dict[Pattern, int]] = {}
-    for key, n in _counted(groups.place * max(1, len(numbers)) + place):
+    for key, n in _count_keys(groups.place * max(1, len(numbers)) + place):
         group, position = divmod(key, len(numbers))
         counts.setdefault(groups.names[group], {})[patterns[position]] = n
     return counts
 
 
-def _counted(numbers: Codes) -> Iterator[tuple[int, int]]:
-    keys, place = distinct(numbers)
+def _count_keys(numbers: Codes) -> Iterator[tuple[int, int]]:
+    keys, place = index_keys(numbers)
     yield from zip(keys.tolist(), np.bincount(place, minlength=len(keys)).tolist(), strict=True)
 
 
-def count(groups: Sorted[Any], chosen: Mask | None = None) -> Codes:
+def count_units(groups: Sorted[Any], mask: Mask | None = None) -> Codes:
     """(M,): the units of each group, of those that are ``chosen`` (N,)."""
-    place = groups.place if chosen is None else groups.place[chosen]
+    place = groups.place if mask is None else groups.place[mask]
     return np.bincount(place, minlength=len(groups.names)).astype(np.int64)
 
 
@@ -105,7 +105,7 @@ def count_pairs(units: Units, groups: Sorted[Name]) -> dict[Name, Codes]:
 
 
 @dataclass(frozen=True)
-class Given:
+class LabelCounts:
     """A value within a group of units: in ``n`` compared units somebody gave it, in ``disputed`` of them somebody
     else another value; ``others`` (V,) counts those other labels' units by their value.
     """
@@ -116,11 +116,11 @@ class Given:
     others: dict[float, int]
 
 
-def count_given(units: Units, groups: Sorted[Name]) -> dict[Name, list[Given]]:
+def count_labels(units: Units, groups: Sorted[Name]) -> dict[Name, list[LabelCounts]]:
     """How often each value was given and disputed, group by group; values that nobody gave are not there."""
     size = len(groups.names)
     has_each = [(units.codes == place).any(axis=1) & units.compared for place in range(len(units.values))]
-    counts: dict[Name, list[Given]] = {name: [] for name in groups.names}
+    counts: dict[Name, list[LabelCounts]] = {name: [] for name in groups.names}
     meeting = {
         (first, other): np.bincount(groups.place[has_each[first] & has_each[other]], minlength=size)
         for first, other in combinations(range(len(has_each)), 2)
@@ -137,7 +137,7 @@ def count_given(units: Units, groups: Sorted[Name]) -> dict[Name, list[Given]]:
                 }
                 other_values = {value: times for value, times in met.items() if times}
                 counts[name].append(
-                    Given(units.values[place], int(n[group]), int(disputed[group]), other_values)
+                    LabelCounts(units.values[place], int(n[group]), int(disputed[group]), other_values)
                 )
     return counts
 
@@ -147,17 +147,17 @@ def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Fl
     return proportions.wilson_bounds(successes / n, n.astype(np.float64))
 
 
-def of_tasks(units: Units, chosen: Mask) -> tuple[Codes, Codes, Mask]:
+def index_tasks(units: Units, mask: Mask) -> tuple[Codes, Codes, Mask]:
     """Of the tasks (T,): their keys, the place of a unit of each, and whether any unit of it is ``chosen`` (N,)."""
     tasks, place = units.kinds("task")
     unit = np.zeros(len(tasks), dtype=np.int64)
     unit[place] = np.arange(len(units))
-    any_chosen = np.zeros(len(tasks), dtype=bool)
-    any_chosen[place[chosen]] = True
-    return tasks, unit, any_chosen
+    is_marked = np.zeros(len(tasks), dtype=bool)
+    is_marked[place[mask]] = True
+    return tasks, unit, is_marked
 
 
-def differences(units: Units, distances: Floats) -> Floats:
+def mean_distances(units: Units, distances: Floats) -> Floats:
     """(N,): the mean distance (V, V) between two labels of a unit; 0 for a single one."""
     total, pairs = np.zeros(len(units)), np.zeros(len(units))
     for left, right in combinations(range(units.codes.shape[1]), 2):

@@ -20,8 +20,8 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 Codes: TypeAlias = npt.NDArray[np.int64]
 NOBODY = -1
 # Up to so many, whole numbers are counted, not sorted.
-FEW = 1000
-MOST_BINS = 1 << 21
+MAX_COUNTED_VALUES = 1000
+MAX_BINS = 1 << 21
 NAMES = ("criterion", "subcomponent")
 
 
@@ -63,7 +63,7 @@ class Units:
         """Every value that occurs, ascending."""
         labels = self.label[~np.isnan(self.label)]
         integers = labels.astype(np.int64)
-        if len(labels) and integers.min() >= 0 and integers.max() < FEW and np.array_equal(integers, labels):
+        if len(labels) and integers.min() >= 0 and integers.max() < MAX_COUNTED_VALUES and np.array_equal(integers, labels):
             return tuple(map(float, np.flatnonzero(np.bincount(integers))))
         return tuple(map(float, np.unique(labels)))
 
@@ -90,13 +90,13 @@ class Units:
         """``distinct`` of a whole-numbered column, worked out once."""
         known: dict[str, tuple[Codes, Codes]] = self.__dict__.setdefault("_kinds", {})
         if column not in known:
-            known[column] = distinct(getattr(self, column))
+            known[column] = index_keys(getattr(self, column))
         return known[column]
 
     @cached_property
     def people(self) -> frozenset[int]:
         """Everybody who gave a label."""
-        people, _place = distinct(self.person.ravel())
+        people, _place = index_keys(self.person.ravel())
         return frozenset(map(int, people)) - {NOBODY}
 
     def labels_of(self, number: int) -> tuple[float | None, ...]:
@@ -121,17 +121,17 @@ class Units:
         """(N,): whether there are two labels, which always stand in the first places."""
         return self.codes[:, 1] >= 0 if self.codes.shape[1] > 1 else np.zeros(len(self), dtype=bool)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Units:
+    def where(self, mask: npt.NDArray[np.bool_]) -> Units:
         """The units that ``chosen`` (N,) marks."""
-        return replace(self, **{name: getattr(self, name)[chosen] for name in COLUMNS})
+        return replace(self, **{name: getattr(self, name)[mask] for name in COLUMNS})
 
 
-def distinct(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
+def index_keys(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
     """The different whole numbers (M,), ascending, and the place of each key among them (N,)."""
     if not len(keys):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     lowest, highest = int(keys.min()), int(keys.max())
-    if highest - lowest >= MOST_BINS:
+    if highest - lowest >= MAX_BINS:
         values, place = np.unique(keys, return_inverse=True)
         return values.astype(np.int64), place.astype(np.int64)
     moved = keys.astype(np.int64) - lowest
@@ -139,7 +139,7 @@ def distinct(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
     return np.flatnonzero(is_present) + lowest, (np.cumsum(is_present) - 1)[moved]
 
 
-def places_of(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
+def find_places(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
     """The place of each label among ``values`` (ascending), -1 for what is none of them."""
     known = np.array(values, dtype=np.float32)  # as labels are kept: 0.1 in single precision is above 0.1
     at = np.minimum(np.searchsorted(known, labels), len(known) - 1)
@@ -153,7 +153,7 @@ _MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "second
 
 
 @dataclass(frozen=True)
-class Label:
+class PersonLabels:
     """What one person said of one task, of all the criteria that they were asked."""
 
     person: int
@@ -163,17 +163,17 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledTask:
     """One task with its labels in the order of the slots."""
 
     task: int
     prompt: int
     stratum: int
     subcomponent: str
-    given: Sequence[Label]
+    given: Sequence[PersonLabels]
 
 
-def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
+def build_units(tasks: Iterable[LabelledTask]) -> Units:
     """The units of ``tasks``, which come in ascending order: one for each criterion that anyone answered.
 
     What is read is kept in arrays from the beginning: a million units as lists would take most of a gigabyte.
@@ -207,21 +207,21 @@ def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
         stratum=stratum,
         criterion=criterion_of,
         subcomponent=subcomponent_of,
-        **{name: _filled(wide[name], has_label, _MISSING[name]) for name in WIDE},
+        **{name: _fill_places(wide[name], has_label, _MISSING[name]) for name in WIDE},
     )
 
 
-def _filled(values: array[Any], there: npt.NDArray[np.bool_], missing: Any) -> Any:
+def _fill_places(values: array[Any], has_label: npt.NDArray[np.bool_], missing: Any) -> Any:
     """The values (in the order of units and places) where there is one, else ``missing``."""
-    filled = np.full(there.shape, missing, dtype=np.float32 if values.typecode == "f" else np.int32)
-    filled[there] = values
+    filled = np.full(has_label.shape, missing, dtype=np.float32 if values.typecode == "f" else np.int32)
+    filled[has_label] = values
     return filled
 
 
-def joined(parts: Sequence[Units]) -> Units:
+def join_units(parts: Sequence[Units]) -> Units:
     """The units of several batches, one after the other, with one set of names and of places."""
     if not parts:
-        return units_of_tasks([])
+        return build_units([])
     if len(parts) == 1:
         return parts[0]
     places = max((part.person.shape[1] for part in parts), default=0)
@@ -231,7 +231,7 @@ def joined(parts: Sequence[Units]) -> Units:
         for column in COLUMNS:
             values = getattr(part, column)
             if column in NAMES:
-                values = _renamed(values, getattr(part, f"{column}_names"), numbers[column])
+                values = _renumber_names(values, getattr(part, f"{column}_names"), numbers[column])
             elif column in WIDE:
                 width = ((0, 0), (0, places - values.shape[1]))
                 values = np.pad(values, width, constant_values=_MISSING[column])
@@ -243,20 +243,20 @@ def joined(parts: Sequence[Units]) -> Units:
     )
 
 
-def _renamed(values: Ints, before: Sequence[str], known: dict[str, int]) -> Ints:
+def _renumber_names(values: Ints, before: Sequence[str], known: dict[str, int]) -> Ints:
     places = np.array([known.setdefault(name, len(known)) for name in before], dtype=np.int32)
     return places[values] if len(places) else values
 
 
-def refreshed(before: Units, newer: Units) -> Units:
+def replace_tasks(before: Units, newer: Units) -> Units:
     """``before`` with the tasks of ``newer`` put in, or in the place of what it had of them; in the order of tasks."""
     unchanged = before.where(~np.isin(before.task, newer.task))
-    combined = joined([unchanged, newer])
+    combined = join_units([unchanged, newer])
     order = np.argsort(combined.task, kind="stable")
     return replace(combined, **{name: getattr(combined, name)[order] for name in COLUMNS})
 
 
-def as_pairs(units: Units, people: Sequence[int]) -> Units:
+def split_pairs(units: Units, people: Sequence[int]) -> Units:
     """A unit for each two people of each unit, both in the order of ``people``; who is not among these is left out.
 
     With two labels everywhere nothing is added: the two are put in order.
@@ -266,21 +266,21 @@ def as_pairs(units: Units, people: Sequence[int]) -> Units:
     rank[np.searchsorted(ascending, np.array(people, dtype=np.int32))] = np.arange(
         len(ascending), dtype=np.int32
     )
-    places = _ranks(units.person, ascending, rank)
+    places = _rank_people(units.person, ascending, rank)
     width = units.person.shape[1]
-    parts = [_pair(units, places, left, right) for left in range(width) for right in range(left + 1, width)]
-    return joined(parts) if parts else units.where(np.zeros(len(units), dtype=bool))
+    parts = [_build_pair_units(units, places, left, right) for left in range(width) for right in range(left + 1, width)]
+    return join_units(parts) if parts else units.where(np.zeros(len(units), dtype=bool))
 
 
-def _ranks(person: Ints, known: Ints, rank: Ints) -> Ints:
+def _rank_people(person: Ints, known: Ints, rank: Ints) -> Ints:
     if not len(known):
         return np.full(person.shape, NOBODY, dtype=np.int32)
     at = np.minimum(np.searchsorted(known, person), len(known) - 1)
     return np.where(known[at] == person, rank[at], np.int32(NOBODY))
 
 
-def _pair(units: Units, ranks: Ints, one: int, other: int) -> Units:
-    first, second = ranks[:, one], ranks[:, other]
+def _build_pair_units(units: Units, ranks: Ints, left: int, right: int) -> Units:
+    first, second = ranks[:, left], ranks[:, right]
     both = (first >= 0) & (second >= 0)
     if not both.all():
         units, first, second = units.where(both), first[both], second[both]
@@ -288,8 +288,8 @@ def _pair(units: Units, ranks: Ints, one: int, other: int) -> Units:
     wide: dict[str, Any] = {
         name: np.stack(
             [
-                np.where(turned, getattr(units, name)[:, other], getattr(units, name)[:, one]),
-                np.where(turned, getattr(units, name)[:, one], getattr(units, name)[:, other]),
+                np.where(turned, getattr(units, name)[:, right], getattr(units, name)[:, left]),
+                np.where(turned, getattr(units, name)[:, left], getattr(units, name)[:, right]),
             ],
             axis=1,
         )

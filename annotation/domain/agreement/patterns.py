@@ -62,24 +62,24 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
 
-MOST_BINS = 1 << 20
+MAX_BINS = 1 << 20
 """So many possible rows are counted by their number; where there could be more, the rows are sorted."""
 
 
-def patterns_of(labels: Codes, values: Sequence[Value] | None = None) -> dict[Pattern, int]:
+def count_label_patterns(labels: Codes, values: Sequence[Value] | None = None) -> dict[Pattern, int]:
     """The patterns of an (N, R) array of level codes, counted: positions in ``values``, -1 where a label is missing.
 
     Without ``values`` the codes are the values. Each row becomes one number, so no unit is looked at in Python.
     """
     codes = np.asarray(labels)
-    levels = _levels(codes, values)
-    rows, counts = _distinct_rows(codes, len(levels) + 1)
+    levels = _check_levels(codes, values)
+    rows, counts = _count_rows(codes, len(levels) + 1)
     names: list[Value | None] = [*levels, None]  # -1 picks the last
     patterns = (tuple([names[code] for code in row]) for row in rows.tolist())
     return dict(zip(patterns, counts.tolist(), strict=True))
 
 
-def _levels(codes: Codes, values: Sequence[Value] | None) -> Sequence[Value]:
+def _check_levels(codes: Codes, values: Sequence[Value] | None) -> Sequence[Value]:
     if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer):
         raise ValueError("labels are whole numbers: a row for each unit, a column for each rater")
     low, high = (int(codes.min()), int(codes.max())) if codes.size else (-1, -1)
@@ -91,7 +91,7 @@ def _levels(codes: Codes, values: Sequence[Value] | None) -> Sequence[Value]:
     return levels
 
 
-def _distinct_rows(codes: Codes, base: int) -> tuple[Ints, Ints]:
+def _count_rows(codes: Codes, base: int) -> tuple[Ints, Ints]:
     """The rows that occur and how often, in a fixed order."""
     width = codes.shape[1]
     if base**width >= 1 << 62:
@@ -102,15 +102,15 @@ def _distinct_rows(codes: Codes, base: int) -> tuple[Ints, Ints]:
         numbers *= base
         numbers += column
         numbers += 1
-    distinct_numbers, counts = _distinct(numbers, base**width)
+    distinct_numbers, counts = _count_numbers(numbers, base**width)
     digits = [distinct_numbers // base ** (width - 1 - place) % base - 1 for place in range(width)]
     return np.stack(digits, axis=1) if digits else np.zeros(
         (len(distinct_numbers), 0), dtype=np.int64
     ), counts
 
 
-def _distinct(numbers: Ints, bound: int) -> tuple[Ints, Ints]:
-    if bound <= MOST_BINS:
+def _count_numbers(numbers: Ints, bound: int) -> tuple[Ints, Ints]:
+    if bound <= MAX_BINS:
         bins = np.bincount(numbers)
         distinct_numbers = np.flatnonzero(bins)
         return distinct_numbers.astype(np.int64), bins[distinct_numbers].astype(np.int64)
@@ -132,7 +132,7 @@ def pool(parts: Iterable[tuple[Patterns, Sequence[Value]]]) -> tuple[dict[Patter
 
 
 @dataclass(frozen=True)
-class Units:
+class LabelSets:
     """The distinct sets of labels, with at least one each: who gave which label matters to Cohen's kappa alone.
 
     values: the scale, V of them. positions: the raters, R of them. counts (M,): units with each set.
@@ -181,29 +181,29 @@ class Units:
         return pairs / np.maximum(self.labelled * (self.labelled - 1), 1)
 
 
-def tabulate(patterns: Patterns, values: Sequence[Value]) -> Units:
+def tabulate(patterns: Patterns, values: Sequence[Value]) -> LabelSets:
     """Patterns as sets of labels in a fixed order, so that a seed gives one result; unlabelled units are left out."""
     index = {value: position for position, value in enumerate(values)}
     positions = max(map(len, patterns), default=0)
     counts: Counter[tuple[int, ...]] = Counter()
     turned: Counter[tuple[int, ...]] = Counter()
     for pattern, count in patterns.items():
-        codes = [_code(label, index) for label in pattern if label is not None]
+        codes = [_get_code(label, index) for label in pattern if label is not None]
         labels = tuple(sorted(codes))
         counts[labels] += count
         if positions == 2 and labels[:1] != tuple(codes[:1]):
             turned[labels] += count
     label_sets = sorted(labels for labels, count in counts.items() if labels and count > 0)
-    return Units(
+    return LabelSets(
         values=tuple(values),
         positions=positions,
         counts=np.array([counts[labels] for labels in label_sets], dtype=np.int64),
-        value_counts=_value_counts(label_sets, len(index)),
+        value_counts=_count_values(label_sets, len(index)),
         turned=np.array([turned[labels] for labels in label_sets], dtype=np.int64),
     )
 
 
-def _code(label: Value, index: Mapping[Value, int]) -> int:
+def _get_code(label: Value, index: Mapping[Value, int]) -> int:
     code = index.get(label)
     if code is None:
         scale = ", ".join(str(value) for value in index)
@@ -211,9 +211,9 @@ def _code(label: Value, index: Mapping[Value, int]) -> int:
     return code
 
 
-def _value_counts(kept: Sequence[tuple[int, ...]], size: int) -> Floats:
+def _count_values(label_sets: Sequence[tuple[int, ...]], size: int) -> Floats:
     """(M, V): how many labels of each set have each value."""
-    rows = np.repeat(np.arange(len(kept)), [len(labels) for labels in kept])
-    codes = np.array([code for labels in kept for code in labels], dtype=np.int64)
-    flat = np.bincount(rows * size + codes, minlength=len(kept) * size)
-    return flat.reshape(len(kept), size).astype(np.float64)
+    rows = np.repeat(np.arange(len(label_sets)), [len(labels) for labels in label_sets])
+    codes = np.array([code for labels in label_sets for code in labels], dtype=np.int64)
+    flat = np.bincount(rows * size + codes, minlength=len(label_sets) * size)
+    return flat.reshape(len(label_sets), size).astype(np.float64)

@@ -24,16 +24,16 @@ from annotation.domain.agreement.patterns import (
     Pattern,
     Patterns,
     Statistic,
-    Units,
+    LabelSets,
     Value,
     tabulate,
 )
 
-MOST_KEPT = 256
+MAX_CACHED_PATTERNS = 256
 """Results of so many patterns at most are kept in memory."""
 
 
-def agreement(
+def measure_agreement(
     patterns: Patterns,
     *,
     values: Sequence[Value],
@@ -49,8 +49,8 @@ def agreement(
     scale are differences of values. ``statistics`` names those that are wanted (all, without it). A result depends
     neither on the order of ``patterns`` nor on what else is measured.
     """
-    names = tuple(_rules_named(statistics, measurement))
-    measure = _measured if len(patterns) <= MOST_KEPT else _measured.__wrapped__
+    names = tuple(_select_rules(statistics, measurement))
+    measure = _measure_cached if len(patterns) <= MAX_CACHED_PATTERNS else _measure_cached.__wrapped__
     measured = measure(
         patterns=frozenset(patterns.items()),
         values=tuple(values),
@@ -64,7 +64,7 @@ def agreement(
 
 
 @lru_cache(maxsize=4096)
-def _measured(
+def _measure_cached(
     *,
     patterns: frozenset[tuple[Pattern, int]],
     values: tuple[Value, ...],
@@ -82,18 +82,18 @@ def _measured(
     estimates = (
         estimate_statistics(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
     )
-    measured = {
-        name: _statistic(estimates[name], rule.error(units), confidence)
+    measured_statistics = {
+        name: _build_statistic(estimates[name], rule.error(units), confidence)
         if name in estimates
         else Statistic(None, None, None, reasons[name])
         for name, rule in rules.items()
     }
-    return Agreement(n=units.n, disputed=units.disputed, statistics=measured)
+    return Agreement(n=units.n, disputed=units.disputed, statistics=measured_statistics)
 
 
-def difference(
-    one: Patterns,
-    other: Patterns,
+def measure_difference(
+    first: Patterns,
+    second: Patterns,
     *,
     values: Sequence[Value],
     measurement: Measurement,
@@ -107,8 +107,8 @@ def difference(
     The two are different units on one scale, so each is resampled by itself; an interval without 0 is a change.
     Undefined where either statistic is, for its reason.
     """
-    (rule,) = _rules_named([statistic], measurement).values()
-    parts = [tabulate(patterns, values) for patterns in (one, other)]
+    (rule,) = _select_rules([statistic], measurement).values()
+    parts = [tabulate(patterns, values) for patterns in (first, second)]
     reason = next((obstacle for part in parts if (obstacle := rule.obstacle(part, measurement))), None)
     if reason is not None:
         return Statistic(None, None, None, reason)
@@ -119,7 +119,7 @@ def difference(
         for stream, part in enumerate(parts)
     )
     errors = [error for part in parts if (error := rule.error(part)) is not None]
-    return _statistic(after.minus(before), hypot(*errors) if len(errors) == 2 else None, confidence)
+    return _build_statistic(after.minus(before), hypot(*errors) if len(errors) == 2 else None, confidence)
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class _Rule:
     needs: Measurement = "nominal"
     two_raters: str | None = None
     """Why it is undefined with more than two raters."""
-    closed_form: Callable[[Units], float | None] | None = None
+    closed_form: Callable[[LabelSets], float | None] | None = None
 
-    def obstacle(self, units: Units, measurement: Measurement) -> str | None:
+    def obstacle(self, units: LabelSets, measurement: Measurement) -> str | None:
         """Why the statistic cannot apply to these units on this scale, whatever their labels are."""
         if MEASUREMENTS.index(measurement) < MEASUREMENTS.index(self.needs):
             return NO_ORDER if measurement == "nominal" else NO_DISTANCES
@@ -140,18 +140,18 @@ class _Rule:
             return self.two_raters
         return NO_PAIRS if units.n == 0 else None
 
-    def error(self, units: Units) -> float | None:
+    def error(self, units: LabelSets) -> float | None:
         return None if self.closed_form is None else self.closed_form(units)
 
 
-def _statistic(estimates: Estimates, error: float | None, confidence: float) -> Statistic:
+def _build_statistic(estimates: Estimates, error: float | None, confidence: float) -> Statistic:
     if isnan(estimates.observed):
         return Statistic(None, None, None, ONE_CATEGORY)
     low, high = interval(estimates, confidence)
     return Statistic(estimates.observed, low, high, None, error)
 
 
-def _rules(measurement: Measurement) -> Mapping[str, _Rule]:
+def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
     """The statistics in the order in which they are reported; AC2 weighs disagreement as the scale measures."""
     kappa = partial(_Rule, two_raters=MORE_THAN_TWO)
     weights = formulas.quadratic_weights if measurement == "interval" else formulas.ordinal_weights
@@ -167,12 +167,12 @@ def _rules(measurement: Measurement) -> Mapping[str, _Rule]:
         "alpha_nominal": _Rule(partial(formulas.alpha, distances=formulas.nominal)),
         "alpha_ordinal": _Rule(formulas.alpha_ordinal, "ordinal"),
         "alpha_interval": _Rule(partial(formulas.alpha, distances=formulas.squared_differences), "interval"),
-        "gwet_ac1": _gwet(formulas.nominal, "nominal"),
-        "gwet_ac2": _gwet(weights, "ordinal"),
+        "gwet_ac1": _build_gwet_rule(formulas.nominal, "nominal"),
+        "gwet_ac2": _build_gwet_rule(weights, "ordinal"),
     }
 
 
-def _gwet(distances: formulas.Distances, needs: Measurement) -> _Rule:
+def _build_gwet_rule(distances: formulas.Distances, needs: Measurement) -> _Rule:
     return _Rule(
         partial(formulas.gwet, distances=distances),
         needs,
@@ -180,13 +180,13 @@ def _gwet(distances: formulas.Distances, needs: Measurement) -> _Rule:
     )
 
 
-_RULES: Mapping[Measurement, Mapping[str, _Rule]] = {name: _rules(name) for name in MEASUREMENTS}
+_RULES: Mapping[Measurement, Mapping[str, _Rule]] = {name: _build_rules(name) for name in MEASUREMENTS}
 
 STATISTICS: tuple[str, ...] = tuple(_RULES["nominal"])
 """Their names, in the order in which they are reported."""
 
 
-def _rules_named(names: Iterable[str] | None, measurement: Measurement) -> Mapping[str, _Rule]:
+def _select_rules(names: Iterable[str] | None, measurement: Measurement) -> Mapping[str, _Rule]:
     rules = _RULES[measurement]
     selection = STATISTICS if names is None else tuple(names)
     for name in selection:

@@ -24,7 +24,7 @@ from annotation.domain.formats.base import (
     Reader,
     Record,
     ResponseRecord,
-    guess_from,
+    guess_among,
 )
 from annotation.domain.formats.rows import Source
 
@@ -33,7 +33,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 )
 
 
-def format_named(name: str) -> Format:
+def get_format(name: str) -> Format:
     if name not in FORMATS:
         raise NotFound(
             N_("There is no format {name}; the formats are {known}."), name=name, known=", ".join(FORMATS)
@@ -41,9 +41,9 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def guess(source: Source) -> Guess | None:
+def guess_format(source: Source) -> Guess | None:
     """Which format and kind the file seems to be, by its name and first record; None if nothing fits."""
-    return guess_from(source, FORMATS.values())
+    return guess_among(source, FORMATS.values())
 
 
 __all__ = [
@@ -62,6 +62,6 @@ __all__ = [
     "Record",
     "ResponseRecord",
     "Source",
-    "format_named",
-    "guess",
+    "get_format",
+    "guess_format",
 ]

@@ -102,7 +102,7 @@ Record: TypeAlias = PromptRecord | ResponseRecord | AnnotationRecord | Adjudicat
 PROMPTS, RESPONSES, ANNOTATIONS = "prompts", "responses", "annotations"
 KINDS = (PROMPTS, RESPONSES, ANNOTATIONS)
 LABEL = "label."
-MOST_UNUSED = 20
+MAX_UNUSED = 20
 R_co = TypeVar("R_co", covariant=True)
 Judgement: TypeAlias = AnnotationRecord | AdjudicationRecord
 
@@ -133,17 +133,17 @@ class Reader(Generic[R_co]):
         try:
             for row in self.rows(source):
                 is_empty = False
-                yield from [row] if isinstance(row, InputError) else self._parsed(row, source)
+                yield from [row] if isinstance(row, InputError) else self._parse_row(row, source)
         except InputError as error:
             yield error
             return
         if is_empty:
             yield InputError(N_("there are no rows in this file."), path=source.name)
 
-    def _parsed(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
-        if self.known is not None and len(source.unused) < MOST_UNUSED:
+    def _parse_row(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
+        if self.known is not None and len(source.unused) < MAX_UNUSED:
             unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
-            source.unused.update(dict.fromkeys(unused[:MOST_UNUSED]))
+            source.unused.update(dict.fromkeys(unused[:MAX_UNUSED]))
         try:
             records = list(self.parse(row))
         except InputError as error:
@@ -225,22 +225,22 @@ class Guess:
     kind: str
 
 
-def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
+def guess_among(source: Source, formats: Iterable[Format]) -> Guess | None:
     """The first format that recognises the fields of the first record."""
     try:
         if is_array(source):
             fields = _item_fields(source)
-            kinds = ((format_.name, format_.guess(fields)) for format_ in formats if format_.is_array)
+            kinds = ((candidate.name, candidate.guess(fields)) for candidate in formats if candidate.is_array)
             return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
         first = next((text for _number, text in lines(source) if text.strip()), "")
     except InputError:
         return None
     is_json = first.lstrip().startswith("{")
     fields = _json_fields(first) if is_json else _csv_fields(first)
-    for format_ in formats:
-        kind = format_.guess(fields) if format_.is_json == is_json else None
+    for candidate in formats:
+        kind = candidate.guess(fields) if candidate.is_json == is_json else None
         if kind is not None:
-            return Guess(format=format_.name, kind=kind)
+            return Guess(format=candidate.name, kind=kind)
     return None
 
 

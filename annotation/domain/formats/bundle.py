@@ -38,13 +38,13 @@ TIME = (1980, 1, 1, 0, 0, 0)
 RIGHTS = 0o644 << 16
 UNIX = 3
 PIECE = 1024 * 1024
-MOST_FILES = 1000
+MAX_FILES = 1000
 # The list of what is in a zip is read whole, before anything of it can be looked at; a bundle's takes a kilobyte.
-LARGEST_READ = 2 * 1024 * 1024
-LARGEST_MANIFEST = 16 * 1024 * 1024
-LARGEST_TEXT = 4 * 1024 * 1024
-LARGEST = 64 * 1024**3
-MOST_TIMES = 200
+MAX_READ_BYTES = 2 * 1024 * 1024
+MAX_MANIFEST_BYTES = 16 * 1024 * 1024
+MAX_TEXT_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 64 * 1024**3
+MAX_PACKING_RATIO = 200
 """How many times its size a bundle may unpack to, once that is more than ``FREE``: text packs to a tenth or so."""
 FREE = 64 * 1024 * 1024
 Tell: TypeAlias = Callable[[float], None]
@@ -63,11 +63,11 @@ def label_place(file: str, format_name: str, *, is_decision: bool) -> str:
     return f"{file}/{ADJUDICATIONS if is_decision else ANNOTATIONS}"
 
 
-class _Part(BaseModel):
+class _BundlePart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class FileFacts(_Part):
+class FileFacts(_BundlePart):
     """One file of the bundle. ``lines`` is 0 for what is no table."""
 
     name: Annotated[str, Strict(), StringConstraints(max_length=200)]
@@ -76,7 +76,7 @@ class FileFacts(_Part):
     sha256: Sha256
 
 
-class BatchFacts(_Part):
+class BatchFacts(_BundlePart):
     """A batch with labels in the release, as it is made again elsewhere."""
 
     name: Name
@@ -86,7 +86,7 @@ class BatchFacts(_Part):
     tasks: Whole
 
 
-class GuidelineFacts(_Part):
+class GuidelineFacts(_BundlePart):
     name: Name
     version: Name
     sha256: Sha256
@@ -100,7 +100,7 @@ class GuidelineFacts(_Part):
         return f"guidelines/{self.reference}.yaml"
 
 
-class Manifest(_Part):
+class BundleManifest(_BundlePart):
     """``release`` is the manifest of the release, as it was cut; ``people`` is how many there are under pseudonyms."""
 
     kind: Literal["assay-bundle"]
@@ -155,12 +155,12 @@ class BundleWriter:
         self.facts.append(facts)
 
 
-class _Careful(io.FileIO):
+class _BoundedFile(io.FileIO):
     """A file of which nobody reads much at once, whatever a zip says of its parts."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         length = size if size is not None and size >= 0 else max(0, self._length() - self.tell())
-        if length > LARGEST_READ:
+        if length > MAX_READ_BYTES:
             raise zipfile.BadZipFile("a part is too long")
         return super().read(length) or b""
 
@@ -184,9 +184,9 @@ class Bundle:
         self.source = source
         source.check()
         with self._zip() as zipped:
-            self._sizes = self._looked_at(zipped)
+            self._sizes = self._check_members(zipped)
             self.manifest = self._manifest()
-        self._compare_names()
+        self._check_names()
 
     def check(self, tell: Tell = lambda _done: None) -> None:
         """Every file is what the manifest says: its length, its lines and its sha256. Reads all of it once."""
@@ -210,7 +210,7 @@ class Bundle:
 
     def text(self, name: str) -> str:
         """A short text of the bundle, whole."""
-        return self._text(name, LARGEST_TEXT)
+        return self._text(name, MAX_TEXT_BYTES)
 
     def rows(self, name: str) -> Rows:
         """The objects of one of its tables, as a stream."""
@@ -243,7 +243,7 @@ class Bundle:
     @contextmanager
     def _zip(self) -> Iterator[zipfile.ZipFile]:
         try:
-            with _Careful(self.source.path) as file, zipfile.ZipFile(file) as zipped:
+            with _BoundedFile(self.source.path) as file, zipfile.ZipFile(file) as zipped:
                 yield zipped
         except (
             zipfile.BadZipFile,
@@ -264,32 +264,32 @@ class Bundle:
         with self._zip() as zipped, zipped.open(name) as file:
             yield file
 
-    def _looked_at(self, zipped: zipfile.ZipFile) -> dict[str, int]:
+    def _check_members(self, zipped: zipfile.ZipFile) -> dict[str, int]:
         """The sizes of its files by name: what the zip says, and what no reading goes beyond."""
         members = zipped.infolist()
         sizes = {member.filename: member.file_size for member in members}
-        if len(members) > MOST_FILES or len(sizes) < len(members):
+        if len(members) > MAX_FILES or len(sizes) < len(members):
             raise self.error(N_("this holds too many files, or one twice; it is no bundle."))
         for member in members:
-            if not _may_be(member.filename):
+            if not _is_bundle_name(member.filename):
                 raise self.error(
                     N_("{name} has no place in a bundle; nothing was read."), name=repr(member.filename[:200])
                 )
             if member.flag_bits & 1:
                 raise self.error(N_("this bundle is encrypted; export it without a password."))
         packed, unpacked = self.source.path.stat().st_size, sum(sizes.values())
-        if unpacked > LARGEST or unpacked > max(FREE, MOST_TIMES * packed):
+        if unpacked > MAX_BYTES or unpacked > max(FREE, MAX_PACKING_RATIO * packed):
             raise self.error(
                 N_("this would unpack to {n} MB, which no bundle of its size does; nothing was read."),
                 n=unpacked // 1_000_000,
             )
         return sizes
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> BundleManifest:
         if MANIFEST not in self._sizes:
             raise self.error(N_("there is no {name} in this file; it is no bundle."), name=MANIFEST)
         try:
-            return Manifest.of(self._text(MANIFEST, LARGEST_MANIFEST))
+            return BundleManifest.of(self._text(MANIFEST, MAX_MANIFEST_BYTES))
         except ValidationError as error:
             first = error.errors()[0]
             raise InputError(
@@ -299,7 +299,7 @@ class Bundle:
                 why=first["msg"],
             ) from error
 
-    def _compare_names(self) -> None:
+    def _check_names(self) -> None:
         """What the manifest names is there in its length, and nothing else is."""
         named = {file.name: file.bytes for file in self.manifest.files}
         sizes = {name: size for name, size in self._sizes.items() if name != MANIFEST}
@@ -324,16 +324,16 @@ class Bundle:
                     batch=batch.name,
                 )
 
-    def _text(self, name: str, most: int) -> str:
+    def _text(self, name: str, max_bytes: int) -> str:
         with self._open(name) as file:
-            content = file.read(most + 1)
-        if len(content) > most:
-            raise self.error(N_("this is longer than {n} MB."), name, n=most // 1_000_000)
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise self.error(N_("this is longer than {n} MB."), name, n=max_bytes // 1_000_000)
         try:
             return content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise self.error(N_("this is not text in UTF-8."), name) from error
 
 
-def _may_be(name: str) -> bool:
+def _is_bundle_name(name: str) -> bool:
     return name in {MANIFEST, *TABLES} or bool(DATASHEET.fullmatch(name) or GUIDELINE.fullmatch(name))

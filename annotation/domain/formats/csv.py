@@ -24,13 +24,13 @@ PROMPT_REF = ("prompt_id", "prompt")
 
 
 def _prompts(row: Row) -> Iterator[PromptRecord]:
-    yield generic.prompt(row)
+    yield generic.read_prompt(row)
 
 
 def _responses(row: Row) -> Iterator[ResponseRecord]:
     yield ResponseRecord(
         line=row.line,
-        ref=generic.ref(row),
+        ref=generic.read_prompt_ref(row),
         text=row.whole("response"),
         model=row.optional_name("model"),
         collection=row.optional_name("collection"),

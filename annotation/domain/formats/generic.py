@@ -35,7 +35,7 @@ JUDGEMENT_FIELDS = frozenset(
 )
 
 
-def prompt(row: Row) -> PromptRecord:
+def read_prompt(row: Row) -> PromptRecord:
     return PromptRecord(
         line=row.line,
         ref=PromptRef(id=row.identifier("id"), text=row.text("prompt")),
@@ -46,7 +46,7 @@ def prompt(row: Row) -> PromptRecord:
     )
 
 
-def ref(row: Row) -> PromptRef:
+def read_prompt_ref(row: Row) -> PromptRef:
     """The prompt that a response or a label belongs to: ``prompt_id``, or ``prompt`` with its text."""
     prompt_ref = PromptRef(
         id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else ""
@@ -58,12 +58,12 @@ def ref(row: Row) -> PromptRef:
     return prompt_ref
 
 
-def value(row: Row, field: str, found: object) -> float:
+def value(row: Row, field: str, raw: object) -> float:
     """A label's value as a number; whether it is on the scale is the guideline's to say."""
-    number = as_number(found)
-    if number is None or isinstance(found, bool):
+    number = as_number(raw)
+    if number is None or isinstance(raw, bool):
         raise row.error(
-            N_("{found} is no number; write a level's value."), field=field, found=repr(str(found)[:60])
+            N_("{found} is no number; write a level's value."), field=field, found=repr(str(raw)[:60])
         )
     return number
 
@@ -90,7 +90,7 @@ def judgement(
     if row.has("annotator") == row.has("adjudicator"):
         raise row.error(N_("name either the annotator or the adjudicator."), field="annotator")
     check_flags(row, flags)
-    prompt_ref, model, collection = ref(row), row.optional_name("model"), row.optional_name("collection")
+    prompt_ref, model, collection = read_prompt_ref(row), row.optional_name("model"), row.optional_name("collection")
     rationale = row.whole("rationale") if row.has("rationale") else ""
     if row.has("annotator"):
         return AnnotationRecord(

@@ -25,14 +25,14 @@ FURTHEST = 10_000_000
 
 
 def _prompts(row: Row) -> Iterator[PromptRecord]:
-    yield generic.prompt(row)
+    yield generic.read_prompt(row)
 
 
 def _responses(row: Row) -> Iterator[ResponseRecord]:
     turns = _turns(row)
     yield ResponseRecord(
         line=row.line,
-        ref=generic.ref(row),
+        ref=generic.read_prompt_ref(row),
         text="" if turns else row.whole("response"),
         turns=turns,
         model=row.optional_name("model"),

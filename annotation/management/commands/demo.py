@@ -16,7 +16,7 @@ from django.core.management import call_command
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand
 from annotation.management.processes import Child, stop
-from annotation.services.demo import CAST, demo_password, load_demo
+from annotation.services.demo import CAST, ensure_demo_password, load_demo
 
 HOST = "127.0.0.1"
 START_WITHIN = 60.0
@@ -49,17 +49,17 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         port = options["port"]
         _refuse_busy(port)
-        self._tell("tables")
+        self._announce("tables")
         call_command("migrate", verbosity=0, interactive=False, stdout=sys.stderr)
-        load_demo(tell=self._tell)
-        self._tell("web and worker")
+        load_demo(announce=self._announce)
+        self._announce("web and worker")
         self.children += [_web(port), _worker()]
         for child in self.children:
             child.start()
         self._wait_for_web(port)
         return {
             "address": f"http://{HOST}:{port}/",
-            "password": demo_password(),
+            "password": ensure_demo_password(),
             "people": [{"name": member.name, "groups": list(member.roles)} for member in CAST],
         }
 
@@ -76,7 +76,7 @@ class Command(AssayCommand):
         ]
         self.stdout.write("\n".join(lines))
 
-    def _tell(self, what: str) -> None:
+    def _announce(self, what: str) -> None:
         self.stderr.write(f"Preparing {what} ...")
         self.stderr.flush()
 

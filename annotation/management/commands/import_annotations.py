@@ -3,7 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.domain.formats import FORMATS, Source, format_named
+from annotation.domain.formats import FORMATS, Source, get_format
 from annotation.management.base import ImportCommand
 from annotation.services.imports import ImportRequest, import_annotations
 
@@ -71,7 +71,7 @@ def _judge_files(files: list[str], format_name: str) -> dict[str, str]:
 
     Where no file is left they are none of a pattern: each is then refused for itself.
     """
-    form = format_named(format_name)
+    form = get_format(format_name)
     columns = {file: form.unfit_column(Source(file)) for file in files}
     judges = {file: column for file, column in columns.items() if column is not None}
     return judges if len(judges) < len(columns) else {}

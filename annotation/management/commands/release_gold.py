@@ -8,7 +8,7 @@ from annotation.management.base import AssayCommand, names
 from annotation.models import GoldRelease
 from annotation.selectors.batches import batch_named
 from annotation.selectors.releases.releases import release_named
-from annotation.services.releases import cut_release, enqueue
+from annotation.services.releases import cut_release, enqueue_release
 
 
 class Command(AssayCommand):
@@ -36,7 +36,7 @@ class Command(AssayCommand):
             supersedes=None if old is None else release_named(old).pk,
         )
         if options["detach"]:
-            job = enqueue(spec)
+            job = enqueue_release(spec)
             return {"name": spec.name, "job": job.pk, "state": job.state}
         release = self._cut(spec)
         return {

@@ -15,19 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from django.db.models import Count, Q
 
-from annotation.domain.agreement import Measurement, Pattern, Statistic, Value, difference
+from annotation.domain.agreement import Measurement, Pattern, Statistic, Value, measure_difference
 from annotation.domain.agreement.disagreement import (
     Floats,
-    Given,
+    LabelCounts,
     Sorted,
-    count,
-    count_given,
+    count_units,
+    count_labels,
     count_pairs,
-    differences,
-    of_tasks,
+    mean_distances,
+    index_tasks,
     wilson,
 )
-from annotation.domain.agreement.label_table import Codes, Units, distinct
+from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import Labels, Scale
@@ -203,8 +203,8 @@ def _compared(labels: Labels) -> Labels:
 
 def _ranked(labels: Labels) -> _Ranked:
     units = labels.units
-    _tasks, unit, disputed = of_tasks(units, units.differ)
-    keys, place = distinct(units.prompt[unit])
+    _tasks, unit, disputed = index_tasks(units, units.differ)
+    keys, place = index_keys(units.prompt[unit])
     n = np.bincount(place, minlength=len(keys))
     differing = np.bincount(place[disputed], minlength=len(keys))
     low = wilson(differing, n)[0] if len(keys) else np.zeros(0)
@@ -223,16 +223,16 @@ def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
         if expected:
             on_scale = labels.scales.place == place
             units = labels.units.where(on_scale)
-            ratio[on_scale] = differences(units, _among(units, labels.units, distances)) / expected
+            ratio[on_scale] = mean_distances(units, _among(units, labels.units, distances)) / expected
     is_known = ~np.isnan(ratio)
     sums = np.bincount(groups.place[is_known], weights=ratio[is_known], minlength=len(groups.names))
-    n = count(groups, is_known).astype(np.float64)
+    n = count_units(groups, is_known).astype(np.float64)
     alpha: Floats = 1 - np.divide(sums, n, out=np.full(len(sums), np.nan), where=n > 0)
     return alpha
 
 
 def _by_prompt(units: Units) -> Sorted[int]:
-    keys, place = distinct(units.prompt)
+    keys, place = index_keys(units.prompt)
     return Sorted(tuple(keys.tolist()), place)
 
 
@@ -316,7 +316,7 @@ def clauses(labels: Labels, person: Person) -> list[Clause]:
     """Those that were given to anything, the most surely disputed first; notes as far as the person may read them."""
     notes = _notes(labels, person)
     reasons = labels.kept("reasons by clause", lambda: _reasons_by_clause(labels))
-    levels_by_scale = labels.kept("given", lambda: count_given(labels.units, labels.scales))
+    levels_by_scale = labels.kept("given", lambda: count_labels(labels.units, labels.scales))
     ranked = [
         _clause(labels, scale, level, notes, reasons)
         for scale, levels in levels_by_scale.items()
@@ -328,7 +328,7 @@ def clauses(labels: Labels, person: Person) -> list[Clause]:
 def _clause(
     labels: Labels,
     scale: Scale,
-    level: Given,
+    level: LabelCounts,
     notes: Mapping[ClauseKey, tuple[int, int]],
     reasons: Mapping[tuple[Scale, float], Counter[str]],
 ) -> Clause:
@@ -368,7 +368,7 @@ def _reasons_by_clause(labels: Labels) -> dict[tuple[Scale, float], Counter[str]
     for code, value in enumerate(decided.units.values):
         has_value = (decided.units.codes == code).any(axis=1)
         keys = scales.place[has_value] * len(names) + decided.reasons.place[has_value]
-        kinds, place = distinct(keys)
+        kinds, place = index_keys(keys)
         for key, n in zip(kinds.tolist(), np.bincount(place).tolist(), strict=False):
             scale, reason = divmod(key, len(names))
             reasons_by_clause.setdefault((scales.names[scale], value), Counter())[str(names[reason])] = n
@@ -392,7 +392,7 @@ def reasons(labels: Labels) -> list[ReasonCount]:
 
 
 def _reasons(labels: Labels) -> list[ReasonCount]:
-    _keys, unit, _differ = of_tasks(labels.units, labels.units.differ)
+    _keys, unit, _differ = index_tasks(labels.units, labels.units.differ)
     unit_reasons = labels.reasons
     counts = np.bincount(unit_reasons.place[unit], minlength=len(unit_reasons.names))[:-1]
     total = int(counts.sum())
@@ -455,7 +455,7 @@ def _difference(
     measurement: Measurement,
     statistic: str,
 ) -> Statistic:
-    return difference(dict(before), dict(after), values=values, measurement=measurement, statistic=statistic)
+    return measure_difference(dict(before), dict(after), values=values, measurement=measurement, statistic=statistic)
 
 
 # What stands out

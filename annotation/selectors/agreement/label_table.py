@@ -25,10 +25,10 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from annotation.domain.agreement.label_table import Label, Labelled, Units, refreshed, units_of_tasks
-from annotation.domain.agreement.label_table import joined as label_table_joined
+from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, Units, replace_tasks, build_units
+from annotation.domain.agreement.label_table import join_units as label_table_joined
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
-from annotation.selectors.counts import STATES, by_stratum
+from annotation.selectors.counts import STATES, count_by_stratum
 
 COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
 CHUNK = 5000
@@ -210,7 +210,7 @@ def _of_batch(batch: Batch, mark: Mark) -> Units:
     previous = _SHELF.get(batch.pk)
     if previous is not None and previous.mark == mark:
         return previous.units
-    cached = _grown(batch, previous, mark) or Kept(mark, timezone.now(), units_of_tasks(_tasks(batch)))
+    cached = _grown(batch, previous, mark) or Kept(mark, timezone.now(), build_units(_tasks(batch)))
     _SHELF.put(batch.pk, cached)
     return cached.units
 
@@ -220,7 +220,7 @@ def _grown(batch: Batch, previous: Kept | None, mark: Mark) -> Kept | None:
     if previous is None or previous.mark.version != mark.version or len(previous.units) < SMALL:
         return None
     now = timezone.now()
-    units = refreshed(previous.units, units_of_tasks(_tasks(batch, since=previous.at - LATE)))
+    units = replace_tasks(previous.units, build_units(_tasks(batch, since=previous.at - LATE)))
     n_tasks = len(np.unique(units.task))
     return Kept(mark, now, units) if n_tasks == mark.complete else None
 
@@ -229,7 +229,7 @@ def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum
     """Read before the labels: what comes in between makes the next look read again, never this one go stale."""
     ids = [batch.pk for batch in batches]
     versions = dict(Batch.objects.filter(pk__in=ids).values_list("pk", "labels_version"))
-    counts_by_stratum = by_stratum(ids)
+    counts_by_stratum = count_by_stratum(ids)
     sums: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     for stratum, counts in counts_by_stratum.items():
         sums[stratum.batch_id].update(counts)
@@ -237,7 +237,7 @@ def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum
     return marks, {stratum.pk: stratum for stratum in counts_by_stratum}
 
 
-def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]:
+def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[LabelledTask]:
     """The complete tasks in ascending order; with ``since`` those of which anything was handed in from then on."""
     labels = Annotation.objects.filter(
         current=True,
@@ -266,12 +266,12 @@ def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]
         yield _labelled(list(of_task), days)
 
 
-def _labelled(rows: Sequence[tuple[Any, ...]], days: _Days) -> Labelled:
+def _labelled(rows: Sequence[tuple[Any, ...]], days: _Days) -> LabelledTask:
     person_labels = [
-        Label(person, _read(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
+        PersonLabels(person, _read(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
     ]
     task, prompt, stratum, subcomponent = rows[0][:4]
-    return Labelled(task, prompt, stratum, subcomponent, person_labels)
+    return LabelledTask(task, prompt, stratum, subcomponent, person_labels)
 
 
 @lru_cache(maxsize=10_000)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.domain.agreement import MEASUREMENTS, Measurement, Value
-from annotation.domain.agreement.disagreement import Mask, Sorted, crossed, sort_by
-from annotation.domain.agreement.label_table import Codes, Units, distinct
-from annotation.domain.agreement.label_table import as_pairs as label_table_as_pairs
+from annotation.domain.agreement.disagreement import Mask, Sorted, cross_groupings, group_units
+from annotation.domain.agreement.label_table import Codes, Units, index_keys
+from annotation.domain.agreement.label_table import split_pairs as label_table_as_pairs
 from annotation.domain.guidelines import Criterion
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
@@ -66,7 +66,7 @@ class Labels:
         name_of: Callable[[int], str | None]
         match facet:
             case "pair":
-                return sort_by(*self._pairs(), _by_name)
+                return group_units(*self._pairs(), _by_name)
             case "criterion":
                 column, name_of = facet, units.criterion_names.__getitem__
             case "subcomponent":
@@ -79,7 +79,7 @@ class Labels:
                 column, name_of = "stratum", self.guideline_of
             case _:
                 column, name_of = "stratum", partial(self._of_stratum, facet)
-        return sort_by(units.kinds(column), name_of, _by_name)
+        return group_units(units.kinds(column), name_of, _by_name)
 
     def _of_stratum(self, facet: str, pk: int) -> str | None:
         stratum = self._strata[pk]
@@ -97,14 +97,14 @@ class Labels:
         people = self.units.person.astype(np.int64)
         width = int(people.max(initial=0)) + 1
         keys = people[:, 0] * width + people[:, 1] if people.shape[1] > 1 else people.sum(axis=1)
-        return distinct(keys), lambda key: ", ".join(self.people[person] for person in divmod(key, width))
+        return index_keys(keys), lambda key: ", ".join(self.people[person] for person in divmod(key, width))
 
     @cached_property
     def scales(self) -> Sorted[Scale]:
         """The units by guideline and criterion."""
-        guideline = sort_by(self.units.kinds("stratum"), self.guideline_of, str)
+        guideline = group_units(self.units.kinds("stratum"), self.guideline_of, str)
         criterion = self.sorted_by("criterion")
-        guideline_criteria = crossed([guideline, criterion], len(self.units))
+        guideline_criteria = cross_groupings([guideline, criterion], len(self.units))
         return Sorted(
             tuple((name, criterion_name) for name, criterion_name in guideline_criteria.names),
             guideline_criteria.place,
@@ -113,7 +113,7 @@ class Labels:
     def grouped(self, grouping: Grouping) -> tuple[Labels, Sorted[tuple[str | None, ...]]]:
         """The labels sorted by all the facets; where pairs are told apart, with a unit for each pair of a unit."""
         labels = self.as_pairs() if "pair" in grouping else self
-        return labels, crossed([labels.sorted_by(facet) for facet in grouping], len(labels.units))
+        return labels, cross_groupings([labels.sorted_by(facet) for facet in grouping], len(labels.units))
 
     def as_pairs(self) -> Labels:
         return self.with_units(label_table_as_pairs(self.units, list(self.people)))

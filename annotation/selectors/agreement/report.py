@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from annotation.domain.agreement import Agreement, Measurement, Pattern, Statistic, Value, agreement, pool
-from annotation.domain.agreement.disagreement import count_pairs, count_patterns, crossed
+from annotation.domain.agreement import Agreement, Measurement, Pattern, Statistic, Value, measure_agreement, pool
+from annotation.domain.agreement.disagreement import count_pairs, count_patterns, cross_groupings
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Guideline
 from annotation.selectors.agreement.groupings import EVERYTHING, Group, Grouping, Narrowing
@@ -100,7 +100,7 @@ def _measured(  # noqa: PLR0917  # what is kept is found again by position
     resamples: int,
     confidence: float,
 ) -> Agreement:
-    return agreement(
+    return measure_agreement(
         dict(patterns),
         values=values,
         measurement=measurement,
@@ -146,7 +146,7 @@ class LabelPatterns:
 
     def _count(self, grouping: Grouping) -> list[Counted]:
         labels, groups = self.labels.grouped(grouping)
-        groups_and_scales = crossed([groups, labels.scales], len(labels.units))
+        groups_and_scales = cross_groupings([groups, labels.scales], len(labels.units))
         patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
         if not grouping:
             patterns_by_group[()] = {}

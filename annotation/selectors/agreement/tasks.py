@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from annotation.domain.agreement import Value
-from annotation.domain.agreement.label_table import NOBODY, Ints, Units, distinct
+from annotation.domain.agreement.label_table import NOBODY, Ints, Units, index_keys
 from annotation.models import Adjudication, GoldLabel, Task
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.report import exactly
@@ -69,7 +69,7 @@ class TasksBehind:
 def _found(units: Units) -> tuple[Ints, int]:
     """The keys of the tasks, and how many units they are."""
     compared = units.compared
-    task_ids, _place = units.kinds("task") if compared.all() else distinct(units.task[compared])
+    task_ids, _place = units.kinds("task") if compared.all() else index_keys(units.task[compared])
     return task_ids.astype(np.int32), int(np.count_nonzero(compared))
 
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from django.utils import timezone
 
 from annotation.domain.agreement import Pattern, Statistic
-from annotation.domain.agreement.disagreement import count_patterns, crossed, sort_by
+from annotation.domain.agreement.disagreement import count_patterns, cross_groupings, group_units
 from annotation.models import Alarm
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.report import Counted, LabelPatterns, exactly
@@ -81,10 +81,10 @@ def _series(patterns: LabelPatterns, statistic: str) -> list[Series]:
 
 def _counts(labels: Labels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
     """Of each guideline the sets of labels of each step, criteria pooled by value."""
-    guideline = sort_by(labels.units.kinds("stratum"), labels.guideline_of, str)
+    guideline = group_units(labels.units.kinds("stratum"), labels.guideline_of, str)
     start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
-    steps = sort_by(labels.units.kinds("finished"), start, lambda day: day)
-    guideline_steps = crossed([guideline, steps], len(labels.units))
+    steps = group_units(labels.units.kinds("finished"), start, lambda day: day)
+    guideline_steps = cross_groupings([guideline, steps], len(labels.units))
     counts_by_guideline: dict[str, list[tuple[date, str, dict[Pattern, int]]]] = {}
     for (name, day), counts in count_patterns(labels.units, guideline_steps).items():
         iso = day.isocalendar()

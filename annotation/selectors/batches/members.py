@@ -37,7 +37,7 @@ from annotation.selectors.assignments.availability import (
     strata_ruled_out,
     working_members,
 )
-from annotation.selectors.counts import count_by_membership, by_stratum
+from annotation.selectors.counts import count_by_membership, count_by_stratum
 from annotation.selectors.gold_questions import NO_QUALIFICATION, count_checks_left, find_latest_qualification, list_qualification_items
 
 LATELY = timedelta(days=7)
@@ -170,7 +170,7 @@ def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> Leaving:
 def _lacking(part: Membership, remaining: Sequence[Membership], needed: int) -> int:
     """The open tasks, or disputes, of the strata that too few of ``others`` may take."""
     state = Task.State.DISPUTED if part.role == Membership.Role.ADJUDICATOR else Task.State.OPEN
-    counts = by_stratum([part.batch_id])
+    counts = count_by_stratum([part.batch_id])
     return sum(
         states[state] for stratum, states in counts.items() if len(may_take(remaining, stratum)) < needed
     )

@@ -32,7 +32,7 @@ from annotation.models import (
 )
 from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
 from annotation.selectors.batches.progress import Overall
-from annotation.selectors.counts import by_stratum
+from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
 
 SHOWN = 14
@@ -177,7 +177,7 @@ def watches_of(batches: Sequence[Batch]) -> dict[int, BatchStats]:
 
 def complete_tasks(batch: Batch) -> int:
     """The tasks with all their annotations, counted along."""
-    return sum(counts[state] for counts in by_stratum([batch.pk]).values() for state in COMPLETE)
+    return sum(counts[state] for counts in count_by_stratum([batch.pk]).values() for state in COMPLETE)
 
 
 def measure_agreement(batch: Batch) -> list[dict[str, Any]]:

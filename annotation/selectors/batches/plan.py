@@ -24,7 +24,7 @@ from annotation.models import (
     Response,
 )
 from annotation.selectors.assignments.availability import kind_of, limits_of, working_members
-from annotation.selectors.counts import STATES, by_stratum
+from annotation.selectors.counts import STATES, count_by_stratum
 
 MEASURED = 1000
 # Of so many people every pair's shared count is shown.
@@ -205,7 +205,7 @@ def plan_of_batch(batch: Batch) -> Plan:
     """The plan of a draft, as it will be when it is opened, or of a batch at which nobody worked yet; the seconds
     are the measured ones.
     """
-    strata = by_stratum([batch.pk])
+    strata = count_by_stratum([batch.pk])
     members = working_members(batch, Membership.Role.ANNOTATOR)
     places = {member.pk: place for place, member in enumerate(members)}
     keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)

@@ -36,7 +36,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import sealed_batches
-from annotation.selectors.counts import STATES, count_by_member, by_stratum
+from annotation.selectors.counts import STATES, count_by_member, count_by_stratum
 from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
 
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
@@ -147,7 +147,7 @@ def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
     ids = [batch.pk for batch in batches]
     sealed = set(sealed_batches(person).filter(pk__in=ids).values_list("pk", flat=True))
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
-    for stratum, of_stratum in by_stratum(ids).items():
+    for stratum, of_stratum in count_by_stratum(ids).items():
         counts[stratum.batch_id].update(of_stratum)
     checks = _checks_handed_in(sealed) if sealed else {}
     people = dict(
@@ -169,7 +169,7 @@ def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
 
 def overall(batch: Batch, *, blind: bool = False) -> Overall:
     """What everybody may see: it tells nothing of any label. ``blind``: it is for somebody who works in the batch."""
-    counts = _whole(by_stratum([batch.pk]).values())
+    counts = _whole(count_by_stratum([batch.pk]).values())
     # In its order the index is read no further than it is counted.
     known = has_gold_questions(batch)
     submissions = _submissions(batch).order_by("-submitted_at")
@@ -192,7 +192,7 @@ def overall(batch: Batch, *, blind: bool = False) -> Overall:
 
 def progress(batch: Batch) -> Progress:
     """Seven queries. Refuse whoever the batch is sealed for before this is asked."""
-    strata = by_stratum([batch.pk])
+    strata = count_by_stratum([batch.pk])
     counts = _whole(strata.values())
     people = _people(batch)
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
@@ -267,7 +267,7 @@ def _settled(counts: Counter[str]) -> int:
 def _checks_handed_in(batches: Iterable[int]) -> dict[int, int]:
     """By batch, of those that have items for gold checks."""
     submitted: Counter[int] = Counter()
-    for stratum, counts in by_stratum(batches, Task.Kind.CHECK).items():
+    for stratum, counts in count_by_stratum(batches, Task.Kind.CHECK).items():
         submitted[stratum.batch_id] += counts["submitted"]
     return dict(submitted)
 

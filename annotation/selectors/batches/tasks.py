@@ -32,7 +32,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.assignments.availability import FREE, kind_of, limits_of, working_members
-from annotation.selectors.counts import STATES, count_by_member, by_stratum, sum_for_quota, count_tasks
+from annotation.selectors.counts import STATES, count_by_member, count_by_stratum, sum_for_quota, count_tasks
 from annotation.selectors.gold_questions import list_failed_people
 
 # Up to so many prompts, or items of a person, are looked up; with more, items are looked through.
@@ -222,7 +222,7 @@ def _total(batch: Batch, task_filter: Wanted) -> int:
     states = [task_filter.state] if task_filter.state else STATES
     return sum(
         counts[state]
-        for stratum, counts in by_stratum([batch.pk]).items()
+        for stratum, counts in count_by_stratum([batch.pk]).items()
         if task_filter.dimension in (None, stratum.dimension)
         for state in states
     )

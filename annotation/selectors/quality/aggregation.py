@@ -12,7 +12,7 @@ import numpy as np
 
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Value
-from annotation.domain.agreement.label_table import NOBODY, Units, places_of
+from annotation.domain.agreement.label_table import NOBODY, Units, find_places
 from annotation.domain.guidelines import Criterion
 from annotation.domain.quality.aggregation import DawidSkene, Floats, Ints, Mace, dawid_skene, mace
 from annotation.domain.releases.canonical import number
@@ -90,7 +90,7 @@ def _of_criterion(
         fit = combine(
             task=criterion_units.task[unit],
             worker=person,
-            label=places_of(criterion_units.label[unit, slot], criterion.values),
+            label=find_places(criterion_units.label[unit, slot], criterion.values),
             classes=len(criterion.values),
         )
     except AssayError as error:

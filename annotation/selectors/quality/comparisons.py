@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from annotation.domain.agreement.label_table import Units, places_of
+from annotation.domain.agreement.label_table import Units, find_places
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Stratum
 from annotation.selectors.agreement.label_table import Gold, gold_of, marks_of, units_of
@@ -173,7 +173,7 @@ _SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda one: len(one.units))
 
 def _levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
     """Places among ``values``; nan for what is none of them."""
-    places = places_of(labels, values)
+    places = find_places(labels, values)
     return np.where(places < 0, np.nan, places.astype(np.float64))
 
 

@@ -15,7 +15,7 @@ from annotation.selectors.access import (
     sealed_batches,
     sealed_datasets,
 )
-from annotation.selectors.counts import by_stratum
+from annotation.selectors.counts import count_by_stratum
 
 RELEASE_JOB = "release"
 
@@ -100,7 +100,7 @@ def batch_choices(person: Person) -> list[BatchChoice]:
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     batches = list(Batch.objects.select_related("guideline"))
     counts_by_batch = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
-    for stratum, counts in by_stratum(counts_by_batch).items():
+    for stratum, counts in count_by_stratum(counts_by_batch).items():
         counts_by_batch[stratum.batch_id].update(counts)
     return [_choice(batch, counts_by_batch.get(batch.pk)) for batch in batches]
 

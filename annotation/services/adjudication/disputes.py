@@ -35,7 +35,7 @@ from annotation.selectors.counts import count_decisions
 from annotation.services.annotations.submission import (
     AlreadySubmitted,
     Receipt,
-    outcome_of,
+    compute_outcome,
     refuse_other_body,
 )
 from annotation.services.assignments import lock_assignment, lock_memberships, retake_slot
@@ -55,7 +55,7 @@ def record_verdict(*, assignment_id: UUID, person: Person, work: Submission) -> 
     if verdict is not None:
         _refuse_other_verdict(verdict, work)
         return
-    _refuse_what_is_over(assignment)
+    _refuse_closed_dispute(assignment)
     if assignment.state != Assignment.State.CLAIMED:
         raise Conflict(
             N_(
@@ -84,7 +84,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
     earlier = Adjudication.objects.filter(assignment=assignment).first()
     if earlier is not None:
         return _confirm_earlier(earlier, key, work)
-    _refuse_what_is_over(assignment)
+    _refuse_closed_dispute(assignment)
     if not Verdict.objects.filter(assignment=assignment).exists():
         raise Conflict(N_("Record your own verdict first, before you see the labels of others; then decide."))
     if assignment.state != Assignment.State.CLAIMED:
@@ -102,7 +102,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
         _draw_repeat(assignment, decision.created_at)
     execute(*sql.add_exposure_of(assignment))
-    return _receipt(decision, created=True)
+    return _build_receipt(decision, created=True)
 
 
 def _write_decision(
@@ -189,7 +189,7 @@ def _list_disputed_criteria(assignment: Assignment) -> Sequence[str]:
     task = assignment.task
     if task.kind == Task.Kind.REPEAT:
         return list(Adjudication.objects.values_list("labels", flat=True).get(task=task.repeats_id))
-    return outcome_of(task, assignment.batch).disputed
+    return compute_outcome(task, assignment.batch).disputed
 
 
 def _refuse_other_verdict(verdict: Verdict, work: Submission) -> None:
@@ -210,7 +210,7 @@ def _get_reason(work: Submission) -> DisputeReason:
     return reasons[work.reason]
 
 
-def _leave_notes(assignment: Assignment, labels: dict[str, int | float], words: str) -> None:
+def _leave_notes(assignment: Assignment, labels: dict[str, int | float], text: str) -> None:
     for criterion, level in labels.items():
         leave_note(
             guideline=assignment.batch.guideline,
@@ -218,7 +218,7 @@ def _leave_notes(assignment: Assignment, labels: dict[str, int | float], words: 
             author=assignment.person,
             criterion=criterion,
             level=level,
-            text=words,
+            text=text,
             task=assignment.task,
         )
 
@@ -228,7 +228,7 @@ def _refuse_without_dispute(assignment: Assignment) -> None:
         raise Conflict(N_("This item is not a dispute."))
 
 
-def _refuse_what_is_over(assignment: Assignment) -> None:
+def _refuse_closed_dispute(assignment: Assignment) -> None:
     if assignment.skip_reason:
         raise Conflict(N_("You skipped this item; it went to someone else."))
     if assignment.task.state != Task.State.DISPUTED or assignment.batch.state == Batch.State.CLOSED:
@@ -237,12 +237,12 @@ def _refuse_what_is_over(assignment: Assignment) -> None:
 
 def _confirm_earlier(earlier: Adjudication, key: str, work: Submission) -> Receipt:
     if earlier.idempotency_key != key:
-        raise AlreadySubmitted(_receipt(earlier, created=False))
+        raise AlreadySubmitted(_build_receipt(earlier, created=False))
     refuse_other_body(earlier.body_sha256, work)
-    return _receipt(earlier, created=False)
+    return _build_receipt(earlier, created=False)
 
 
-def _receipt(decision: Adjudication, *, created: bool) -> Receipt:
+def _build_receipt(decision: Adjudication, *, created: bool) -> Receipt:
     return Receipt(
         receipt=decision.receipt,
         assignment=decision.assignment_id,

@@ -28,13 +28,13 @@ def close_blocks(batch: Batch) -> int:
     """Cut what is new into blocks and close those whose work is over. The number closed; any worker, any time."""
     if batch.blocks_since is None or batch.state not in (Batch.State.OPEN, Batch.State.PAUSED):
         return 0
-    _cut(batch, timezone.now() - SETTLING)
-    over = list(_over(batch).order_by("pk").values_list("pk", flat=True))
-    return sum(_close(batch, over[start : start + AT_ONCE]) for start in range(0, len(over), AT_ONCE))
+    _cut_blocks(batch, timezone.now() - SETTLING)
+    over = list(_filter_finished_blocks(batch).order_by("pk").values_list("pk", flat=True))
+    return sum(_close_finished_blocks(batch, over[start : start + AT_ONCE]) for start in range(0, len(over), AT_ONCE))
 
 
 @transaction.atomic
-def _cut(batch: Batch, until: datetime) -> None:
+def _cut_blocks(batch: Batch, until: datetime) -> None:
     # One worker at a time: two would cut in different places.
     Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     last = dict(
@@ -47,11 +47,11 @@ def _cut(batch: Batch, until: datetime) -> None:
     SubmissionBlock.objects.bulk_create(
         SubmissionBlock(batch=batch, person_id=person, first_at=first_at, last_at=last_at)
         for person in people
-        for first_at, last_at in _cuts(_times(batch, person, after=last.get(person), until=until))
+        for first_at, last_at in _list_block_bounds(_list_submission_times(batch, person, after=last.get(person), until=until))
     )
 
 
-def _cuts(times: list[datetime]) -> Iterable[tuple[datetime, datetime]]:
+def _list_block_bounds(times: list[datetime]) -> Iterable[tuple[datetime, datetime]]:
     """The first and the last time of each whole block. What came at one time, as from a file, is in one block."""
     first = 0
     while first + SIZE <= len(times):
@@ -60,9 +60,9 @@ def _cuts(times: list[datetime]) -> Iterable[tuple[datetime, datetime]]:
         first = bisect_right(times, last_at, lo=first)
 
 
-def _times(batch: Batch, person: int, *, after: datetime | None, until: datetime) -> list[datetime]:
+def _list_submission_times(batch: Batch, person: int, *, after: datetime | None, until: datetime) -> list[datetime]:
     """When the person submitted what is in no block yet."""
-    times = _submissions().filter(
+    times = _filter_submissions().filter(
         batch=batch, person=person, submitted_at__gte=batch.blocks_since, submitted_at__lt=until
     )
     times = times.filter(submitted_at__gt=after) if after else times
@@ -71,9 +71,9 @@ def _times(batch: Batch, person: int, *, after: datetime | None, until: datetime
     ]
 
 
-def _over(batch: Batch) -> QuerySet[SubmissionBlock]:
+def _filter_finished_blocks(batch: Batch) -> QuerySet[SubmissionBlock]:
     """The open blocks with no open work."""
-    of_block = _submissions().filter(
+    of_block = _filter_submissions().filter(
         batch=OuterRef("batch"),
         person=OuterRef("person"),
         submitted_at__gte=OuterRef("first_at"),
@@ -84,7 +84,7 @@ def _over(batch: Batch) -> QuerySet[SubmissionBlock]:
 
 
 @transaction.atomic
-def _close(batch: Batch, blocks: list[int]) -> int:
+def _close_finished_blocks(batch: Batch, blocks: list[int]) -> int:
     """Before the tasks are locked: who corrects one of them now is waited for, and who comes later finds it closed."""
     closed = SubmissionBlock.objects.filter(pk__in=blocks, closed_at=None).update(closed_at=timezone.now())
     within = SubmissionBlock.objects.filter(
@@ -98,7 +98,7 @@ def _close(batch: Batch, blocks: list[int]) -> int:
     return closed
 
 
-def _submissions() -> QuerySet[Assignment]:
+def _filter_submissions() -> QuerySet[Assignment]:
     """What is cut into blocks: annotations of work and checks."""
     return Assignment.objects.filter(
         state=Assignment.State.SUBMITTED,

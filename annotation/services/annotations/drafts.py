@@ -19,10 +19,10 @@ from annotation.models import Assignment, Channel, Draft, Person
 from annotation.services.assignments import lock_assignment
 from annotation.services.audit import record
 
-A_DISPUTE = N_("This item is a dispute; decide it as adjudicator.")
+ITEM_IS_DISPUTE = N_("This item is a dispute; decide it as adjudicator.")
 MAX_RATIONALE_LENGTH = 20_000
 # What a span of evidence is made of.
-SPAN = ("turn", "start", "end", "criterion", "level")
+SPAN_FIELDS = ("turn", "start", "end", "criterion", "level")
 
 
 @transaction.atomic
@@ -34,12 +34,12 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Submission, extend:
     """
     assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
-        raise Conflict(A_DISPUTE)
+        raise Conflict(ITEM_IS_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:
         raise Conflict(N_("This item was submitted already; correct it instead."))
     if assignment.skip_reason:
         raise Conflict(N_("You skipped this item; it went to someone else."))
-    now, values = timezone.now(), _unfinished(assignment, work)
+    now, values = timezone.now(), _build_fields(assignment, work)
     live = assignment.state == Assignment.State.CLAIMED
     if live:  # else an earlier draft may say why it was refused
         values["why"] = None
@@ -50,7 +50,7 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Submission, extend:
     return now
 
 
-def _unfinished(assignment: Assignment, work: Submission) -> dict[str, Any]:
+def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
     """The columns of the draft; what no page could have sent is refused."""
     document = assignment.batch.guideline.document
     criteria = {
@@ -65,7 +65,7 @@ def _unfinished(assignment: Assignment, work: Submission) -> dict[str, Any]:
     return {
         "labels": {name: _asked(criteria, name).check(value) for name, value in work.labels.items()},
         "rationale": work.rationale,
-        "evidence": [_span(span) for span in work.evidence],
+        "evidence": [_build_span(span) for span in work.evidence],
         "flags": [flag for flag in FLAGS if flag in work.flags],
         "seconds": work.seconds,
     }
@@ -81,9 +81,9 @@ def _asked(criteria: Mapping[str, Criterion], name: str) -> Criterion:
     return criteria[name]
 
 
-def _span(one: Mapping[str, Any]) -> dict[str, Any]:
+def _build_span(one: Mapping[str, Any]) -> dict[str, Any]:
     """Only what a span is made of; whether it lies in the text is asked when it is submitted."""
-    span = {name: one[name] for name in SPAN if name in one}
+    span = {name: one[name] for name in SPAN_FIELDS if name in one}
     if not all(map(_is_plain, span.values())):
         raise Unprocessable(N_("A span of evidence is made of numbers and names."))
     return span
@@ -96,12 +96,12 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, int) or (isinstance(value, str) and value.isprintable())
 
 
-def keep_draft(assignment_id: UUID, work: Submission, refusal: AssayError) -> Draft:
+def save_refused_draft(assignment_id: UUID, work: Submission, refusal: AssayError) -> Draft:
     """Keep what was refused, in the place of an earlier draft of the same assignment, with the reason.
 
     Nothing of it was checked yet: what no page could have sent is left out.
     """
-    spans = [{name: span[name] for name in SPAN if name in span} for span in work.evidence]
+    spans = [{name: span[name] for name in SPAN_FIELDS if name in span} for span in work.evidence]
     draft, _created = Draft.objects.update_or_create(
         assignment_id=assignment_id,
         defaults={
@@ -128,7 +128,7 @@ def discard_draft(*, assignment_id: UUID, person: Person) -> None:
     record(actor=person, verb="discard_draft", target=f"assignment:{assignment_id}")
 
 
-def work_of(draft: Draft) -> Submission:
+def build_submission(draft: Draft) -> Submission:
     """What was kept, to be submitted again from the page that shows it."""
     return Submission(
         labels=draft.labels,

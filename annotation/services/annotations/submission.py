@@ -33,10 +33,10 @@ from annotation.selectors.annotations.closings import is_closed
 from annotation.selectors.annotations.own_work import latest_annotation
 from annotation.selectors.assignments.items import texts_to_mark
 from annotation.selectors.gold_questions import Feedback, find_feedback
-from annotation.services.annotations.drafts import A_DISPUTE, keep_draft
+from annotation.services.annotations.drafts import ITEM_IS_DISPUTE, save_refused_draft
 from annotation.services.assignments import TooLate, lock_assignment, refuse_who_left, retake_slot
 from annotation.services.audit import record
-from annotation.services.gold_questions.answers import end_answered, refuse_who_was_told
+from annotation.services.gold_questions.answers import build_answer_statements, refuse_seen_answer
 from annotation.services.gold_questions.qualification import end_round_if_over
 from annotation.services.guidelines import leave_note
 
@@ -72,41 +72,41 @@ def submit(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
     place is gone, it is kept as a draft of its author's.
     """
     try:
-        return _submit(assignment_id, person, key, work)
+        return _submit_annotation(assignment_id, person, key, work)
     except TooLate as refusal:
-        keep_draft(assignment_id, work, refusal)
+        save_refused_draft(assignment_id, work, refusal)
         raise
 
 
 @transaction.atomic
-def _submit(assignment_id: UUID, person: Person, key: str, work: Submission) -> Receipt:
+def _submit_annotation(assignment_id: UUID, person: Person, key: str, work: Submission) -> Receipt:
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
-        raise Conflict(A_DISPUTE)
+        raise Conflict(ITEM_IS_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:
-        return _answer_again(assignment, key, work)
+        return _confirm_earlier(assignment, key, work)
     _refuse_unless_open(assignment)
-    labels, evidence = _check(assignment, work)
+    labels, evidence = _check_submission(assignment, work)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
     annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=1)
     execute(
         *sql.write_annotation(annotation, slot=assignment.slot),
-        *_settle_and_count(assignment, labels, annotation.created_at),
+        *_build_settlement(assignment, labels, annotation.created_at),
         *sql.add_exposure_of(assignment),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
         end_round_if_over(assignment.batch, assignment.person)
-    _note_what_is_unclear(assignment, work, labels)
-    return _receipt(annotation, created=True, feedback=find_feedback(assignment))
+    _leave_unclear_note(assignment, work, labels)
+    return _build_receipt(annotation, created=True, feedback=find_feedback(assignment))
 
 
-def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+def _build_settlement(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
     """What a submission writes beside itself: the counts, and with a task's last annotation its gold and state."""
     if assignment.task.kind != Task.Kind.WORK:
-        return end_answered(assignment, now)
-    outcome = _outcome_with(assignment, labels)
+        return build_answer_statements(assignment, now)
+    outcome = _find_new_outcome(assignment, labels)
     if outcome is None:
         return [sql.add_to_tally_of(assignment, submitted=1)]
     return [
@@ -116,13 +116,13 @@ def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: da
     ]
 
 
-def _answer_again(assignment: Assignment, key: str, work: Submission) -> Receipt:
+def _confirm_earlier(assignment: Assignment, key: str, work: Submission) -> Receipt:
     earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
     latest = latest_annotation(assignment)
     assert latest is not None
-    raise AlreadySubmitted(_receipt(latest, created=False, feedback=find_feedback(assignment)))
+    raise AlreadySubmitted(_build_receipt(latest, created=False, feedback=find_feedback(assignment)))
 
 
 @transaction.atomic
@@ -137,36 +137,36 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
     earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
-    if _is_asked_before(assignment, key, work):
+    if _is_requested_before(assignment, key, work):
         return None
     latest = latest_annotation(assignment)
     if latest is None:
         raise Conflict(N_("Nothing was submitted for this item yet."))
     refuse_who_left(assignment)
-    refuse_who_was_told(assignment)
+    refuse_seen_answer(assignment)
     document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
     labels = document.check_labels(dimension, work.labels)
     if is_closed(assignment):
-        _ask_manager(assignment, work=work, labels=labels, key=key)
+        _request_correction(assignment, work=work, labels=labels, key=key)
         return None
-    labels, evidence = _check(assignment, work)
+    labels, evidence = _check_submission(assignment, work)
     annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
     if assignment.task.state == Task.State.OPEN:
         Annotation.objects.filter(assignment=assignment, current=True).update(current=False)
     else:
         annotation.current = False
-        _ask_manager(assignment, work=work, labels=labels, key=key)
+        _request_correction(assignment, work=work, labels=labels, key=key)
     annotation.save()
-    _note_what_is_unclear(assignment, work, labels)
-    return _receipt(annotation, created=True)
+    _leave_unclear_note(assignment, work, labels)
+    return _build_receipt(annotation, created=True)
 
 
-def outcome_of(task: Task, batch: Batch) -> Outcome:
+def compute_outcome(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
-    return _outcome([labels for _slot, labels in sql.fetch_submitted_labels(task.pk)], batch)
+    return _apply_rule([labels for _slot, labels in sql.fetch_submitted_labels(task.pk)], batch)
 
 
-def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
+def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
     """The same with the labels that are being submitted; None while others are still to come."""
     task = assignment.task
     if task.slots_taken < task.overlap:
@@ -174,10 +174,10 @@ def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome 
     submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
     if len(submitted) < task.overlap:
         return None
-    return _outcome([labels for _slot, labels in sorted(submitted, key=itemgetter(0))], assignment.batch)
+    return _apply_rule([labels for _slot, labels in sorted(submitted, key=itemgetter(0))], assignment.batch)
 
 
-def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
+def _apply_rule(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
     nominal = frozenset(c.name for c in batch.guideline.document.criteria if c.measurement == "nominal")
     return settle(labels, tolerance=batch.tolerance, nominal=nominal)
 
@@ -219,10 +219,10 @@ def _find_receipt(assignment: Assignment, key: str, work: Submission) -> Receipt
     if earlier is None:
         return None
     refuse_other_body(earlier.body_sha256, work)
-    return _receipt(earlier, created=False, feedback=find_feedback(assignment))
+    return _build_receipt(earlier, created=False, feedback=find_feedback(assignment))
 
 
-def _is_asked_before(assignment: Assignment, key: str, work: Submission) -> bool:
+def _is_requested_before(assignment: Assignment, key: str, work: Submission) -> bool:
     """Whether this key brought a request to the manager before, handled by now or not."""
     request = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
     if request is not None:
@@ -230,7 +230,7 @@ def _is_asked_before(assignment: Assignment, key: str, work: Submission) -> bool
     return request is not None
 
 
-def _ask_manager(
+def _request_correction(
     assignment: Assignment, *, work: Submission, labels: dict[str, int | float], key: str
 ) -> None:
     """A request for the manager; the same wish under another key is the same request while it waits."""
@@ -266,7 +266,7 @@ def _refuse_unless_open(assignment: Assignment) -> None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
-def _check(assignment: Assignment, work: Submission) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+def _check_submission(assignment: Assignment, work: Submission) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
     """The labels and the evidence as they are stored."""
     return check_annotation(
         assignment.batch.guideline.document,
@@ -278,7 +278,7 @@ def _check(assignment: Assignment, work: Submission) -> tuple[dict[str, int | fl
     )
 
 
-def _note_what_is_unclear(
+def _leave_unclear_note(
     assignment: Assignment, work: Submission, labels: Mapping[str, int | float]
 ) -> None:
     """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
@@ -296,7 +296,7 @@ def _note_what_is_unclear(
     )
 
 
-def _receipt(annotation: Annotation, *, created: bool, feedback: Feedback | None = None) -> Receipt:
+def _build_receipt(annotation: Annotation, *, created: bool, feedback: Feedback | None = None) -> Receipt:
     return Receipt(
         receipt=annotation.receipt,
         assignment=annotation.assignment_id,

@@ -36,7 +36,7 @@ from annotation.selectors.adjudication import (
     list_waiting_disputes,
 )
 from annotation.selectors.counts import count_decisions, count_submitted
-from annotation.selectors.wellbeing import strata_resting
+from annotation.selectors.wellbeing import list_resting_strata
 from annotation.services.assignments.gold_questions import next_check, next_of_round
 from annotation.services.assignments.leases import LIVE, expire_leases, live_claims
 from annotation.services.assignments.search import (
@@ -97,7 +97,7 @@ def _next_assignment(
         member.quota, submitted=count_submitted(member), live=len(live)
     ):
         return None
-    resting = strata_resting(batch, person, conditions.budget)
+    resting = list_resting_strata(batch, person, conditions.budget)
     search = Search.of(locked, conditions=conditions, careful=careful, resting=resting)
     if conditions.round == RUNNING:
         task = search.take_begun() or next_of_round(search) or search.take_given_back()
@@ -121,7 +121,7 @@ def _next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFilter) -
         decided = count_decisions(member, with_repeats=True)
         if not is_within_quota(member.quota, submitted=decided, live=0):
             return None
-    return _take_wanted(member, dispute_filter, resting=strata_resting(batch, person, conditions.budget))
+    return _take_wanted(member, dispute_filter, resting=list_resting_strata(batch, person, conditions.budget))
 
 
 def _take_wanted(member: Membership, dispute_filter: DisputeFilter, *, resting: Sequence[int]) -> Assignment | None:

@@ -25,7 +25,7 @@ from annotation.models import (
 from annotation.selectors.access import refuse_role
 from annotation.services.assignments.plan import plan_again
 from annotation.services.audit import record
-from annotation.services.gold_questions.answers import end_skipped
+from annotation.services.gold_questions.answers import build_skip_statements
 from annotation.services.gold_questions.qualification import end_round_if_over
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
@@ -70,7 +70,7 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
             plan_again(assignment.task, without=membership_id(assignment))
         is_work = assignment.task.kind == Task.Kind.WORK
         execute(
-            *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else end_skipped(assignment)),
+            *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else build_skip_statements(assignment)),
             *sql.add_exposure_of(assignment),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:

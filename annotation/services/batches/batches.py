@@ -37,7 +37,7 @@ from annotation.services import jobs
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.audit import record
-from annotation.services.counts import count_in, lock_memberships
+from annotation.services.counts import add_batch_counts, lock_memberships
 from annotation.services.gold_questions.answers import close_checks
 from annotation.services.gold_questions.qualification import refuse_without_a_round
 from annotation.services.jobs import ProgressReporter
@@ -173,7 +173,7 @@ def add_tasks(
             made += len(tasks)
             report(made / total)
     for stratum, n in counts.items():
-        count_in(stratum, open=n)
+        add_batch_counts(stratum, open=n)
     if planner:
         planner.save()
     refresh_statistics(Task, rows=made)
@@ -373,8 +373,8 @@ def run_making(context: jobs.JobContext) -> dict[str, Any]:
         return dict(context.job.result)
     context.report(0, N_("making the items"))
     spec = BatchSpec.model_validate(context.payload)
-    with ProgressReporter(context) as teller, transaction.atomic():
-        batch = create_batch(spec, actor=context.job.created_by, report=teller.report)
+    with ProgressReporter(context) as reporter, transaction.atomic():
+        batch = create_batch(spec, actor=context.job.created_by, report=reporter.report)
         result = {"batch": batch.name, "tasks": batch.tasks.count()}
         context.save_result(result)
     return result

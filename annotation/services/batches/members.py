@@ -29,7 +29,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import lock_people
 from annotation.selectors.assignments.availability import strata_ruled_out
-from annotation.services.access import refuse_who_opened
+from annotation.services.access import refuse_result_openers
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
 from annotation.services.audit import record
@@ -48,7 +48,7 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     _refuse_closed(batch)
     lock_memberships(batch)
     lock_people(person.pk for person in people)
-    refuse_who_opened(batch, people)
+    refuse_result_openers(batch, people)
     _refuse_who_may_have_read(batch, people)
     add_members(batch=batch, role=role, people=people)
     planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
@@ -81,7 +81,7 @@ def set_member_active(
         return 0
     _refuse_closed(batch)
     if active:
-        refuse_who_opened(batch, [person])
+        refuse_result_openers(batch, [person])
     membership.active, membership.cursor = active, Membership.START
     membership.save(update_fields=["active", "cursor"])
     released = 0

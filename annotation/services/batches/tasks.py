@@ -26,7 +26,7 @@ from annotation.selectors.assignments.availability import may_take
 from annotation.services.assignments import free
 from annotation.services.assignments.plan import Plan, plan_for
 from annotation.services.audit import record
-from annotation.services.counts import count_in, lock_memberships
+from annotation.services.counts import add_batch_counts, lock_memberships
 
 MAX_PRIORITY = 1000
 
@@ -182,7 +182,7 @@ def _submitted(task: Task) -> int:
 
 def _move(task: Task, state: str, *, submitted: int) -> None:
     Task.objects.filter(pk=task.pk).update(state=state)
-    count_in(task.stratum_id, **{task.state: -1, state: 1, "submitted": submitted})
+    add_batch_counts(task.stratum_id, **{task.state: -1, state: 1, "submitted": submitted})
     task.state = state
 
 

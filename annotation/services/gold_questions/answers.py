@@ -18,10 +18,10 @@ from annotation.core.sql import Statement, execute
 from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task, sql
 from annotation.selectors.gold_questions import is_answer_disclosed, list_open_checks
 
-TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
+ANSWER_SEEN = N_("You have read the right labels of this item, so what you submitted stands.")
 
 
-def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
+def build_answer_statements(assignment: Assignment, now: datetime) -> list[Statement]:
     """What the submission of a known item writes beside itself; the tasks of a round close when the round ends."""
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
@@ -38,7 +38,7 @@ def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
     ]
 
 
-def end_skipped(assignment: Assignment) -> list[Statement]:
+def build_skip_statements(assignment: Assignment) -> list[Statement]:
     """A task of one person's own, a known item or a repeat adjudication, is over once they skipped it: nobody else is
     given it. It may be over already, with its round.
     """
@@ -51,9 +51,9 @@ def end_skipped(assignment: Assignment) -> list[Statement]:
     ]
 
 
-def refuse_who_was_told(assignment: Assignment) -> None:
+def refuse_seen_answer(assignment: Assignment) -> None:
     if is_answer_disclosed(assignment):
-        raise Conflict(TOLD)
+        raise Conflict(ANSWER_SEEN)
 
 
 def withdraw(membership: int, tasks: Iterable[int]) -> None:

@@ -260,7 +260,7 @@ class _Reader:
 
 def response_of(row: Row) -> Response:
     """The response that a row names by its prompt and, as far as they are needed, dataset, model and collection."""
-    ref = generic.ref(row)
+    ref = generic.read_prompt_ref(row)
     model, collection, dataset = (row.optional_name(name) for name in ("model", "collection", "dataset"))
     named = {"prompt__key": ref.key} if ref.id else {"prompt__text": ref.text}
     matches = Response.objects.select_related("prompt").filter(**named)

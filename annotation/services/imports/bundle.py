@@ -41,7 +41,7 @@ from annotation.domain.formats.bundle import (
     RESPONSES,
     BatchFacts,
     Bundle,
-    Manifest,
+    BundleManifest,
 )
 from annotation.domain.formats.rows import Row
 from annotation.domain.release_spec import ReleaseSpec
@@ -98,7 +98,7 @@ def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> Imp
     return coming.finish()
 
 
-def batch_names(manifest: Manifest, called: Mapping[str, str]) -> dict[str, str]:
+def batch_names(manifest: BundleManifest, called: Mapping[str, str]) -> dict[str, str]:
     """What each batch of the bundle is called here; refused where two would be called alike."""
     known = [batch.name for batch in manifest.batches]
     for name in called:
@@ -129,7 +129,7 @@ def refuse_taken(names: Mapping[str, str], release: str) -> None:
         raise Conflict(N_("There is already a gold release named {name}."), name=release)
 
 
-def _refuse_late(release: str, manifest: Manifest) -> None:
+def _refuse_late(release: str, manifest: BundleManifest) -> None:
     """Who asks for the release only when the bundle is here already is told where to get it."""
     if release and not GoldRelease.objects.filter(name=release, sha256=manifest.sha256).exists():
         raise Conflict(
@@ -138,7 +138,7 @@ def _refuse_late(release: str, manifest: Manifest) -> None:
         )
 
 
-def _refuse_blind(manifest: Manifest, actor: Person | None) -> None:
+def _refuse_blind(manifest: BundleManifest, actor: Person | None) -> None:
     """A bundle's report, and its batches, would tell whoever judges the same responses blind too much."""
     blind = sealed_datasets(actor).filter(name__in=manifest.datasets).first() if actor else None
     if blind is not None:

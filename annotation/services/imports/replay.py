@@ -34,7 +34,7 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.services.counts import count_for
+from annotation.services.counts import add_member_counts
 from annotation.services.imports.places import Members, TaskSlot
 from annotation.services.imports.run import Intake
 
@@ -115,7 +115,7 @@ class Replay:
         GoldLabel.objects.bulk_create(self._gold)
         self._save_tasks()
         for (membership, stratum), counts in self._counts.items():
-            count_for(membership, stratum, **counts)
+            add_member_counts(membership, stratum, **counts)
         self._begin()
 
     def _counts_of(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:

@@ -24,7 +24,7 @@ from annotation.domain.formats import (
     Format,
     Reader,
     Source,
-    format_named,
+    get_format,
 )
 from annotation.models import (
     Adjudication,
@@ -250,7 +250,7 @@ class Intake:
         collection: str | None = None,
     ) -> Intake:
         """Refuses an unknown format, one without this kind of content, and a file that is none."""
-        form = format_named(format_name)
+        form = get_format(format_name)
         form.reader(kind)
         for name in (model, collection):
             if name:

@@ -14,7 +14,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from annotation.core.errors import N_, Conflict, Forbidden, InputError, NoRoom
-from annotation.domain.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
+from annotation.domain.formats import ANNOTATIONS, PROMPTS, RESPONSES, get_format, guess_format
 from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
 from annotation.models import Batch, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
@@ -59,7 +59,7 @@ def _receive(path: str, file: File[bytes], name: str, actor: Person) -> Import:
     upload = Import(
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
     )
-    guessed = guess(build_source(upload))
+    guessed = guess_format(build_source(upload))
     if is_zip(build_source(upload)):
         upload.kind, upload.format = ANNOTATIONS, FORMAT
     elif guessed is not None:
@@ -71,7 +71,7 @@ def _receive(path: str, file: File[bytes], name: str, actor: Person) -> Import:
 
 def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, Any], actor: Person) -> Job:
     """Import the file as a job. What is wrong with a file of ordinary size is said at once (ImportRefused)."""
-    format_named(format_name).reader(kind)
+    get_format(format_name).reader(kind)
     options = {name: value for name, value in options.items() if value}
     _refuse_sealed(kind, options, actor)
     upload.kind, upload.format, upload.options = kind, format_name, options
@@ -142,8 +142,8 @@ def _run_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
     context.report(0, N_("storing"))
     called = bundle.As(upload.options["batches"], upload.options["release"])
     actor = context.job.created_by
-    with ProgressReporter(context) as teller:
-        run = Run(actor=actor, upload=upload, progress=lambda done: teller.report(done, N_("storing")))
+    with ProgressReporter(context) as reporter:
+        run = Run(actor=actor, upload=upload, progress=lambda done: reporter.report(done, N_("storing")))
         return bundle.import_bundle(source=build_source(upload), called=called, run=run).stored()
 
 
@@ -167,13 +167,13 @@ def _read_through(upload: Import, report: Report) -> None:
     """Tells how far it is, and can be cancelled; what is wrong is found again when storing."""
     source = build_source(upload)
     source.check()
-    for number, _item in enumerate(format_named(upload.format).reader(upload.kind).items(source)):
+    for number, _item in enumerate(get_format(upload.format).reader(upload.kind).items(source)):
         if number % 1000 == 0:
             report(READ * source.fraction, N_("reading the file"))
 
 
 def _is_short(upload: Import) -> bool:
-    items = format_named(upload.format).reader(upload.kind).items(build_source(upload))
+    items = get_format(upload.format).reader(upload.kind).items(build_source(upload))
     return sum(1 for _item in islice(items, REHEARSED + 1)) <= REHEARSED
 
 

@@ -40,7 +40,7 @@ from annotation.selectors.adjudication import (
 )
 from annotation.selectors.batches.members import MyProgress, my_progress, progress_in
 from annotation.selectors.guidelines import get_batch_to_enter, dimension_label
-from annotation.selectors.wellbeing import is_used_up
+from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments
 from annotation.services.adjudication import disputes as answers
 from annotation.services.guidelines import record_introduction
@@ -193,7 +193,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
             "progress": progress_in(batch, person, ADJUDICATOR),
             "dispute_filter": dispute_filter,
             "query": build_query(dispute_filter),
-            "resting": is_used_up(person),
+            "resting": is_budget_used_up(person),
         }
         return render(request, "annotation/adjudication/nothing.html", context)
     return show_dispute(request, assignment)

@@ -32,9 +32,9 @@ from annotation.selectors.assignments.items import handout, my_assignment
 from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.origins import list_imported
-from annotation.selectors.wellbeing import care_for
+from annotation.selectors.wellbeing import build_item_wellbeing
 from annotation.services.annotations import submission as answers
-from annotation.services.annotations.drafts import discard_draft, work_of
+from annotation.services.annotations.drafts import discard_draft, build_submission
 from annotation.views.access import person_of, role_required
 from annotation.views.annotations.highlights import OWN_GROUP, mark_turns
 from annotation.views.annotations.outcomes import (
@@ -166,7 +166,7 @@ def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     draft = my_draft(assignment_id, person)
     try:
-        answers.submit(assignment_id=assignment_id, person=person, key=str(uuid4()), work=work_of(draft))
+        answers.submit(assignment_id=assignment_id, person=person, key=str(uuid4()), work=build_submission(draft))
     except AssayError as error:
         return leave_page(request, "history", level=messages.WARNING, say=error_text(error))
     return leave_page(request, "history", level=messages.SUCCESS, say=_("Submitted."))
@@ -206,7 +206,7 @@ def show_item(
         "error": error,
         "back": "work" if back == "work" else "",
         "batch": assignment.batch,
-        "care": care_for(person_of(request), item.severity),
+        "care": build_item_wellbeing(person_of(request), item.severity),
         **item_choices(assignment.batch),
         **(decision_context(assignment) if done.adjudication else outcome_context(assignment, done)),
         **feedback_context(assignment),

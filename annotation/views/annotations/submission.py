@@ -38,7 +38,7 @@ from annotation.selectors.batches import batch_named
 from annotation.selectors.batches.members import my_batches, progress_in
 from annotation.selectors.gold_questions import Feedback, find_latest_feedback
 from annotation.selectors.guidelines import get_batch_to_enter
-from annotation.selectors.wellbeing import is_used_up
+from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments
 from annotation.services.annotations import submission as answers
 from annotation.services.annotations.drafts import save_draft
@@ -279,7 +279,7 @@ def nothing_context(batch: Batch, person: Person) -> dict[str, Any]:
         "batch": batch,
         "progress": progress_in(batch, person, ANNOTATOR),
         "other_batches": other_batches,
-        "resting": is_used_up(person),
+        "resting": is_budget_used_up(person),
         **({"failed": find_failed_attempt(batch, person)} if batch.qualifying else {}),
     }
 

@@ -27,7 +27,7 @@ from annotation.models import Assignment, Batch, Person
 from annotation.selectors.adjudication import Side
 from annotation.selectors.annotations.own_work import Saved
 from annotation.selectors.assignments.items import Handout
-from annotation.selectors.wellbeing import care_for
+from annotation.selectors.wellbeing import build_item_wellbeing
 from annotation.views.annotations.highlights import mark_turns
 from annotation.views.guidelines.introduction import localize_introduction
 
@@ -213,7 +213,7 @@ def item_context(
         "skip_error": skip_error,
         "criterion_names": " ".join(criterion.name for criterion in item.criteria),
         "language": language,
-        "care": care_for(reader, item.severity),
+        "care": build_item_wellbeing(reader, item.severity),
         **item_choices(assignment.batch),
     }
 

@@ -22,12 +22,12 @@ from annotation.forms.wellbeing import ReadingForm, TopicsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.access import has_role
 from annotation.selectors.people import list_recent_setup_links, list_sign_ins, list_tokens
-from annotation.selectors.wellbeing import budget_of, points_today
+from annotation.selectors.wellbeing import find_exposure_budget, exposure_today
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import confirm_links_seen
 from annotation.services.people.sign_ins import check_present_password
 from annotation.services.people.tokens import make_token, revoke_token
-from annotation.services.wellbeing import set_reading
+from annotation.services.wellbeing import set_item_display
 from annotation.views.access import person_of, post_form
 
 
@@ -53,7 +53,7 @@ def account_care(request: HttpRequest) -> HttpResponse:
     form = ReadingForm(request.POST, person=person)
     if not form.is_valid():
         return show_account(request, reading_form=form)
-    set_reading(person=person, **form.cleaned_data)
+    set_item_display(person=person, **form.cleaned_data)
     messages.success(request, _("Items are shown to you like that from now on."))
     return redirect("account")
 
@@ -128,8 +128,8 @@ def show_account(request: HttpRequest, **changes: Any) -> HttpResponse:
         "reading_form": ReadingForm(person=person),
         "topics_form": TopicsForm(person=person),
         "reads": has_role(person, ANNOTATOR, ADJUDICATOR),
-        "points": points_today(person),
-        "budget": budget_of(person),
+        "points": exposure_today(person),
+        "budget": find_exposure_budget(person),
         "password_form": OwnPasswordForm(person=person),
         "can_change_password": person.has_usable_password(),
     }

@@ -30,7 +30,7 @@ from annotation.domain.releases.manifest import index_dimensions, order_manifest
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
 from annotation.selectors.access import has_role, refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
-from annotation.selectors.jobs import job_for
+from annotation.selectors.jobs import get_job_for
 from annotation.selectors.origins import add_origins, find_origin
 from annotation.selectors.releases.candidates import contradicted_keys
 from annotation.selectors.releases.lineage import LabelSources, list_label_sources
@@ -53,7 +53,7 @@ from annotation.services.exports.datasheet import (
     splits_table,
 )
 from annotation.services.exports.downloads import tell_direct_download
-from annotation.services.releases import CONTRADICTED, NAMED, UNDER_WAY, Contradicted, make
+from annotation.services.releases import CONTRADICTED, MAX_EXAMPLES, UNDER_WAY, Contradicted, create_or_enqueue_release
 from annotation.views.access import person_of, role_required
 from annotation.views.releases.conflicts import conflict_lines
 
@@ -136,7 +136,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     refused: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
-            made = make(form.build_spec(), actor=person)
+            made = create_or_enqueue_release(form.build_spec(), actor=person)
         except Contradicted as error:
             # The opening was undone with the release, and these are labels.
             refuse_sealed_gold(person, form.cleaned_data["batches"])
@@ -170,7 +170,7 @@ def contradictions_context(batches: Iterable[Batch]) -> dict[str, Any]:
     """The first of them, and where all of them are."""
     chosen_batches = list(batches)
     return {
-        "contradictions": conflict_lines(chosen_batches, contradicted_keys(chosen_batches)[:NAMED]),
+        "contradictions": conflict_lines(chosen_batches, contradicted_keys(chosen_batches)[:MAX_EXAMPLES]),
         "query": urlencode([("batches", batch.pk) for batch in chosen_batches]),
     }
 
@@ -180,7 +180,7 @@ def contradictions_context(batches: Iterable[Batch]) -> dict[str, Any]:
 @role_required(RESEARCHER)
 def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
     """A release that a job cuts: how far it is, and afterwards the release, or why there is none."""
-    job = job_for(person_of(request), job_id, any_job=True)
+    job = get_job_for(person_of(request), job_id, any_job=True)
     if job.kind != RELEASE_JOB:
         raise NotFound(N_("There is no such job."))
     if job.state == Job.State.DONE and GoldRelease.objects.filter(name=job.title).exists():

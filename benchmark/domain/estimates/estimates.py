@@ -72,7 +72,7 @@ def compute_estimates(
 
 def find_scale(document: GuidelineDocument, metric: Metric, scope: str) -> MetricScale:
     """The values that a metric can have in a column of the board."""
-    return _LabelValues.of(document, metric, _find_dimension(document, scope)).scale
+    return _LabelValues.build(document, metric, _find_dimension(document, scope)).scale
 
 
 def _find_dimension(document: GuidelineDocument, scope: str) -> str | None:
@@ -153,7 +153,7 @@ class _EstimateCell:
         return groups or [waiting]
 
     def metric(self, metric: Metric) -> _CellMetric:
-        return _CellMetric(self, metric, _LabelValues.of(self.document, metric, self.dimension))
+        return _CellMetric(self, metric, _LabelValues.build(self.document, metric, self.dimension))
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class _LabelValues:
     """The mean of the other levels of the same criterion."""
 
     @classmethod
-    def of(cls, document: GuidelineDocument, metric: Metric, dimension: str | None) -> _LabelValues:
+    def build(cls, document: GuidelineDocument, metric: Metric, dimension: str | None) -> _LabelValues:
         counted = set(metric.levels_for(dimension))
         by_label: dict[tuple[str, float], float] = {}
         elsewhere: dict[tuple[str, float], float] = {}
@@ -183,12 +183,12 @@ class _LabelValues:
         scale = MetricScale() if rate or not known else MetricScale(min(known), max(known), rate=False)
         return cls(scale, by_label, elsewhere)
 
-    def given(self, labels: Labels) -> float:
+    def average_labels(self, labels: Labels) -> float:
         """The mean over the labels that count here."""
         own = [self.by_label[label] for label in labels if label in self.by_label]
         return sum(own) / len(own)
 
-    def expected(self, labels: Labels, sureness: float | None) -> float:
+    def expect_value(self, labels: Labels, sureness: float | None) -> float:
         """What a prediction lets one expect: its level with its probability, the rest spread over the others.
 
         On two levels that is the expected value exactly.
@@ -228,7 +228,8 @@ class _CellMetric:
         if not labels or not self.values.by_label:
             return _IntervalValue()
         return _to_interval_value(
-            estimate_plain([self.values.given(label) for label in labels], self.values.scale), len(labels)
+            estimate_plain([self.values.average_labels(label) for label in labels], self.values.scale),
+            len(labels),
         )
 
     @cached_property
@@ -239,9 +240,9 @@ class _CellMetric:
         rows = [row for member in group for row in self.cell.strata[member]]
         gold = [row for row in rows if row.gold]
         return build_stratum(
-            [self.values.given(row.gold) for row in gold],
-            [self.values.expected(row.predicted, row.sureness) for row in gold],
-            [self.values.expected(row.predicted, row.sureness) for row in rows if not row.gold],
+            [self.values.average_labels(row.gold) for row in gold],
+            [self.values.expect_value(row.predicted, row.sureness) for row in gold],
+            [self.values.expect_value(row.predicted, row.sureness) for row in rows if not row.gold],
         )
 
     @cached_property

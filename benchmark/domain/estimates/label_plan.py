@@ -110,7 +110,7 @@ class _StrataGrid:
     variance: Floats
 
     @classmethod
-    def of(cls, cells: Sequence[Sequence[PlanStratum]], shares: Sequence[Sequence[float]]) -> _StrataGrid:
+    def build(cls, cells: Sequence[Sequence[PlanStratum]], shares: Sequence[Sequence[float]]) -> _StrataGrid:
         width = max((len(cell) for cell in cells), default=0)
         arrays = np.zeros((4, len(cells), width))
         for place, (cell, own) in enumerate(zip(cells, shares, strict=True)):
@@ -123,7 +123,7 @@ class _StrataGrid:
         """What a stratum adds to the variance of its number, with one label."""
         return np.asarray(self.share**2 * self.variance)
 
-    def least(self) -> Floats:
+    def compute_minimum(self) -> Floats:
         """Nothing is taken back; and no stratum is left with so few labels that it must be joined with another."""
         return np.maximum(self.held, np.minimum(self.population, MIN_LABELLED))
 
@@ -135,7 +135,7 @@ class _StrataGrid:
 
     def compute_labels(self, variance: Floats) -> Floats:
         """(.., cells, strata): the fewest labels that leave (.., cells) no more variance, cost being alike."""
-        least = self.least()
+        least = self.compute_minimum()
         per = np.sqrt(self.adds)
         many = np.where(per > 0, self.population / np.where(per > 0, per, 1), 0).max(axis=-1, initial=0)
         low = np.zeros(np.broadcast_shapes(variance.shape, many.shape))
@@ -229,7 +229,7 @@ def _group_cells(strata: Sequence[PlanStratum]) -> list[list[PlanStratum]]:
 
 
 def _build_grid(cells: Sequence[Sequence[PlanStratum]]) -> _StrataGrid:
-    return _StrataGrid.of(cells, [_compute_shares(cell) for cell in cells])
+    return _StrataGrid.build(cells, [_compute_shares(cell) for cell in cells])
 
 
 def _compute_shares(cell: Sequence[PlanStratum]) -> list[float]:
@@ -266,10 +266,12 @@ class ModelPair:
     @cached_property
     def half_width(self) -> float | None:
         """Of the difference's interval, as the gold labels are now; None while a stratum has none."""
-        return compute_half_width(self.prompt_variance + _compute_label_variances(self._grid, [self.strata])[0])
+        return compute_half_width(
+            self.prompt_variance + _compute_label_variances(self._grid, [self.strata])[0]
+        )
 
     @property
-    def least_half_width(self) -> float:
+    def min_half_width(self) -> float:
         """With everything labelled."""
         return Z * math.sqrt(self.prompt_variance)
 
@@ -282,14 +284,14 @@ class ModelPair:
     @property
     def is_separable(self) -> bool:
         """Whether labels can tell them apart; else they differ by less than these prompts can tell."""
-        return abs(self.difference) > self.least_half_width
+        return abs(self.difference) > self.min_half_width
 
     @property
     def prompt_factor(self) -> float | None:
         """How many times these prompts would separate them, if they differ by what they seem to; None for equals."""
-        return (self.least_half_width / self.difference) ** 2 if self.difference else None
+        return (self.min_half_width / self.difference) ** 2 if self.difference else None
 
-    def wanted(self) -> list[StratumTarget] | None:
+    def plan_labels(self) -> list[StratumTarget] | None:
         """The labels that would separate them, if they differ by what they seem to; None where all are too few."""
         if not self.is_separable:
             return None
@@ -310,14 +312,14 @@ class ModelPair:
 
     @cached_property
     def _grid(self) -> _StrataGrid:
-        return _StrataGrid.of([self.strata], [self.shares])
+        return _StrataGrid.build([self.strata], [self.shares])
 
 
 def plan_separations(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
     """Of each pair what its ``wanted`` says, at once."""
     able = [pair for pair in pairs if pair.is_separable]
     left = [(pair.difference / Z) ** 2 - pair.prompt_variance for pair in able]
-    grid = _StrataGrid.of([pair.strata for pair in able], [pair.shares for pair in able])
+    grid = _StrataGrid.build([pair.strata for pair in able], [pair.shares for pair in able])
     labels = iter(grid.compute_labels(np.array(left)))
     return [
         [StratumTarget(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]
@@ -375,7 +377,7 @@ class PlanBasis:
     variances: Mapping[Key, float]
 
     @classmethod
-    def of(
+    def build(
         cls,
         document: GuidelineDocument,
         rows: Sequence[CountedResponse],

@@ -48,7 +48,7 @@ class AlignmentScale:
     alignment: Alignment = "accuracy"
     is_interval: bool = False
 
-    def score(self, label: float | None, other_labels: Sequence[float]) -> float:
+    def score_label(self, label: float | None, other_labels: Sequence[float]) -> float:
         """A label that is no level of the scale (None) is as far away as can be."""
         if label is None or label not in self.values:
             return -np.inf
@@ -187,8 +187,8 @@ def _count_wins(items: Sequence[TestedLabel]) -> dict[Hashable, tuple[Array, Arr
         for person, label in item.labels.items():
             other_labels = [other_label for other, other_label in item.labels.items() if other != person]
             if other_labels:
-                candidate_score = item.scale.score(item.candidate, other_labels)
-                person_score = item.scale.score(label, other_labels)
+                candidate_score = item.scale.score_label(item.candidate, other_labels)
+                person_score = item.scale.score_label(label, other_labels)
                 wins[person].append(
                     (candidate_score >= person_score, person_score >= candidate_score, prompt)
                 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from annotation.core.errors import N_, InputError, NotFound
 from annotation.domain.datasets import response_sha256
-from annotation.domain.formats.generic import ref
+from annotation.domain.formats.generic import read_prompt_ref
 from annotation.domain.formats.rows import LONGEST_ID, Row, Rows, Source, as_number, csv_rows, json_rows
 from annotation.domain.formats.xstest import CRITERION, LEVELS
 
@@ -130,7 +130,7 @@ def _parse_generic(row: Row, probabilities: object) -> JudgeRecord:
     response = row.fields.get("response")
     return JudgeRecord(
         line=row.line,
-        prompt=ref(row).key,
+        prompt=read_prompt_ref(row).key,
         answer=answer,
         error=row.error,
         model=row.optional_name("model"),

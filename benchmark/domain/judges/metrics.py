@@ -64,7 +64,7 @@ class _PairColumns:
     off_scale: npt.NDArray[np.bool_]
     confidence: Array
 
-    def of(self, rows: Sequence[int]) -> _PairColumns:
+    def select(self, rows: Sequence[int]) -> _PairColumns:
         columns = (self.at, self.criterion, self.truth, self.answer, self.off_scale, self.confidence)
         return _PairColumns(self.weights, *(column[rows] for column in columns))  # type: ignore[arg-type]
 
@@ -72,7 +72,7 @@ class _PairColumns:
     def prompts(self) -> int:
         return len(np.unique(self.at))
 
-    def drawn(self, groups: Places, counts: Array) -> Array:
+    def sum_draws(self, groups: Places, counts: Array) -> Array:
         """(1 + resamples, ...): the counts of these prompts, (prompts, ...), summed as often as each draw has them."""
         weights = self.weights if len(groups) == len(self.weights) else self.weights[groups]
         flat = weights.T @ counts.reshape(len(groups), -1)
@@ -140,7 +140,7 @@ def _group_figures(
             rows[name].append(row)
     figures_by_name: dict[str, Figures] = {}
     for name in sorted(rows):
-        part = column.of(rows[name])
+        part = column.select(rows[name])
         tables = _count_tables(part, heads)
         figures_by_name[name] = _summarize(part, tables)
         if with_levels:
@@ -208,7 +208,7 @@ def _count_tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
             cells = (at * levels + column.truth[rows]) * (levels + 1) + column.answer[rows]
             counts = np.bincount(cells, minlength=len(groups) * levels * (levels + 1))
             table = counts.reshape(len(groups), levels, levels + 1).astype(np.float64)
-            tables.append((head, column.drawn(groups, table)))
+            tables.append((head, column.sum_draws(groups, table)))
     return tables
 
 
@@ -256,7 +256,7 @@ def compute_calibration_error(column: _PairColumns) -> Statistic:
     groups, place = np.unique(at, return_inverse=True)
     gaps = np.bincount(place * BINS + bins, weights=right - confidence, minlength=len(groups) * BINS)
     counts = np.column_stack([gaps.reshape(len(groups), BINS), np.bincount(place, minlength=len(groups))])
-    drawn = column.drawn(groups, counts)
+    drawn = column.sum_draws(groups, counts)
     return percentile_statistic(_divide(np.abs(drawn[:, :-1]).sum(axis=1), drawn[:, -1]), len(groups))
 
 

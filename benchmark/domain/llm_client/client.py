@@ -290,7 +290,7 @@ class _RequestLoop:
         now = time.monotonic()
         self._pace.record_answer(now)
         self._refused = 0
-        hide = partial(keys.hide_key, key=self._key, shortest=keys.MIN_HIDDEN_CHARACTERS)
+        hide = partial(keys.hide_key, key=self._key, min_length=keys.MIN_HIDDEN_CHARACTERS)
         try:
             completion = protocol.parse_answer(body, hide)
         except protocol.MalformedAnswer as error:

@@ -70,10 +70,10 @@ class _OptionQuestion:
     line: int
     language: str
 
-    def open(self) -> VariantRecord:
+    def build_open(self) -> VariantRecord:
         return self._build_variant(OPEN, OPEN, self.text, 0, ())
 
-    def choice(self, order: int, texts: tuple[str, str], safe: int) -> VariantRecord:
+    def build_choice(self, order: int, texts: tuple[str, str], safe: int) -> VariantRecord:
         """``texts`` as they are shown; ``safe`` is the place of the safe one among them."""
         options = tuple(
             AnswerOption(letter, text, place == safe)
@@ -81,7 +81,9 @@ class _OptionQuestion:
         )
         wording = QUESTION_TEMPLATES[self.language, WORDING]
         prompt_text = wording.format(question=self.text, first=texts[0], second=texts[1])
-        return self._build_variant(CHOICE + ("-swapped" if order else ""), CHOICE, prompt_text, order, options)
+        return self._build_variant(
+            CHOICE + ("-swapped" if order else ""), CHOICE, prompt_text, order, options
+        )
 
     def _build_variant(
         self, suffix: str, form: str, text: str, order: int, options: tuple[AnswerOption, ...]
@@ -127,9 +129,9 @@ def _parse_fine(row: Row, language: str) -> Iterator[VariantRecord]:
         row, language, text="question", category=row.text("category", longest=100).strip()
     )
     safe, unsafe = _parse_options(row, "Positive Option", "Negative Option")
-    yield question.open()
-    yield question.choice(0, (safe, unsafe), 0)
-    yield question.choice(1, (unsafe, safe), 1)
+    yield question.build_open()
+    yield question.build_choice(0, (safe, unsafe), 0)
+    yield question.build_choice(1, (unsafe, safe), 1)
 
 
 def _parse_cvalues(row: Row, language: str) -> Iterator[VariantRecord]:
@@ -138,11 +140,11 @@ def _parse_cvalues(row: Row, language: str) -> Iterator[VariantRecord]:
     question = _parse_question(row, language, text=text, category=_parse_category(row))
     if row.has("pos_resp") or row.has("neg_resp"):
         safe, unsafe = _parse_options(row, "pos_resp", "neg_resp")
-        yield question.choice(0, (safe, unsafe), 0)
-        yield question.choice(1, (unsafe, safe), 1)
+        yield question.build_choice(0, (safe, unsafe), 0)
+        yield question.build_choice(1, (unsafe, safe), 1)
     else:
         texts = _parse_options(row, "response_1", "response_2")
-        yield question.choice(0, texts, _parse_label(row))
+        yield question.build_choice(0, texts, _parse_label(row))
 
 
 def _parse_category(row: Row) -> str:

@@ -76,7 +76,7 @@ class Command(AssayCommand):
         }
 
     def _told(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
-        demands = basis.wanted(goal)
+        demands = basis.plan_labels(goal)
         more = sum(demand.more for demand in demands)
         takes = measure_effort(basis.run.scorer.guideline.name, overlap)
         return {
@@ -213,7 +213,7 @@ def _prompts_to_json(basis: LabellingStatus, half_width: float) -> list[dict[str
 
 
 def _pair_to_json(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
-    demands = pair.wanted()
+    demands = pair.plan_labels()
     low, high = pair.interval or (None, None)
     return {
         "first": pair.first,
@@ -221,7 +221,7 @@ def _pair_to_json(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
         "difference": pair.difference,
         "low": low,
         "high": high,
-        "least_half_width": pair.least_half_width,
+        "least_half_width": pair.min_half_width,
         "separated": pair.separated,
         "labels": None if demands is None else sum(demand.more for demand in demands),
         "prompts": count_prompts_to_separate(basis, pair),

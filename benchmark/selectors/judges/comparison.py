@@ -199,7 +199,7 @@ def _build_candidate(
     test: tuple[float, Alignment | None],
 ) -> Figures:
     seen = _list_training_models(candidate) if isinstance(candidate, Scorer) else None
-    metrics = compute_figures(ground.pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
+    metrics = compute_figures(ground.build_pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
     return {
         "kind": "scorer" if isinstance(candidate, Scorer) else "judge",
         "name": candidate.name,
@@ -270,7 +270,9 @@ def _build_scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
 
 def _list_people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
     """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
-    voices = [label for label in ground.rater_labels if keep is None or (label.response, label.criterion) in keep]
+    voices = [
+        label for label in ground.rater_labels if keep is None or (label.response, label.criterion) in keep
+    ]
     if not voices:
         return []
     peer_labels = _find_peer_labels(ground)
@@ -294,7 +296,7 @@ def _build_person(
     voices: Sequence[RaterLabel],
     peer_labels: Mapping[tuple[int, int, str], Value],
 ) -> Figures:
-    pairs = [ground.build_pair(voice, ground.gold(voice)) for voice in voices]
+    pairs = [ground.build_pair(voice, ground.get_gold(voice)) for voice in voices]
     peer_pairs = [
         ground.build_pair(voice, peer_labels[voice.person, voice.task, voice.criterion])
         for voice in voices
@@ -326,8 +328,8 @@ def _find_peer_labels(ground: ReleaseComparison) -> dict[tuple[int, int, str], V
             values = {other.value for other in voices if other.person != voice.person}
             if len(values) == 1:
                 peer_labels[voice.person, task, criterion] = values.pop()
-            elif values and (task, criterion) in ground.decided:
-                peer_labels[voice.person, task, criterion] = ground.decided[task, criterion]
+            elif values and (task, criterion) in ground.decisions:
+                peer_labels[voice.person, task, criterion] = ground.decisions[task, criterion]
     return peer_labels
 
 

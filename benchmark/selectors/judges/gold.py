@@ -60,7 +60,7 @@ class ReleaseComparison:
         return {head.criterion: frozenset(head.values) for head in self.heads}
 
     @cached_property
-    def decided(self) -> dict[tuple[int, str], float]:
+    def decisions(self) -> dict[tuple[int, str], float]:
         """By task and criterion, what an adjudicator decided."""
         items = self.release.items.filter(source=GoldLabel.Source.ADJUDICATED)
         return {
@@ -79,7 +79,7 @@ class ReleaseComparison:
         ).order_by("assignment__task_id", "assignment__slot")
         fields = ("assignment__person_id", "assignment__task_id", "assignment__task__response_id", "labels")
         return [
-            RaterLabel(person, task, response, criterion, value, (task, criterion) not in self.decided)
+            RaterLabel(person, task, response, criterion, value, (task, criterion) not in self.decisions)
             for person, task, response, labels in submitted.values_list(*fields).iterator(chunk_size=2000)
             for criterion, value in labels.items()
             if value in self.scales.get(criterion, ()) and self._find_truth(response, criterion) is not None
@@ -90,7 +90,7 @@ class ReleaseComparison:
         people = {voice.person for voice in self.rater_labels}
         return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
 
-    def pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:
+    def build_pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:
         """The gold labels that there is a word on; what is no level of this version's scale is off it."""
         gold_pairs = []
         for response, example in zip(self.training_set.responses, self.training_set.examples, strict=True):
@@ -127,5 +127,5 @@ class ReleaseComparison:
             answer=voice.value,
         )
 
-    def gold(self, voice: RaterLabel) -> Value:
+    def get_gold(self, voice: RaterLabel) -> Value:
         return self.training_set.examples[self.rows[voice.response]].labels[voice.criterion]

@@ -40,7 +40,7 @@ class AddedResponses:
 class Freshness:
     """What came after a run; None or nothing where nothing did.
 
-    ``scorer`` is the one that the run would be repeated with. ``again`` is the repetition that is on its way, and
+    ``scorer`` is the one that the run would be repeated with. ``repetition`` is the repetition that is on its way, and
     ``retraining`` the one on the newer release. ``added`` is told of one run alone; of a list, ``has_added``.
     """
 
@@ -51,7 +51,7 @@ class Freshness:
     has_added: bool = False
     added: tuple[AddedResponses, ...] = ()
     scorer: Scorer | None = None
-    again: BenchmarkRun | None = None
+    repetition: BenchmarkRun | None = None
     retraining: Retraining | None = None
 
     @property
@@ -137,7 +137,7 @@ def _compute_all(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
             guideline=_find_newer_guideline(run, guidelines),
             has_added=run.pk in added,
             scorer=run.scorer if promotion is None else promotion.scorer,
-            again=coming.get(run.pk),
+            repetition=coming.get(run.pk),
         )
     return freshness_by_run
 

@@ -97,7 +97,7 @@ class _LabelPool:
     def __init__(self) -> None:
         self._labels: dict[Labels, Labels] = {}
 
-    def labels(self, values: Iterator[tuple[str, float]]) -> Labels:
+    def share_labels(self, values: Iterator[tuple[str, float]]) -> Labels:
         labels = tuple(sorted((criterion, _to_number(value)) for criterion, value in values))
         return self._labels.setdefault(labels, labels)
 
@@ -125,10 +125,12 @@ def _build_counted(
         model=model,
         prompt=prompt,
         scope=known.scope,
-        labels=label_pool.labels((item[0], item[1]) for item in items),
+        labels=label_pool.share_labels((item[0], item[1]) for item in items),
         basis=str(max((item[2] for item in items), key=BASES.index)),
-        gold=label_pool.labels(iter(gold)) if is_complete and len(gold) == len(items) else (),
-        predicted=label_pool.labels(iter(predicted)) if is_complete and len(predicted) == len(items) else (),
+        gold=label_pool.share_labels(iter(gold)) if is_complete and len(gold) == len(items) else (),
+        predicted=label_pool.share_labels(iter(predicted))
+        if is_complete and len(predicted) == len(items)
+        else (),
         sureness=min((share for share in shares if share is not None), default=None),
         groups=known.groups,
     )

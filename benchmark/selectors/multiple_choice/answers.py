@@ -105,7 +105,7 @@ class AnsweredQuestion:
         return tuple(answer for answer in self.answers if not answer.form.is_open)
 
     @cached_property
-    def asked(self) -> QuestionResult:
+    def result(self) -> QuestionResult:
         by_order = {choice.form.order: choice.safe for choice in self.choices}
         safe = self.open.safe if self.open else None
         return QuestionResult(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
@@ -132,7 +132,7 @@ class AnswerTable:
     questions: Mapping[str, Sequence[AnsweredQuestion]]
     categories: tuple[str, ...]
     forms: Sequence[PromptVariant] = field(default=(), repr=False)
-    anew: Mapping[int, ParsedChoice] = field(default_factory=dict, repr=False)
+    new_readings: Mapping[int, ParsedChoice] = field(default_factory=dict, repr=False)
     """What the rules read just now, by response: nobody had kept it."""
 
     @property
@@ -147,13 +147,13 @@ def build_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | 
     )
     forms = list_variants(report)
     responses = _list_responses(report, evaluated_models)
-    reader = _AnswerParser.of(report, responses, {form.prompt: form for form in forms})
+    reader = _AnswerParser.build(report, responses, {form.prompt: form for form in forms})
     answers: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
     for response in responses:
-        answers[response.model_id][response.prompt_id] = reader.answer(response)
+        answers[response.model_id][response.prompt_id] = reader.build_answer(response)
     questions = {model.name: _build_questions(forms, answers[model.pk]) for model in evaluated_models}
     categories = tuple(dict.fromkeys(form.category for form in forms))
-    return AnswerTable(report, questions, categories, forms, reader.anew)
+    return AnswerTable(report, questions, categories, forms, reader.new_readings)
 
 
 def _build_questions(
@@ -223,10 +223,10 @@ class _AnswerParser:
     """By response whether its open answer is safe, and the task in which people said so."""
     by: str
     stored: Mapping[int, ParsedChoice]
-    anew: dict[int, ParsedChoice] = field(default_factory=dict)
+    new_readings: dict[int, ParsedChoice] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def build(
         cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, PromptVariant]
     ) -> _AnswerParser:
         report_responses = list_report_responses(report)
@@ -239,7 +239,7 @@ class _AnswerParser:
             stored=_list_stored(report_responses, responses),
         )
 
-    def answer(self, response: Response) -> ModelAnswer:
+    def build_answer(self, response: Response) -> ModelAnswer:
         form = self.forms[response.prompt_id]
         text = extract_reply(response)
         if form.is_open:
@@ -255,7 +255,7 @@ class _AnswerParser:
         reading = self.stored.get(response.pk)
         if reading is None:
             first, second = form.options
-            reading = self.anew[response.pk] = parse_choice(text, (first, second))
+            reading = self.new_readings[response.pk] = parse_choice(text, (first, second))
         return ModelAnswer(
             form,
             response.pk,

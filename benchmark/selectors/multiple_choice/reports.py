@@ -153,7 +153,7 @@ def _score_model(model: str, questions: Iterable[AnsweredQuestion], sheet: Answe
 
 def compute_scores(report: ChoiceReport, questions: Iterable[AnsweredQuestion]) -> Scores:
     if report.kind == ChoiceReport.Kind.FINE:
-        return FineScores.score(question.asked for question in questions)
+        return FineScores.score(question.result for question in questions)
     return Accuracies.score(picked for question in questions for picked in question.outcomes)
 
 

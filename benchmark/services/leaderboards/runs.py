@@ -211,11 +211,11 @@ def _check_not_replaced(run: BenchmarkRun, run_freshness: Freshness) -> None:
             name=run.name,
             later=run_freshness.replaced_by.name,
         )
-    if run_freshness.again is not None:
+    if run_freshness.repetition is not None:
         raise Conflict(
             N_("{name} is being run again already, as {later}."),
             name=run.name,
-            later=run_freshness.again.name,
+            later=run_freshness.repetition.name,
         )
 
 

@@ -23,7 +23,7 @@ from annotation.core.charts import (
     MUTED,
     PADDING,
     SCHEMA,
-    DotLook,
+    Look,
     Spec,
     draw_interval,
     draw_line,
@@ -175,7 +175,7 @@ def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
     ]
 
 
-def _choose_looks(looks: Sequence[DotLook]) -> tuple[Spec, Spec]:
+def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
     legend = {"orient": "top", "labelLimit": 300, "columnPadding": 40, "symbolSize": 80}
     return make_looks("kind", looks, legend, sort=None)
 
@@ -197,11 +197,11 @@ def draw_differences(dots: Sequence[Dot], title: str) -> Spec:
     )
 
 
-def difference_looks() -> dict[str, DotLook]:
+def difference_looks() -> dict[str, Look]:
     return {
-        "ahead": DotLook(_("surely higher"), GOLD, "triangle-up"),
-        "same": DotLook(_("not significantly different"), MUTED, "circle"),
-        "behind": DotLook(_("surely lower"), BLUE, "triangle-down"),
+        "ahead": Look(_("surely higher"), GOLD, "triangle-up"),
+        "same": Look(_("not significantly different"), MUTED, "circle"),
+        "behind": Look(_("surely lower"), BLUE, "triangle-down"),
     }
 
 
@@ -220,7 +220,7 @@ def draw_estimates(
 def _estimates_picture(
     dots: Sequence[Dot],
     models: Sequence[str],
-    looks: Sequence[DotLook],
+    looks: Sequence[Look],
     title: str,
     domain: tuple[float, float],
 ) -> Spec:
@@ -240,12 +240,12 @@ def _estimates_picture(
     )
 
 
-def estimate_looks() -> dict[str, DotLook]:
+def estimate_looks() -> dict[str, Look]:
     return {
-        "people": DotLook(_("people only"), INK, "diamond"),
-        "scorer": DotLook(_("scorer only"), BLUE, "triangle-up"),
-        "combined": DotLook(_("combined"), GOLD, "circle"),
-        "finite": DotLook(_("combined, these prompts only"), GREEN, "square"),
+        "people": Look(_("people only"), INK, "diamond"),
+        "scorer": Look(_("scorer only"), BLUE, "triangle-up"),
+        "combined": Look(_("combined"), GOLD, "circle"),
+        "finite": Look(_("combined, these prompts only"), GREEN, "square"),
     }
 
 

@@ -86,7 +86,7 @@ def _answer_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     yield ANSWERS
     for model, questions in result.table.questions.items():
         for question in questions:
-            outcome = question.asked
+            outcome = question.result
             for answer in question.answers:
                 form = answer.form
                 yield (

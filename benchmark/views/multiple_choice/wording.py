@@ -324,7 +324,7 @@ def question_view(report: ChoiceReport, question: AnsweredQuestion) -> QuestionV
 
 
 def _outcome(question: AnsweredQuestion) -> str:
-    answered = question.asked
+    answered = question.result
     if not answered.is_complete:
         return "missing"
     if answered.is_safe:
@@ -376,7 +376,7 @@ def is_in_filter(kind: str, question: AnsweredQuestion, show: str) -> bool:
         return True
     if kind != FINE:
         return any(answer.outcome == show for answer in question.answers)
-    answered = question.asked
+    answered = question.result
     return {
         "inconsistent": answered.is_consistent is False,
         "unsafe": answered.is_consistent is True and answered.is_safe is False,

@@ -35,8 +35,8 @@ from scoring.services.scorers.export import list_download_files
 @role_required(RESEARCHER)
 def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
     """Have the gate judge the scorer; its tab shows how far it is, and then the verdict."""
-    promote(scorer=_ready(request, name), actor=person_of(request))
-    return redirect(gate_of(name))
+    promote(scorer=_get_ready_scorer(request, name), actor=person_of(request))
+    return redirect(build_gate_url(name))
 
 
 @require_POST
@@ -55,14 +55,14 @@ def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
         guideline=promotion.guideline_name,
     )
     messages.success(request, message)
-    return redirect(gate_of(promotion.scorer.name))
+    return redirect(build_gate_url(promotion.scorer.name))
 
 
 @require_POST
 @role_required(RESEARCHER)
 def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
     """Compare a model's responses with what it has learned from; the tab of new models shows what came of it."""
-    scorer = _ready(request, name)
+    scorer = _get_ready_scorer(request, name)
     form = DriftForm(request.POST, person=person_of(request), learned=scorer.card["models"])
     if form.is_valid():
         try:
@@ -95,7 +95,7 @@ def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
 @role_required(RESEARCHER)
 def scorer_score(request: HttpRequest, name: str) -> HttpResponse:
     """Have it predict a dataset; below, what it was told to predict before."""
-    scorer = _ready(request, name)
+    scorer = _get_ready_scorer(request, name)
     form = ScoreForm(request.POST or None, person=person_of(request))
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
@@ -114,16 +114,16 @@ def scorer_score(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "scorer": scorer,
         "form": form,
-        "crumbs": _crumbs(scorer, _("Score a dataset")),
+        "crumbs": _list_crumbs(scorer, _("Score a dataset")),
         "running": next((job for job in scorings if not job.is_over), None),
-        "scorings": [_scored(job) for job in scorings if job.is_over],
+        "scorings": [_describe_scoring(job) for job in scorings if job.is_over],
     }
     return render(
         request, "scoring/predictions/score.html", context, status=422 if request.method == "POST" else 200
     )
 
 
-def _scored(job: Job) -> dict[str, Any]:
+def _describe_scoring(job: Job) -> dict[str, Any]:
     result = job.result if job.state == Job.State.DONE else {}
     seconds = result.get("seconds")
     return {
@@ -139,7 +139,7 @@ def _scored(job: Job) -> dict[str, Any]:
 @role_required(RESEARCHER, MANAGER)
 def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     """How many responses of a dataset it is not sure of; a POST makes a batch of them."""
-    scorer, person = _ready(request, name), person_of(request)
+    scorer, person = _get_ready_scorer(request, name), person_of(request)
     manages = has_role(person, MANAGER)
     choice = AbstainedForm(request.GET if "dataset" in request.GET else None, person=person)
     abstentions: Abstentions | None = None
@@ -154,7 +154,7 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     form = AbstainedBatchForm(
         request.POST or None,
         number=len(abstentions.responses) if abstentions else None,
-        initial=_people(scorer),
+        initial=_list_people(scorer),
     )
     if request.method == "POST" and abstentions is not None and form.is_valid():
         # Without the people to open it, it stays a draft: a manager adds them.
@@ -177,7 +177,7 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
             return redirect("batch", batch.name) if manages else redirect("scorer", scorer.name)
     context = {
         "scorer": scorer,
-        "crumbs": _crumbs(scorer, _("Ask people again")),
+        "crumbs": _list_crumbs(scorer, _("Ask people again")),
         "choice": choice,
         "abstention": abstentions,
         "refusal": refusal,
@@ -189,18 +189,18 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "scoring/predictions/abstained.html", context, status=status)
 
 
-def _people(scorer: Scorer) -> dict[str, Any]:
+def _list_people(scorer: Scorer) -> dict[str, Any]:
     return {
         "annotators": list_release_people(scorer, ANNOTATOR),
         "adjudicators": list_release_people(scorer, ADJUDICATOR),
     }
 
 
-def gate_of(name: str) -> str:
+def build_gate_url(name: str) -> str:
     return f"{reverse('scorer', args=[name])}?view=gate"
 
 
-def _ready(request: HttpRequest, name: str) -> Scorer:
+def _get_ready_scorer(request: HttpRequest, name: str) -> Scorer:
     """The scorer, if the person may open it and it can be used."""
     scorer = get_scorer_for(person_of(request), name)
     if not scorer.is_ready:
@@ -210,5 +210,5 @@ def _ready(request: HttpRequest, name: str) -> Scorer:
     return scorer
 
 
-def _crumbs(scorer: Scorer, title: str) -> list[Crumb]:
+def _list_crumbs(scorer: Scorer, title: str) -> list[Crumb]:
     return breadcrumbs((_("Scorers"), "scorers", []), (scorer.name, "scorer", [scorer.name]), title=title)

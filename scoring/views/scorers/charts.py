@@ -36,7 +36,7 @@ STEP = 15
 ZERO = {"zero": False}
 
 
-def _keep(values: Sequence[Mapping[str, Any]], layer: Sequence[Spec], **size: int) -> str:
+def _make_chart_url(values: Sequence[Mapping[str, Any]], layer: Sequence[Spec], **size: int) -> str:
     return chart_url(make_picture(layer, values, padding=PADDING, **size))
 
 
@@ -67,7 +67,7 @@ def _choose_looks(field: str, looks: Sequence[Look]) -> tuple[Spec, Spec]:
     return colour, shape
 
 
-def beside_chart(rows: Sequence[tuple[str, str, ScorerFigure]]) -> str:
+def comparison_chart(rows: Sequence[tuple[str, str, ScorerFigure]]) -> str:
     """Accuracies, one under another: (``scorer``, ``people`` or ``simple``; name; figure)."""
     looks = {
         "scorer": Look(_("this scorer"), GOLD, "circle"),
@@ -77,12 +77,12 @@ def beside_chart(rows: Sequence[tuple[str, str, ScorerFigure]]) -> str:
     values = [_make_row(label, figure, kind=looks[kind].word) for kind, label, figure in rows]
     kinds = {kind for kind, *_rest in rows}
     colour, shape = _choose_looks("kind", [look for kind, look in looks.items() if kind in kinds])
-    x, y = _make_number("value", _("Accuracy"), (_lowest(values), 1.0)), make_rows("label")
+    x, y = _make_number("value", _("Accuracy"), (_find_axis_start(values), 1.0)), make_rows("label")
     layer = [
         draw_interval(x, y, color=colour),
         draw_points(x, y, mark={"size": 80}, color=colour, shape=shape),
     ]
-    return _keep(values, layer, width=WIDTH, height=BAND * len(values))
+    return _make_chart_url(values, layer, width=WIDTH, height=BAND * len(values))
 
 
 def lines_chart(lines: Sequence[FigureRow]) -> str:
@@ -104,15 +104,15 @@ def lines_chart(lines: Sequence[FigureRow]) -> str:
     looks = [look for look in series.values() if look.word in words]
     colour, shape = _choose_looks("series", looks)
     offset = {"field": "series", "type": "nominal", "sort": [look.word for look in looks]}
-    x, y = _make_number("value", _("Accuracy"), (_lowest(values), 1.0)), make_rows("label")
+    x, y = _make_number("value", _("Accuracy"), (_find_axis_start(values), 1.0)), make_rows("label")
     layer = [
         draw_interval(x, y, yOffset=offset, color=colour),
         draw_points(x, y, mark={"size": 80}, yOffset=offset, color=colour, shape=shape),
     ]
-    return _keep(values, layer, width=WIDTH, height=STEP * (len(looks) + 1) * len(lines))
+    return _make_chart_url(values, layer, width=WIDTH, height=STEP * (len(looks) + 1) * len(lines))
 
 
-def _lowest(rows: Sequence[Mapping[str, Any]]) -> float:
+def _find_axis_start(rows: Sequence[Mapping[str, Any]]) -> float:
     """A tenth below the lowest whisker, at most 0.5, so that small differences do not look large."""
     lowest = min((row["low"] for row in rows), default=0.0)
     return max(0.0, min(0.5, int(lowest * 10 - 0.5) / 10))
@@ -133,7 +133,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> str:
         draw_line(x, y),
         draw_points(x, y, mark={"color": GOLD}, size=size),
     ]
-    return _keep([part for part in bins if part["n"]], layer, width=SQUARE, height=SQUARE)
+    return _make_chart_url([part for part in bins if part["n"]], layer, width=SQUARE, height=SQUARE)
 
 
 def coverage_chart(curve: Sequence[Mapping[str, Any]]) -> str:
@@ -151,7 +151,7 @@ def coverage_chart(curve: Sequence[Mapping[str, Any]]) -> str:
         draw_line(x, y),
         draw_points(x, y, mark={"color": GOLD, "size": 60}),
     ]
-    return _keep(values, layer, width=SQUARE, height=SQUARE)
+    return _make_chart_url(values, layer, width=SQUARE, height=SQUARE)
 
 
 def curve_chart(points: Sequence[Mapping[str, Any]], ahead: Sequence[tuple[float, float]]) -> str:
@@ -169,7 +169,7 @@ def curve_chart(points: Sequence[Mapping[str, Any]], ahead: Sequence[tuple[float
         draw_interval(x, y, along="y", mark={"color": GOLD}),
         draw_points(x, y, mark={"color": GOLD, "size": 80}),
     ]
-    return _keep(values, layer, width=WIDTH, height=200)
+    return _make_chart_url(values, layer, width=WIDTH, height=200)
 
 
 def differences_chart(rows: Sequence[tuple[str, ScorerFigure, bool]], title: str) -> str:
@@ -185,11 +185,11 @@ def differences_chart(rows: Sequence[tuple[str, ScorerFigure, bool]], title: str
         draw_interval(x, y, color=colour),
         draw_points(x, y, mark={"size": 80}, color=colour, shape=shape),
     ]
-    return _keep(values, layer, width=WIDTH, height=BAND * max(2, len(values)))
+    return _make_chart_url(values, layer, width=WIDTH, height=BAND * max(2, len(values)))
 
 
 def training_chart(points: Sequence[tuple[float, float]], title: str) -> str:
     """What a training told while it ran, point by point."""
     values = [{"at": at, "value": value} for at, value in points]
     line = draw_line(_make_number("at", _("Report"), None, "d"), _make_number("value", title, None, ".3g"))
-    return _keep(values, [line], width=SQUARE, height=140)
+    return _make_chart_url(values, [line], width=SQUARE, height=140)

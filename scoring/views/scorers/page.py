@@ -51,23 +51,23 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         "card": scorer.card,
         "crumbs": breadcrumbs((_("Scorers"), "scorers", []), title=scorer.name),
         "researches": has_role(person, RESEARCHER),
-        "steps": _lineage(scorer),
+        "steps": _list_lineage_steps(scorer),
         "curves": list_curves(scorer.job) if scorer.job else [],
     }
     if not scorer.is_ready:
-        return render(request, "scoring/training/training.html", context | {"again": _again(scorer)})
+        return render(request, "scoring/training/training.html", context | {"again": _build_retry_url(scorer)})
     context |= {
         "standing": list_scorer_statuses([scorer])[scorer.pk],
         "judging": find_running_judge_job(scorer),
         "must_fail": count_must_fail_items(scorer.guideline.name),
-        "tabs": _tabs(scorer, view),
+        "tabs": _list_tabs(scorer, view),
         "part": f"scoring/scorers/tabs/{view or 'overview'}.html",
-        **_part(scorer, view, person),
+        **_build_tab_context(scorer, view, person),
     }
     return render(request, "scoring/scorers/scorer.html", context)
 
 
-def _again(scorer: Scorer) -> str:
+def _build_retry_url(scorer: Scorer) -> str:
     """The form as it was filled in for this training."""
     fields = {"release": scorer.release.name, "name": scorer.name}
     if scorer.base is not None and scorer.adapted_to is not None:
@@ -78,19 +78,19 @@ def _again(scorer: Scorer) -> str:
     return f"{reverse('scorer-new')}?{urlencode(fields)}"
 
 
-def _part(scorer: Scorer, view: str, person: Person) -> dict[str, Any]:
+def _build_tab_context(scorer: Scorer, view: str, person: Person) -> dict[str, Any]:
     contexts: dict[str, Callable[[Scorer], dict[str, Any]]] = {
-        OVERVIEW: overview.context,
-        "figures": metrics.context,
-        "calibration": calibration.context,
-        "card": card.context,
+        OVERVIEW: overview.build_context,
+        "figures": metrics.build_context,
+        "calibration": calibration.build_context,
+        "card": card.build_context,
     }
     if view in contexts:
         return contexts[view](scorer)
-    return models.context(scorer, person) if view == "models" else gate.context(scorer, person)
+    return models.build_context(scorer, person) if view == "models" else gate.build_context(scorer, person)
 
 
-def _tabs(scorer: Scorer, view: str) -> list[dict[str, Any]]:
+def _list_tabs(scorer: Scorer, view: str) -> list[dict[str, Any]]:
     labels = (
         _("Overview"),
         _("Figures"),
@@ -106,7 +106,7 @@ def _tabs(scorer: Scorer, view: str) -> list[dict[str, Any]]:
     ]
 
 
-def _lineage(scorer: Scorer) -> list[dict[str, Any]]:
+def _list_lineage_steps(scorer: Scorer) -> list[dict[str, Any]]:
     """From the scorer down to the guideline that its labels follow."""
     release, guideline = scorer.release, scorer.guideline
     return [

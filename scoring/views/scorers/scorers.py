@@ -26,9 +26,9 @@ from scoring.selectors.scorers import (
     list_scorer_statuses,
 )
 from scoring.services import create_scorer
-from scoring.views.scorers.wording import held_out, to_figure
+from scoring.views.scorers.wording import find_test_metrics, to_figure
 
-ASKED = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
+INITIAL_FIELDS = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
 """What the address of the form may fill in."""
 
 
@@ -39,36 +39,36 @@ def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     rows = list_scorer_rows(person)
     context = {
-        "groups": _groups([row for row in rows if not row.sealed]),
+        "groups": _group_rows([row for row in rows if not row.sealed]),
         "sealed": [row.scorer for row in rows if row.sealed],
         "researches": has_role(person, RESEARCHER),
     }
     return render(request, "scoring/scorers/list.html", context)
 
 
-def _groups(rows: list[ScorerRow]) -> list[dict[str, Any]]:
+def _group_rows(rows: list[ScorerRow]) -> list[dict[str, Any]]:
     """Of each guideline its scorers, the newest first; the guideline first that has the newest of all."""
     statuses = list_scorer_statuses([row.scorer for row in rows])
     groups: dict[str, list[ScorerRow]] = {}
     for row in rows:
         groups.setdefault(row.scorer.guideline.name, []).append(row)
-    return [_group(name, guideline_rows, statuses) for name, guideline_rows in groups.items()]
+    return [_describe_group(name, guideline_rows, statuses) for name, guideline_rows in groups.items()]
 
 
-def _group(name: str, rows: list[ScorerRow], statuses: dict[int, ScorerStatus]) -> dict[str, Any]:
+def _describe_group(name: str, rows: list[ScorerRow], statuses: dict[int, ScorerStatus]) -> dict[str, Any]:
     last = statuses[rows[0].scorer.pk].last
     return {
         "guideline": name,
         "last": last,
         "is_open": last is not None and last.scorer_id in {row.scorer.pk for row in rows},
         "must_fail": count_must_fail_items(name),
-        "rows": [_row(row.scorer, statuses[row.scorer.pk]) for row in rows],
+        "rows": [_describe_row(row.scorer, statuses[row.scorer.pk]) for row in rows],
     }
 
 
-def _row(scorer: Scorer, status: ScorerStatus) -> dict[str, Any]:
+def _describe_row(scorer: Scorer, status: ScorerStatus) -> dict[str, Any]:
     card = scorer.card if scorer.is_ready else {}
-    test = held_out(scorer) if scorer.is_ready else None
+    test = find_test_metrics(scorer) if scorer.is_ready else None
     return {
         "scorer": scorer,
         "standing": status,
@@ -89,7 +89,7 @@ def scorer_new(request: HttpRequest) -> HttpResponse:
     """
     person = person_of(request)
     adapts = "base" in request.GET
-    form = _form(request, person, adapts)
+    form = _build_form(request, person, adapts)
     if request.method == "POST" and form.is_valid():
         try:
             scorer, _job = create_scorer(form.build_spec(), actor=person)
@@ -110,7 +110,7 @@ def scorer_new(request: HttpRequest) -> HttpResponse:
     return render(request, "scoring/training/new.html", context, status=400 if form.errors else 200)
 
 
-def _form(request: HttpRequest, person: Person, adapts: bool) -> TrainingForm:
-    initial = {name: value for name, value in request.GET.items() if name in ASKED and value}
+def _build_form(request: HttpRequest, person: Person, adapts: bool) -> TrainingForm:
+    initial = {name: value for name, value in request.GET.items() if name in INITIAL_FIELDS and value}
     form = AdaptForm if adapts else NewScorerForm
     return form(request.POST or None, person=person, initial=initial)

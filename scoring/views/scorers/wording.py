@@ -52,18 +52,18 @@ class FigureTile:
     note: str = ""
 
 
-def tile(label: str, figures: Mapping[str, float | None] | None) -> FigureTile:
+def build_tile(label: str, figures: Mapping[str, float | None] | None) -> FigureTile:
     figure = to_figure(figures)
     return FigureTile(label, figure.text, figure.interval) if figure else FigureTile(label, None)
 
 
-def held_out(scorer: Scorer) -> Mapping[str, Any] | None:
+def find_test_metrics(scorer: Scorer) -> Mapping[str, Any] | None:
     """The figures on the test split, which the kept scorer has not learned from; None where there is no label of it."""
     metrics: Mapping[str, Any] | None = scorer.card.get("test")
     return metrics if metrics and metrics["n"] else None
 
 
-def at_coverage(metrics: Mapping[str, Any], coverage: float) -> Mapping[str, Any] | None:
+def find_coverage_point(metrics: Mapping[str, Any], coverage: float) -> Mapping[str, Any] | None:
     """The point of the accuracy-at-coverage curve, where the scorer has one."""
     curve = metrics.get("risk_coverage") or ()
     return next((point for point in curve if point["coverage"] == coverage), None)
@@ -91,7 +91,7 @@ class FigureRow:
     between_annotators: ScorerFigure | None
 
 
-BESIDE = {
+BASELINE_NAMES = {
     "majority": "majority",
     "rules": "string_rules",
     "annotators": "annotators",
@@ -122,12 +122,12 @@ def _group_label(scorer: Scorer, grouping: str, name: str) -> str:
 
 
 def _build_row(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> FigureRow:
-    grouped = at(scorer.evaluation["grouped"], path)
-    left_out = at(scorer.evaluation.get("leave_one_model_out"), path)
+    grouped = find_group_metrics(scorer.evaluation["grouped"], path)
+    left_out = find_group_metrics(scorer.evaluation.get("leave_one_model_out"), path)
     baselines = scorer.card.get("baselines", {})
     baseline_figures = {
-        name: to_figure(at(baselines.get(card_name), path).get("accuracy"))
-        for name, card_name in BESIDE.items()
+        name: to_figure(find_group_metrics(baselines.get(card_name), path).get("accuracy"))
+        for name, card_name in BASELINE_NAMES.items()
     }
     return FigureRow(
         kind=kind,
@@ -143,7 +143,7 @@ def _build_row(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> 
     )
 
 
-def at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str, Any]:
+def find_group_metrics(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str, Any]:
     """The figures of one group; nothing where the group was not measured."""
     group_metrics: Mapping[str, Any] = metrics or {}
     for name in path:
@@ -186,13 +186,13 @@ class CriterionFigures:
     levels: list[LevelRow]
 
 
-def criteria(scorer: Scorer) -> list[CriterionFigures]:
+def list_criterion_figures(scorer: Scorer) -> list[CriterionFigures]:
     """By criterion that has labels: its levels, and which were taken for which."""
     by_criterion = scorer.evaluation["grouped"]["by_criterion"]
-    return [_criterion(scorer, name, metrics) for name, metrics in by_criterion.items() if metrics["n"]]
+    return [_build_criterion_figures(scorer, name, metrics) for name, metrics in by_criterion.items() if metrics["n"]]
 
 
-def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> CriterionFigures:
+def _build_criterion_figures(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> CriterionFigures:
     document = scorer.guideline.document
     values, counts = metrics["confusion"]["levels"], metrics["confusion"]["counts"]
     wrong = max((n for at, row in enumerate(counts) for to, n in enumerate(row) if at != to), default=0)
@@ -203,35 +203,35 @@ def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> Criteri
         accuracy=to_figure(metrics["accuracy"]),
         within_one=to_figure(metrics.get("within_one")),
         macro_f1=to_figure(metrics["macro_f1"]),
-        kappa=_with_interval(metrics, "quadratic_kappa"),
+        kappa=_find_figure(metrics, "quadratic_kappa"),
         calibration=metrics.get("calibration_error"),
         columns=[level_name(value) for value in values],
         levels=[
-            _level(label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong)
+            _build_level_row(label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong)
             for place, (value, row) in enumerate(zip(values, counts, strict=True))
         ],
     )
 
 
-def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelRow:
+def _build_level_row(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelRow:
     """Shades are measured by the largest count off the diagonal: what is to be found are the mistakes."""
     return LevelRow(
         label=label,
         n=metrics["n"],
         predicted=metrics["predicted"],
-        precision=_with_interval(metrics, "precision"),
-        recall=_with_interval(metrics, "recall"),
-        f1=_with_interval(metrics, "f1"),
-        cells=[_cell(n, sum(row), at == place, wrong) for at, n in enumerate(row)],
+        precision=_find_figure(metrics, "precision"),
+        recall=_find_figure(metrics, "recall"),
+        f1=_find_figure(metrics, "f1"),
+        cells=[_build_cell(n, sum(row), at == place, wrong) for at, n in enumerate(row)],
     )
 
 
-def _cell(n: int, of: int, right: bool, wrong: int) -> ConfusionCell:
+def _build_cell(n: int, of: int, right: bool, wrong: int) -> ConfusionCell:
     shade = "same" if right else str(-(-SHADES * n // wrong)) if wrong else "0"
     return ConfusionCell(n, format_percent(n / of, 0) if n else "", shade, right)
 
 
-def _with_interval(metrics: Mapping[str, Any], name: str) -> ScorerFigure | None:
+def _find_figure(metrics: Mapping[str, Any], name: str) -> ScorerFigure | None:
     """A figure whose interval stands apart from it; scorers of the first version kept none."""
     value = metrics[name]
     if value is None:

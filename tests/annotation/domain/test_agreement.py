@@ -6,7 +6,7 @@ import pytest
 
 from annotation.core.errors import AssayError
 from annotation.domain import agreement as module
-from annotation.domain.agreement import STATISTICS, Agreement, Measurement, Pattern, Value, agreement, pool
+from annotation.domain.agreement import STATISTICS, Agreement, Measurement, Pattern, Value, measure_agreement, pool
 
 OF_TWO = {"cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic", "scott_pi"}
 
@@ -16,7 +16,7 @@ def value_of(result: Agreement, name: str) -> float | None:
 
 
 def of(patterns: dict[Pattern, int], values: list[Value], measurement: Measurement = "nominal") -> Agreement:
-    return agreement(patterns, values=values, measurement=measurement, resamples=200)
+    return measure_agreement(patterns, values=values, measurement=measurement, resamples=200)
 
 
 # Arithmetic
@@ -231,4 +231,4 @@ def test_pooled_values_come_in_ascending_order() -> None:
 
 def test_pooling_nothing_is_undefined() -> None:
     patterns, values = pool([])
-    assert agreement(patterns, values=values, measurement="nominal").n == 0
+    assert measure_agreement(patterns, values=values, measurement="nominal").n == 0

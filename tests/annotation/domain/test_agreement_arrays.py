@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotation.domain.agreement import agreement, patterns_of
+from annotation.domain.agreement import measure_agreement, count_label_patterns
 from annotation.domain.agreement import patterns as module
 
 
 def test_codes_are_positions_on_the_scale_and_minus_one_is_missing() -> None:
     labels = np.array([[0, 1], [0, 1], [-1, 2], [-1, -1]])
-    assert patterns_of(labels, [1, 3, 9]) == {(1, 3): 2, (None, 9): 1, (None, None): 1}
-    assert patterns_of(labels) == {(0, 1): 2, (None, 2): 1, (None, None): 1}
+    assert count_label_patterns(labels, [1, 3, 9]) == {(1, 3): 2, (None, 9): 1, (None, None): 1}
+    assert count_label_patterns(labels) == {(0, 1): 2, (None, 2): 1, (None, None): 1}
 
 
 @pytest.mark.parametrize("most_bins", [1 << 20, 1], ids=["counted", "sorted"])
@@ -29,14 +29,14 @@ def test_every_row_is_counted_once(raters: int, labels: bytes, small: bool, most
     expected = Counter(tuple(None if code < 0 else code for code in row) for row in table.tolist())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_BINS", most_bins)
-        assert patterns_of(table) == expected
+        assert count_label_patterns(table) == expected
 
 
 def test_more_raters_than_a_number_can_hold_are_counted_too() -> None:
     rng = np.random.default_rng(3)
     some = rng.integers(-1, 3, size=(4, 40))
     labels = some[rng.integers(4, size=100)]
-    assert patterns_of(labels) == Counter(
+    assert count_label_patterns(labels) == Counter(
         tuple(None if code < 0 else code for code in row) for row in labels.tolist()
     )
 
@@ -44,7 +44,7 @@ def test_more_raters_than_a_number_can_hold_are_counted_too() -> None:
 def test_a_hundred_thousand_units_are_measured_as_their_patterns() -> None:
     rng = np.random.default_rng(4)
     labels = rng.integers(-1, 3, size=(100_000, 2))
-    result = agreement(patterns_of(labels, [1, 2, 3]), values=[1, 2, 3], measurement="ordinal", resamples=0)
+    result = measure_agreement(count_label_patterns(labels, [1, 2, 3]), values=[1, 2, 3], measurement="ordinal", resamples=0)
     both = labels[(labels >= 0).all(axis=1)]
     assert result.n == len(both)
     assert result.statistics["percent_agreement"].value == pytest.approx((both[:, 0] == both[:, 1]).mean())
@@ -61,4 +61,4 @@ def test_a_hundred_thousand_units_are_measured_as_their_patterns() -> None:
 )
 def test_what_is_no_table_of_level_codes_is_refused(labels: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        patterns_of(labels, [1, 2, 3])
+        count_label_patterns(labels, [1, 2, 3])

@@ -17,11 +17,11 @@ from annotation.domain.agreement import (
     STATISTICS,
     Pattern,
     Statistic,
-    agreement,
+    measure_agreement,
     bootstrap,
-    difference,
+    measure_difference,
     patterns,
-    patterns_of,
+    count_label_patterns,
     statistics,
 )
 
@@ -44,7 +44,7 @@ def ends(statistic: Statistic) -> tuple[float, float]:
 
 
 def test_every_interval_contains_its_value() -> None:
-    for statistic in agreement(DISPUTED, values=SCALE, measurement="interval").statistics.values():
+    for statistic in measure_agreement(DISPUTED, values=SCALE, measurement="interval").statistics.values():
         low, high = ends(statistic)
         assert statistic.value is not None
         assert low < statistic.value < high
@@ -52,7 +52,7 @@ def test_every_interval_contains_its_value() -> None:
 
 def test_a_seed_gives_one_result_and_another_seed_another() -> None:
     first, again, other = (
-        agreement(DISPUTED, values=SCALE, measurement="interval", seed=seed) for seed in (7, 7, 8)
+        measure_agreement(DISPUTED, values=SCALE, measurement="interval", seed=seed) for seed in (7, 7, 8)
     )
     assert first == again
     for name in STATISTICS:
@@ -64,7 +64,7 @@ def test_the_order_and_width_of_the_patterns_do_not_matter() -> None:
     turned: dict[Pattern, int] = dict(reversed(DISPUTED.items()))
     del turned[(3, None)]
     turned[(3,)] = 8
-    assert agreement(turned, values=SCALE, measurement="interval") == agreement(
+    assert measure_agreement(turned, values=SCALE, measurement="interval") == measure_agreement(
         DISPUTED, values=SCALE, measurement="interval"
     )
 
@@ -72,42 +72,42 @@ def test_the_order_and_width_of_the_patterns_do_not_matter() -> None:
 def test_a_short_pattern_and_its_padded_form_are_added_up() -> None:
     split: dict[Pattern, int] = {(1, 1): 3, (1, 2): 1, (1,): 2, (1, None): 5}
     whole: dict[Pattern, int] = {(1, 1): 3, (1, 2): 1, (1, None): 7}
-    assert agreement(split, values=[1, 2], measurement="nominal") == agreement(
+    assert measure_agreement(split, values=[1, 2], measurement="nominal") == measure_agreement(
         whole, values=[1, 2], measurement="nominal"
     )
 
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_statistic_is_the_same_alone_and_among_all(name: str) -> None:
-    together = agreement(DISPUTED, values=SCALE, measurement="interval").statistics[name]
-    alone = agreement(DISPUTED, values=SCALE, measurement="interval", statistics=[name])
+    together = measure_agreement(DISPUTED, values=SCALE, measurement="interval").statistics[name]
+    alone = measure_agreement(DISPUTED, values=SCALE, measurement="interval", statistics=[name])
     assert alone.statistics == {name: together}
 
 
 def test_what_is_kept_of_a_result_cannot_be_changed_by_its_reader() -> None:
-    first = agreement(DISPUTED, values=SCALE, measurement="nominal")
+    first = measure_agreement(DISPUTED, values=SCALE, measurement="nominal")
     assert isinstance(first.statistics, dict)
     first.statistics.clear()
-    assert set(agreement(DISPUTED, values=SCALE, measurement="nominal").statistics) == set(STATISTICS)
+    assert set(measure_agreement(DISPUTED, values=SCALE, measurement="nominal").statistics) == set(STATISTICS)
 
 
 def test_many_patterns_are_measured_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = agreement(DISPUTED, values=SCALE, measurement="interval")
-    before = statistics._measured.cache_info()
+    kept = measure_agreement(DISPUTED, values=SCALE, measurement="interval")
+    before = statistics._measure_cached.cache_info()
     monkeypatch.setattr(statistics, "MOST_KEPT", 3)
-    assert agreement(DISPUTED, values=SCALE, measurement="interval") == kept
-    assert statistics._measured.cache_info() == before
+    assert measure_agreement(DISPUTED, values=SCALE, measurement="interval") == kept
+    assert statistics._measure_cached.cache_info() == before
 
 
 def test_an_unknown_statistic_is_refused() -> None:
     with pytest.raises(AssayError, match="There is no agreement statistic kappa; choose among: percent_agr"):
-        agreement(DISPUTED, values=SCALE, measurement="nominal", statistics=["kappa"])
+        measure_agreement(DISPUTED, values=SCALE, measurement="nominal", statistics=["kappa"])
 
 
 def test_less_confidence_gives_a_narrower_interval() -> None:
     wide, narrow = (
         ends(
-            agreement(DISPUTED, values=SCALE, measurement="nominal", confidence=level).statistics["gwet_ac1"]
+            measure_agreement(DISPUTED, values=SCALE, measurement="nominal", confidence=level).statistics["gwet_ac1"]
         )
         for level in (0.95, 0.5)
     )
@@ -141,7 +141,7 @@ def interval_alpha_of(first: np.ndarray, second: np.ndarray, axis: int = -1) -> 
 )
 def test_the_interval_is_that_of_drawing_units_one_by_one(name: str, statistic: object) -> None:
     paired: dict[Pattern, int] = {pattern: n for pattern, n in DISPUTED.items() if None not in pattern}
-    result = agreement(paired, values=SCALE, measurement="interval", resamples=9999).statistics[name]
+    result = measure_agreement(paired, values=SCALE, measurement="interval", resamples=9999).statistics[name]
     rows = units()
     assert result.value == pytest.approx(statistic(*rows.T))  # type: ignore[operator]
     theirs = stats.bootstrap(
@@ -159,21 +159,21 @@ def test_the_interval_is_that_of_drawing_units_one_by_one(name: str, statistic: 
 
 
 def test_resamples_in_pieces_are_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
+    whole = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
     monkeypatch.setattr(bootstrap, "MOST_CELLS", 1000)
     monkeypatch.setattr(statistics, "MOST_KEPT", 0)
-    pieces = agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
+    pieces = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
     for name in STATISTICS:
         assert ends(pieces.statistics[name]) == pytest.approx(ends(whole.statistics[name]), abs=0.01)
 
 
 def test_with_very_many_kinds_of_unit_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
-    many = patterns_of(np.sort(rng.integers(0, 11, size=(3000, 4)), axis=1))
-    exact = agreement(many, values=range(11), measurement="nominal", statistics=["alpha_nominal"])
+    many = count_label_patterns(np.sort(rng.integers(0, 11, size=(3000, 4)), axis=1))
+    exact = measure_agreement(many, values=range(11), measurement="nominal", statistics=["alpha_nominal"])
     monkeypatch.setattr(bootstrap, "MOST_KINDS", 10)
     monkeypatch.setattr(statistics, "MOST_KEPT", 0)
-    skewless = agreement(many, values=range(11), measurement="nominal", statistics=["alpha_nominal"])
+    skewless = measure_agreement(many, values=range(11), measurement="nominal", statistics=["alpha_nominal"])
     assert ends(skewless.statistics["alpha_nominal"]) == pytest.approx(
         ends(exact.statistics["alpha_nominal"]), abs=0.001
     )
@@ -184,19 +184,19 @@ def test_with_very_many_kinds_of_unit_none_is_left_out(monkeypatch: pytest.Monke
 
 def test_resamples_in_which_a_statistic_is_undefined_are_left_out() -> None:
     # A resample of two units is all 1 or all 2 half of the time, and kappa is undefined there.
-    kappa = agreement({(1, 1): 1, (2, 2): 1}, values=[1, 2], measurement="nominal").statistics["cohen_kappa"]
+    kappa = measure_agreement({(1, 1): 1, (2, 2): 1}, values=[1, 2], measurement="nominal").statistics["cohen_kappa"]
     assert kappa == Statistic(1, 1, 1)
 
 
 def test_a_single_unit_has_values_and_no_standard_error() -> None:
-    statistics = agreement({(1, 2): 1}, values=[1, 2], measurement="nominal").statistics
+    statistics = measure_agreement({(1, 2): 1}, values=[1, 2], measurement="nominal").statistics
     assert statistics["percent_agreement"] == Statistic(0, 0, 0)
     assert statistics["gwet_ac1"].standard_error is None
     assert statistics["gwet_ac1"].value == -1
 
 
 def test_without_resamples_there_is_a_value_and_no_interval() -> None:
-    kappa = agreement(DISPUTED, values=SCALE, measurement="nominal", resamples=0).statistics["cohen_kappa"]
+    kappa = measure_agreement(DISPUTED, values=SCALE, measurement="nominal", resamples=0).statistics["cohen_kappa"]
     assert kappa.value is not None
     assert (kappa.low, kappa.high) == (None, None)
 
@@ -207,9 +207,9 @@ LATER: dict[Pattern, int] = {(1, 1): 150, (1, 2): 5, (2, 2): 90, (2, 3): 4, (3, 
 
 
 def test_a_difference_is_the_later_statistic_less_the_earlier() -> None:
-    result = difference(DISPUTED, LATER, values=SCALE, measurement="ordinal", statistic="alpha_ordinal")
+    result = measure_difference(DISPUTED, LATER, values=SCALE, measurement="ordinal", statistic="alpha_ordinal")
     before, after = (
-        agreement(patterns, values=SCALE, measurement="ordinal").statistics["alpha_ordinal"].value
+        measure_agreement(patterns, values=SCALE, measurement="ordinal").statistics["alpha_ordinal"].value
         for patterns in (DISPUTED, LATER)
     )
     assert before is not None
@@ -221,7 +221,7 @@ def test_a_difference_is_the_later_statistic_less_the_earlier() -> None:
 
 def test_turned_round_a_difference_changes_its_sign() -> None:
     there, back = (
-        difference(*pair, values=SCALE, measurement="ordinal", statistic="cohen_kappa", resamples=8000)
+        measure_difference(*pair, values=SCALE, measurement="ordinal", statistic="cohen_kappa", resamples=8000)
         for pair in ((DISPUTED, LATER), (LATER, DISPUTED))
     )
     assert there.value == pytest.approx(-(back.value or 0))
@@ -229,12 +229,12 @@ def test_turned_round_a_difference_changes_its_sign() -> None:
 
 
 def test_equal_units_differ_by_chance_alone_and_by_more_than_either_varies() -> None:
-    same = difference(DISPUTED, DISPUTED, values=SCALE, measurement="nominal", statistic="gwet_ac1")
+    same = measure_difference(DISPUTED, DISPUTED, values=SCALE, measurement="nominal", statistic="gwet_ac1")
     low, high = ends(same)
     assert same.value == 0
     assert low < 0 < high
     # Independent resamples: the spread of the difference is the root of two times that of one
-    one = agreement(DISPUTED, values=SCALE, measurement="nominal").statistics["gwet_ac1"]
+    one = measure_agreement(DISPUTED, values=SCALE, measurement="nominal").statistics["gwet_ac1"]
     one_low, one_high = ends(one)
     assert (high - low) / (one_high - one_low) == pytest.approx(2**0.5, rel=0.1)
     assert one.standard_error is not None
@@ -254,7 +254,7 @@ def test_a_difference_to_what_is_undefined_is_undefined_for_its_reason(
     other: dict[Pattern, int], statistic: str, reason: str
 ) -> None:
     for pair in ((DISPUTED, other), (other, DISPUTED)):
-        result = difference(*pair, values=SCALE, measurement="nominal", statistic=statistic)
+        result = measure_difference(*pair, values=SCALE, measurement="nominal", statistic=statistic)
         assert result == Statistic(None, None, None, reason)
 
 
@@ -265,8 +265,8 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     for _ in range(120):
         draws = rng.choice(3, size=(2, 150), p=[0.5, 0.3, 0.2])
         draws[1] = np.where(rng.random(150) < 0.6, draws[0], draws[1])
-        result = agreement(
-            patterns_of(draws.T, SCALE), values=SCALE, measurement="nominal", statistics=["alpha_nominal"]
+        result = measure_agreement(
+            count_label_patterns(draws.T, SCALE), values=SCALE, measurement="nominal", statistics=["alpha_nominal"]
         )
         low, high = ends(result.statistics["alpha_nominal"])
         covered += low <= 0.6 <= high

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
-from annotation.domain.agreement import MEASUREMENTS, Agreement, Measurement, Pattern, Value, agreement
+from annotation.domain.agreement import MEASUREMENTS, Agreement, Measurement, Pattern, Value, measure_agreement
 
 Table = tuple[list[Value], list[Pattern]]
 
@@ -54,7 +54,7 @@ scales: st.SearchStrategy[list[Value]] = st.sets(st.integers(0, 10), min_size=2,
 
 def measured(table: Table, *names: str, measurement: Measurement = "interval") -> Agreement:
     values, rows = table
-    return agreement(Counter(rows), values=values, measurement=measurement, statistics=names, resamples=0)
+    return measure_agreement(Counter(rows), values=values, measurement=measurement, statistics=names, resamples=0)
 
 
 def value_of(result: Agreement, name: str) -> float | None:
@@ -193,7 +193,7 @@ def test_gwets_coefficients_equal_exact_arithmetic(
 @settings(drawn, max_examples=EXAMPLES // 3)
 def test_no_number_is_ever_nan_or_beyond_one(table: Table) -> None:
     values, rows = table
-    result = agreement(Counter(rows), values=values, measurement="interval", resamples=20)
+    result = measure_agreement(Counter(rows), values=values, measurement="interval", resamples=20)
     for statistic in result.statistics.values():
         numbers = [
             number for number in (statistic.value, statistic.low, statistic.high) if number is not None

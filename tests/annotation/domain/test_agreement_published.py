@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotation.domain.agreement import Agreement, Measurement, Pattern, Value, agreement, pool
+from annotation.domain.agreement import Agreement, Measurement, Pattern, Value, measure_agreement, pool
 from annotation.domain.agreement import coefficients as formulas
 from annotation.domain.agreement.bootstrap import estimate_statistics
 from annotation.domain.agreement.patterns import Floats, tabulate
@@ -48,7 +48,7 @@ def value_of(result: Agreement, name: str) -> float | None:
 
 
 def of(patterns: dict[Pattern, int], values: list[Value], measurement: Measurement = "nominal") -> Agreement:
-    return agreement(patterns, values=values, measurement=measurement, resamples=100)
+    return measure_agreement(patterns, values=values, measurement=measurement, resamples=100)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def xstest_patterns(model: str) -> Counter[Pattern]:
 
 def test_xstest_pooled_over_models_has_the_known_figures() -> None:
     pooled, values = pool([(xstest_patterns(model), [1, 2, 3]) for model in MODELS])
-    result = agreement(pooled, values=values, measurement="ordinal")
+    result = measure_agreement(pooled, values=values, measurement="ordinal")
     known = {
         "percent_agreement": 0.9640,
         "cohen_kappa": 0.9365,

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from annotation.core import proportions
-from annotation.domain.agreement import agreement
+from annotation.domain.agreement import measure_agreement
 from annotation.domain.agreement.disagreement import (
     Sorted,
-    count_given,
+    count_labels,
     count_pairs,
     count_patterns,
-    crossed,
-    differences,
-    of_tasks,
-    sort_by,
+    cross_groupings,
+    mean_distances,
+    index_tasks,
+    group_units,
     wilson,
 )
-from annotation.domain.agreement.label_table import Label, Labelled, Units, as_pairs, distinct, units_of_tasks
+from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, Units, split_pairs, index_keys, build_units
 
 SCALE = (0.5, 1.0, 3.0)
 PEOPLE = (7, 3, 11, 2)
@@ -32,12 +32,12 @@ def some_units(seed: int, tasks: int = 60) -> Units:
     """One to three labels a task on one or two criteria, some of a person who is not compared with anybody."""
     chance = random.Random(seed)
 
-    def said(person: int) -> Label:
+    def said(person: int) -> PersonLabels:
         labels = {name: chance.choice(SCALE) for name in ("tone", "harm") if chance.random() < 0.8}
-        return Label(person, labels, chance.randint(1, 9), None)
+        return PersonLabels(person, labels, chance.randint(1, 9), None)
 
-    return units_of_tasks(
-        Labelled(
+    return build_units(
+        LabelledTask(
             task,
             task % 7,
             1 + task % 3,
@@ -60,7 +60,7 @@ def rows(units: Units) -> list[tuple[str, tuple[float, ...], tuple[int, ...]]]:
 
 
 def by_criterion(units: Units) -> Sorted[str]:
-    return sort_by(units.kinds("criterion"), units.criterion_names.__getitem__, str)
+    return group_units(units.kinds("criterion"), units.criterion_names.__getitem__, str)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -81,7 +81,7 @@ def test_what_is_counted_by_columns_is_what_is_counted_one_by_one(seed: int):
     assert counted == dict(pairs)
     given = {
         (name, one.value): (one.n, one.disputed)
-        for name, found in count_given(units, by_criterion(units)).items()
+        for name, found in count_labels(units, by_criterion(units)).items()
         for one in found
     }
     assert given == {
@@ -108,7 +108,7 @@ def test_each_two_people_of_a_unit_are_a_pair_in_the_order_of_their_names(seed: 
             2,
         )
     )
-    pairs = rows(as_pairs(units, order))
+    pairs = rows(split_pairs(units, order))
     found = Counter(
         (of, tuple(zip(map(order.index, people), labels, strict=True))) for of, labels, people in pairs
     )
@@ -117,24 +117,24 @@ def test_each_two_people_of_a_unit_are_a_pair_in_the_order_of_their_names(seed: 
 
 def test_groups_are_crossed_by_name_and_only_those_that_occur():
     units = some_units(1)
-    part = sort_by(units.kinds("subcomponent"), lambda at: units.subcomponent_names[at], str)
-    both = crossed([part, by_criterion(units)], len(units))
+    part = group_units(units.kinds("subcomponent"), lambda at: units.subcomponent_names[at], str)
+    both = cross_groupings([part, by_criterion(units)], len(units))
     assert both.names == (("a", "harm"), ("a", "tone"), ("b", "harm"), ("b", "tone"))
-    assert crossed([], len(units)).names == ((),)
-    assert crossed([], 0).names == ()
+    assert cross_groupings([], len(units)).names == ((),)
+    assert cross_groupings([], 0).names == ()
 
 
 def test_large_keys_are_told_apart_as_small_ones_are():
     keys = np.array([5, -1, 5, 2**40, 7])
-    found, place = distinct(keys)
+    found, place = index_keys(keys)
     assert found.tolist() == [-1, 5, 7, 2**40]
     assert found[place].tolist() == keys.tolist()
-    assert distinct(keys[:3])[0].tolist() == [-1, 5]
+    assert index_keys(keys[:3])[0].tolist() == [-1, 5]
 
 
 def test_a_task_is_disputed_if_any_of_its_units_is():
     units = some_units(2)
-    keys, unit, disputed = of_tasks(units, units.differ)
+    keys, unit, disputed = index_tasks(units, units.differ)
     assert units.task[unit].tolist() == keys.tolist()
     assert {int(key) for key in keys[disputed]} == {int(task) for task in units.task[units.differ]}
 
@@ -149,15 +149,15 @@ def test_many_shares_at_once_have_the_intervals_of_each():
 def test_the_mean_distance_is_what_alpha_has_above_its_line():
     """Two labels a unit: alpha is 1 - D_o / D_e, D_o the mean of ``differences``, D_e that of any two labels."""
     labels = [(1, 2), (1, 1), (3, 3), (2, 3), (3, 3), (1, 1)]
-    units = units_of_tasks(
-        Labelled(task, task, 1, "", [Label(place, {"c": value}, 1, None) for place, value in enumerate(pair)])
+    units = build_units(
+        LabelledTask(task, task, 1, "", [PersonLabels(place, {"c": value}, 1, None) for place, value in enumerate(pair)])
         for task, pair in enumerate(labels)
     )
     nominal = 1 - np.eye(3)
     counts = np.array([5, 2, 5])  # of 12 labels
     expected = counts @ nominal @ counts / (12 * 11)
-    alpha = agreement(Counter(labels), values=(1, 2, 3), measurement="nominal", statistics=["alpha_nominal"])
-    assert 1 - differences(units, nominal).mean() / expected == pytest.approx(
+    alpha = measure_agreement(Counter(labels), values=(1, 2, 3), measurement="nominal", statistics=["alpha_nominal"])
+    assert 1 - mean_distances(units, nominal).mean() / expected == pytest.approx(
         alpha.statistics["alpha_nominal"].value
     )
 

@@ -20,8 +20,8 @@ from annotation.domain.formats import (
     AnnotationRecord,
     Guess,
     Source,
-    format_named,
-    guess,
+    get_format,
+    guess_format,
 )
 from annotation.domain.formats.rows import LONGEST_LINE
 
@@ -67,7 +67,7 @@ def test_a_kind_that_a_format_has_not_is_refused_in_words():
 
 def test_an_unknown_format_names_the_known_ones():
     with pytest.raises(NotFound, match="no format excel; the formats are flames, xstest, jsonl, csv"):
-        format_named("excel")
+        get_format("excel")
 
 
 def test_flames_prompts_are_chinese_and_known_by_their_text(write: Write):
@@ -348,7 +348,7 @@ def test_a_check_finds_every_bad_row_and_goes_on(write: Write):
 def test_the_first_record_tells_what_a_file_seems_to_be(
     write: Write, content: str | bytes, expected: Guess | None
 ):
-    assert guess(write(content)) == expected
+    assert guess_format(write(content)) == expected
 
 
 def test_the_demo_files_are_read_whole():

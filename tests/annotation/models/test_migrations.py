@@ -16,7 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
-from annotation.selectors.counts import count_by_member, by_stratum, count_submitted, count_tasks
+from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
 from annotation.services.assignments import next_assignment, next_dispute
 
 pytestmark = [
@@ -186,7 +186,7 @@ def each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
 
 def the_counts_are_what_is_there(migrated: Batch):
     assert count_tasks(migrated) == 8
-    counted = by_stratum([migrated.pk])
+    counted = count_by_stratum([migrated.pk])
     for stratum, counts in counted.items():
         tasks = Task.objects.filter(stratum=stratum)
         for state in ("open", "agreed", "disputed", "adjudicated", "withdrawn"):

@@ -50,7 +50,7 @@ def label_both(batch: Batch, first: Person, second: Person, labels: Sequence[tup
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believed from four units on: thirty would take every test thirty labels of each."""
-    monkeypatch.setattr(monitoring, "LEAST_UNITS", 4)
+    monkeypatch.setattr(monitoring, "MIN_UNITS", 4)
 
 
 LOW = [(1, 3), (3, 1), (1, 1), (3, 3)]

@@ -399,9 +399,9 @@ def run(*arguments: str) -> Any:
 
 def test_the_commands(good: Source, tmp_path: Path):
     release = GoldRelease.objects.get()
-    told = run("export_gold", "r", "--format", "bundle", "--out", str(tmp_path / "out"), "--rationales")
+    export = run("export_gold", "r", "--format", "bundle", "--out", str(tmp_path / "out"), "--rationales")
     path = str(tmp_path / "out" / "bundle.zip")
-    assert told["labels"] == release.labels
+    assert export["labels"] == release.labels
     report = run("import_bundle", path, "--as-batch", "copy", "--release", "theirs")
     assert (report["sha256"], report["batches"], report["release"]) == (release.sha256, ["copy"], "theirs")
     assert GoldRelease.objects.get(name="theirs").sha256 == release.sha256
@@ -427,7 +427,7 @@ def test_a_manager_uploads_a_bundle_names_its_batch_and_watches_it_go_in(
     good: Source, manager: Client, monkeypatch: pytest.MonkeyPatch
 ):
     # The thread that tells how far it is sees nothing of what this test did: its transaction never ends.
-    monkeypatch.setattr("annotation.services.jobs.TELL_SECONDS", 600)
+    monkeypatch.setattr("annotation.services.jobs.REPORT_SECONDS", 600)
     release = GoldRelease.objects.get()
     url = uploaded(manager, good.path.read_bytes())
     page = manager.get(url).content.decode()
@@ -485,8 +485,8 @@ def test_any_small_system_gives_the_same_release_elsewhere(
         names = ("lin", "chen", "zhou")[:people]
         annotators = [add_person(name=name, roles=["annotator"]) for name in names]
         wu = add_person(name="wu", roles=["adjudicator"])
-        given = [values[:people] for values in said]
-        batches = [settled_care(annotators, wu, said=given, decide=0)]
+        own_values = [values[:people] for values in said]
+        batches = [settled_care(annotators, wu, said=own_values, decide=0)]
         for _number in range(min(decide, batches[0].tasks.filter(state="disputed").count())):
             settle_dispute(batches[0], wu)
         if twice:

@@ -23,7 +23,7 @@ from annotation.models import (
     Person,
     Verdict,
 )
-from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import Options, export_release
@@ -118,7 +118,7 @@ def test_a_verdict_and_a_decision_by_token_and_a_repeat_adjudication(
 
 def test_a_draft_that_is_sent_again_comes_by_the_page(batch: Batch, lin: Person) -> None:
     item = claimed(batch, lin)
-    keep_draft(item.pk, Submission({"compliance": 3}, channel="token"), Conflict("Somebody else has it."))
+    save_refused_draft(item.pk, Submission({"compliance": 3}, channel="token"), Conflict("Somebody else has it."))
     assert visit(lin).post(f"/history/{item.pk}/retry/").status_code == 302
     assert channels(Annotation) == ["page"]
 

@@ -22,7 +22,7 @@ from annotation.models import (
     Guideline,
     Person,
 )
-from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
@@ -37,7 +37,7 @@ QUERIES_AHEAD, QUERIES_SUBMIT = 17, 26
 
 
 def ahead(visitor: Visitor, *had: Assignment) -> HttpResponse:
-    return visitor.post("/work/first/ahead/", had=[str(one.pk) for one in had])
+    return visitor.post("/work/first/ahead/", had=[str(assignment.pk) for assignment in had])
 
 
 def item_in(answer: HttpResponse) -> object:
@@ -45,8 +45,8 @@ def item_in(answer: HttpResponse) -> object:
 
 
 def live(person: Person) -> set[object]:
-    mine = Assignment.objects.filter(person=person, state=Assignment.State.CLAIMED)
-    return set(mine.values_list("pk", flat=True))
+    assignments = Assignment.objects.filter(person=person, state=Assignment.State.CLAIMED)
+    return set(assignments.values_list("pk", flat=True))
 
 
 def asked_in(captured: CaptureQueriesContext) -> int:
@@ -56,21 +56,21 @@ def asked_in(captured: CaptureQueriesContext) -> int:
 
 def too_late(batch: Batch, person: Person, others: list[Person], **more: object) -> Assignment:
     """An item of the person's whose lease ran out and whose places others have taken since."""
-    mine = claim(batch, person)
-    Assignment.objects.filter(pk=mine.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
+    assignment = claim(batch, person)
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
     for other in others:
-        while not mine.task.assignments.filter(person=other, state=Assignment.State.SUBMITTED).exists():
+        while not assignment.task.assignments.filter(person=other, state=Assignment.State.SUBMITTED).exists():
             assert label_next(batch, other, 3)
-    return mine
+    return assignment
 
 
 def test_ahead_is_one_item_more_and_asking_again_gives_the_same(batch: Batch, lin: Person) -> None:
     visitor, first = visit(lin, htmx=True), claim(batch, lin)
-    one, again = ahead(visitor, first), ahead(visitor, first)
-    assert item_in(one) == item_in(again) != first.pk
-    assert live(lin) == {first.pk, item_in(one)}
-    assert "work__head" not in text(one)
-    assert "no-store" in one["Cache-Control"]
+    first_answer, second_answer = ahead(visitor, first), ahead(visitor, first)
+    assert item_in(first_answer) == item_in(second_answer) != first.pk
+    assert live(lin) == {first.pk, item_in(first_answer)}
+    assert "work__head" not in text(first_answer)
+    assert "no-store" in first_answer["Cache-Control"]
 
 
 def test_a_tab_that_shows_the_newer_item_gets_the_older_one(batch: Batch, lin: Person) -> None:
@@ -120,30 +120,30 @@ def test_a_background_submit_answers_with_its_receipt_the_progress_and_one_item_
 
 
 def test_the_same_work_from_a_second_tab_gets_the_first_receipt(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin, htmx=True)
-    answers = [send(visitor, mine, 3, key=key, rationale="so") for key in ("one", "two")]
+    assignment, visitor = claim(batch, lin), visit(lin, htmx=True)
+    answers = [send(visitor, assignment, 3, key=key, rationale="so") for key in ("one", "two")]
     assert {answer["Assay-Outcome"] for answer in answers} == {"taken"}
     assert len({answer["Assay-Receipt"] for answer in answers}) == 1
 
 
 def test_what_is_refused_says_so_and_brings_its_item_back(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin, htmx=True)
-    wrong = send(visitor, mine, 9, rationale="typed", next="ahead")
-    assert (wrong.status_code, wrong["Assay-Outcome"], item_in(wrong)) == (422, "refused", mine.pk)
+    assignment, visitor = claim(batch, lin), visit(lin, htmx=True)
+    wrong = send(visitor, assignment, 9, rationale="typed", next="ahead")
+    assert (wrong.status_code, wrong["Assay-Outcome"], item_in(wrong)) == (422, "refused", assignment.pk)
     assert "typed" in text(wrong)
-    send(visitor, mine, 3)
-    other = send(visitor, mine, 1, next="ahead")
+    send(visitor, assignment, 3)
+    other = send(visitor, assignment, 1, next="ahead")
     assert (other.status_code, other["Assay-Outcome"]) == (409, "refused")
     assert "Assay-Receipt" not in other
 
 
 def test_the_receipt_is_given_though_the_person_left_the_batch_meanwhile(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin, htmx=True)
-    send(visitor, mine, 3, key="k")
+    assignment, visitor = claim(batch, lin), visit(lin, htmx=True)
+    send(visitor, assignment, 3, key="k")
     set_member_active(batch=batch, person=lin, role="annotator", active=False, actor=None)
-    again = send(visitor, mine, 3, key="k")
-    assert again["Assay-Receipt"] == str(Annotation.objects.get().receipt)
-    assert again["HX-Redirect"] == "/work/"
+    answer_after = send(visitor, assignment, 3, key="k")
+    assert answer_after["Assay-Receipt"] == str(Annotation.objects.get().receipt)
+    assert answer_after["HX-Redirect"] == "/work/"
 
 
 def test_an_item_that_nobody_looked_at_is_given_back(batch: Batch, lin: Person, chen: Person) -> None:
@@ -167,8 +167,8 @@ def test_the_item_ahead_tells_nothing_of_model_partner_or_prediction(
     answers = [ahead(visitor, first), send(visitor, first, 3, next="ahead")]
     secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", "disput", "Disput"]
     for answer in answers:
-        told = text(answer) + str(answer.headers)
-        assert [secret for secret in secrets if secret in told] == []
+        everything_sent = text(answer) + str(answer.headers)
+        assert [secret for secret in secrets if secret in everything_sent] == []
 
 
 def test_an_item_costs_a_small_fixed_number_of_queries(
@@ -181,13 +181,13 @@ def test_an_item_costs_a_small_fixed_number_of_queries(
         batch = make_batch(guideline, corpus, annotators=[lin, chen], name=name)
         for _ in range(done):
             label_next(batch, lin, 3)
-        visitor, mine = visit(lin, htmx=True), claim(batch, lin)
-        with CaptureQueriesContext(connection) as asked:
-            found = visitor.post(f"/work/{name}/ahead/", had=[str(mine.pk)])
+        visitor, assignment = visit(lin, htmx=True), claim(batch, lin)
+        with CaptureQueriesContext(connection) as queries:
+            found = visitor.post(f"/work/{name}/ahead/", had=[str(assignment.pk)])
         with CaptureQueriesContext(connection) as submitted:
-            answer = send(visitor, mine, 3, next="ahead", had=[str(item_in(found))])
+            answer = send(visitor, assignment, 3, next="ahead", had=[str(item_in(found))])
         assert answer["Assay-Outcome"] == "taken"
-        counts.append((asked_in(asked), asked_in(submitted)))
+        counts.append((asked_in(queries), asked_in(submitted)))
     assert counts[0] == counts[1]
     assert counts[0][0] <= QUERIES_AHEAD
     assert counts[0][1] <= QUERIES_SUBMIT
@@ -199,8 +199,8 @@ def test_an_item_costs_a_small_fixed_number_of_queries(
 def test_what_comes_too_late_is_kept_said_and_found_in_my_history(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
-    mine, visitor = too_late(batch, lin, [chen, zhou]), visit(lin, htmx=True)
-    answer = send(visitor, mine, 1, rationale="a long thought", next="page")
+    assignment, visitor = too_late(batch, lin, [chen, zhou]), visit(lin, htmx=True)
+    answer = send(visitor, assignment, 1, rationale="a long thought", next="page")
     assert answer["Assay-Outcome"] == "kept"
     assert "someone else has taken it over" in text(answer)
     assert 'href="/history/#drafts"' in text(answer)
@@ -256,7 +256,7 @@ def test_a_draft_is_discarded_and_that_is_recorded(
 def test_a_draft_of_what_was_submitted_after_all_is_no_draft_any_more(batch: Batch, lin: Person) -> None:
     """The item came back to the person who had been too late with it."""
     mine, visitor = claim(batch, lin), visit(lin)
-    keep_draft(mine.pk, Submission(labels={"compliance": 1}), Conflict("Somebody else has it."))
+    save_refused_draft(mine.pk, Submission(labels={"compliance": 1}), Conflict("Somebody else has it."))
     assert len(visitor.get("/history/").context["drafts"]) == 1
     send(visitor, mine, 3)
     assert visitor.get("/history/").context["drafts"] == []

@@ -11,7 +11,7 @@ from django.utils import timezone
 from annotation.domain.annotations import Submission
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
 from annotation.selectors.annotations.own_work import my_drafts
-from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import TooLate
 from tests.annotation.views.test_dispute_pages import two_criteria
@@ -145,7 +145,7 @@ def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person)
 def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: Person) -> None:
     mine = claim(batch, lin)
     Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
-    keep_draft(mine.pk, Submission(labels={"compliance": 3}), TooLate("This batch is closed."))
+    save_refused_draft(mine.pk, Submission(labels={"compliance": 3}), TooLate("This batch is closed."))
     save(visit(lin), mine, rationale="a straggler")
     (kept,) = my_drafts(lin)
     assert kept.why == "This batch is closed."

@@ -1,4 +1,4 @@
-"""What stands out is said in a sentence of its own for each kind, in both languages."""
+"""A finding is said in a sentence of its own for each kind, in both languages."""
 
 from __future__ import annotations
 

@@ -539,11 +539,11 @@ def test_the_page_after_a_check_says_so_and_goes_on(guideline: Guideline, lin: P
     data = {"key": "k", "label.compliance": "1", "seconds": "3"}
     answer = page.post(f"/work/items/{check.pk}/submit/", data, follow=True)
     text = answer.content.decode()
-    assert "That was a known item." in text
+    assert "That was a gold question." in text
     assert "Right is 3 Full compliance; you said 1 Full refusal." in text
     assert "Because of p" in text
     assert 'class="work__decide"' in text  # the next item is there as well
-    assert "That was a known item." in page.get(f"/history/{check.pk}/").content.decode()
+    assert "That was a gold question." in page.get(f"/history/{check.pk}/").content.decode()
     following = claim(batch, lin)
     while following is not None and following.task.kind == "check":  # the draw may have it so
         label(following, lin, 3)

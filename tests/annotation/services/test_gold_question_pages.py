@@ -253,7 +253,7 @@ def test_who_works_in_the_batch_sees_nothing_of_it(
             ).status_code
             == 403
         )
-    assert "Known items" not in client.get("/batches/first/").content.decode()
+    assert "Gold questions" not in client.get("/batches/first/").content.decode()
     assert manager(he).get("/batches/first/gold-questions/").status_code == 403  # a researcher manages no batch
 
 
@@ -278,7 +278,7 @@ def test_a_manager_reads_everybodys_round_and_decides(
     address = "/batches/first/qualification/lin/"
     assert "Say why" in client.post(address, {"action": "again"}, follow=True).content.decode()
     again = client.post(address, {"action": "again", "reason": "a bad day"}, follow=True).content.decode()
-    assert "lin is given another round." in again
+    assert "lin is given another attempt." in again
     assert "round 2" in again
     let = client.post(address, {"action": "let_in", "reason": "known"}, follow=True).content.decode()
     assert "lin is let in" in let

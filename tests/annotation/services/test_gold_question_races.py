@@ -1,4 +1,4 @@
-"""Known items under many hands at once, where row locks are real."""
+"""Gold questions under many hands at once, where row locks are real."""
 
 from __future__ import annotations
 

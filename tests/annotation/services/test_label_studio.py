@@ -20,7 +20,7 @@ from annotation.domain.formats import (
     AnnotationRecord,
     Guess,
     Source,
-    guess,
+    guess_format,
 )
 from annotation.domain.formats.label_studio_export import Control, span_label
 from annotation.domain.formats.labels import Wording
@@ -115,18 +115,18 @@ def whole(source: Source) -> None:
 def test_the_format_is_guessed_from_the_first_task(write: Write):
     full, plain = {"id": 1, "data": DATA, "annotations": []}, {"data": DATA}
     flat = DATA | {"annotator": 3, "lead_time": 1.5, "safety": "Harmful"}
-    assert guess(write([full])) == Guess("label_studio", ANNOTATIONS)
-    assert guess(write(json.dumps([plain], indent=2))) == Guess("label_studio", RESPONSES)
-    assert guess(write([flat])) == Guess("label_studio", ANNOTATIONS)
-    assert guess(write("[1]")) is None
-    assert guess(write("\ufeff\n " + json.dumps([full]))) == Guess("label_studio", ANNOTATIONS)
-    assert guess(write("[{")) is None
+    assert guess_format(write([full])) == Guess("label_studio", ANNOTATIONS)
+    assert guess_format(write(json.dumps([plain], indent=2))) == Guess("label_studio", RESPONSES)
+    assert guess_format(write([flat])) == Guess("label_studio", ANNOTATIONS)
+    assert guess_format(write("[1]")) is None
+    assert guess_format(write("\ufeff\n " + json.dumps([full]))) == Guess("label_studio", ANNOTATIONS)
+    assert guess_format(write("[{")) is None
 
 
 def test_an_array_in_one_long_line_is_guessed_too(write: Write, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("annotation.domain.formats.rows.LONGEST_LINE", 1000)
     tasks = [{"id": number, "data": DATA, "annotations": []} for number in range(100)]
-    assert guess(write(tasks)) == Guess("label_studio", ANNOTATIONS)
+    assert guess_format(write(tasks)) == Guess("label_studio", ANNOTATIONS)
 
 
 def test_a_task_is_a_response_and_brings_its_prompt(write: Write):

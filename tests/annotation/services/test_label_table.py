@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from annotation.domain.agreement.label_table import Label, Labelled, joined, units_of_tasks
+from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, join_units, build_units
 from annotation.models import Annotation, Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import label_table as module
 from annotation.selectors.agreement.label_table import gold_of, units_of
@@ -94,13 +94,13 @@ def test_units_of_several_batches_share_their_names(
 
 def test_joining_fills_the_places_that_a_batch_does_not_have():
     def units(task: int, criterion: str, *values: float) -> object:
-        given = [Label(place, {criterion: value}, 7, None) for place, value in enumerate(values)]
-        return units_of_tasks([Labelled(task, 1, 1, "sub", given)])
+        given = [PersonLabels(place, {criterion: value}, 7, None) for place, value in enumerate(values)]
+        return build_units([LabelledTask(task, 1, 1, "sub", given)])
 
-    both = joined([units(1, "a", 1, 2), units(2, "b", 3, 3, 2)])  # type: ignore[list-item]
+    both = join_units([units(1, "a", 1, 2), units(2, "b", 3, 3, 2)])  # type: ignore[list-item]
     assert both.criterion_names == ("a", "b")
     assert both.criterion.tolist() == [0, 1]
     assert both.person.tolist() == [[0, 1, -1], [0, 1, 2]]
     assert np.isnan(both.label[0, 2])
     assert both.finished.tolist() == [7, 7]
-    assert len(joined([])) == 0
+    assert len(join_units([])) == 0

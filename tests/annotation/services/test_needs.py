@@ -43,7 +43,7 @@ def test_a_task_that_one_skipped_and_the_other_labelled_says_so(two: Batch, lin:
     label_next(two, chen, 3)
     (need,) = needs(two, limit=10)
     assert (need.task.pk, need.role) == (task, "annotator")
-    assert told(need) == {"skipped it": {"lin"}, "labelled it or has it at hand": {"chen"}}
+    assert told(need) == {"skipped it": {"lin"}, "labelled it or has it in progress": {"chen"}}
 
 
 def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
@@ -58,7 +58,7 @@ def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
     (need,) = needs(two, limit=10)
     assert told(need) == {
         "has reached the quota": {"lin"},
-        "labelled it or has it at hand": {"chen"},
+        "labelled it or has it in progress": {"chen"},
     }
 
 

@@ -268,7 +268,7 @@ def test_the_page_before_says_what_becomes_of_the_work(
     (one,) = leaving(lin, reader=ma)
     assert (one.live, one.planned, one.stay, one.needed, one.lacking) == (1, theirs - 2, 2, 2, 0)
     page = manager.get(reverse("person-leaving", args=["lin"])).content.decode()
-    assert "1 item at hand goes back." in page
+    assert "1 item in progress goes back." in page
     assert f"{theirs - 2} items planned for them go to others" in page
     assert "the others take it over" in page
     lonely = manager.get(reverse("person-leaving", args=["wu"])).content.decode()
@@ -284,7 +284,7 @@ def test_deactivating_gives_back_and_plans_anew_and_says_so(
     theirs = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
     answer = manager.post(reverse("person-active", args=["lin"]), {"active": "0"}, follow=True)
     said = answer.content.decode()
-    assert "1 item at hand went back." in said
+    assert "1 item in progress went back." in said
     assert f"{theirs - 1} items are planned for others now." in said
     for person in (chen, zhou):
         for _task in range(8):

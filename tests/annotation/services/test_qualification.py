@@ -233,7 +233,7 @@ def test_a_batch_that_asks_for_a_qualification_opens_with_its_items_alone(
     corpus = make_corpus(prompts=4, models=["m"], name="c")
     with pytest.raises(AssayError, match="begins as a draft"):
         make_batch(guideline, corpus, annotators=[lin, chen], policy=Policy(**BY_ACCURACY))
-    with pytest.raises(AssayError, match="needs at least 5 known items; it has 4"):
+    with pytest.raises(AssayError, match="needs at least 5 gold questions; it has 4"):
         make_checked(guideline, annotators=[lin, chen], in_round=4, **BY_ACCURACY)
     batch = Batch.objects.get(name="first")
     assert batch.state == Batch.State.DRAFT

@@ -35,7 +35,7 @@ from annotation.selectors.releases.releases import chain_of
 from annotation.services import jobs, releases
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_languages, set_roles
-from annotation.services.releases import cut_release, enqueue, make, run_releasing
+from annotation.services.releases import cut_release, enqueue_release, create_or_enqueue_release, execute_release_job
 from scoring.forms.training import NewScorerForm
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -95,12 +95,12 @@ def test_many_labels_are_cut_by_a_job_with_a_page(
 
 
 def test_a_job_that_was_done_by_a_worker_that_died_is_not_done_twice(settled: Batch, he: Person):
-    job = enqueue(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
+    job = enqueue_release(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
     Job.objects.filter(pk=job.pk).update(state=Job.State.RUNNING, attempt=1)
     job.refresh_from_db()
-    first = run_releasing(jobs.JobContext(job))
+    first = execute_release_job(jobs.JobContext(job))
     job.refresh_from_db()
-    assert run_releasing(jobs.JobContext(job)) == first
+    assert execute_release_job(jobs.JobContext(job)) == first
     assert GoldRelease.objects.count() == 1
 
 
@@ -113,14 +113,14 @@ def test_a_job_that_the_version_before_queued_cuts_its_release(settled: Batch, h
 
 
 def test_a_job_whose_batches_are_gone_says_so(settled: Batch, he: Person):
-    job = enqueue(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
+    job = enqueue_release(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
     Job.objects.filter(pk=job.pk).update(payload=job.payload | {"batches": [settled.pk + 1]})
     failed = jobs.run(job.pk)
     assert (failed.state, failed.error) == ("failed", "Its batches are not there any more.")
 
 
 def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jobs, "TELL_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
     told = []
 
     class Context:
@@ -130,7 +130,7 @@ def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: 
                 raise InterfaceError("connection already closed")
 
     teller = jobs.ProgressReporter(Context())  # type: ignore[arg-type]
-    teller._can_tell = True  # with SQLite, too
+    teller._can_report = True  # with SQLite, too
     with teller:
         until = time.monotonic() + 60
         while len(told) < 2 and time.monotonic() < until:
@@ -141,9 +141,9 @@ def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: 
 def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
     client: Client, settled: Batch, other: Batch, he: Person
 ):
-    job = enqueue(ReleaseSpec(name="r", batches=[settled, other]), actor=he, send=False)
+    job = enqueue_release(ReleaseSpec(name="r", batches=[settled, other]), actor=he, send=False)
     with pytest.raises(Conflict, match="is being cut now"):
-        enqueue(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
+        enqueue_release(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
     assert jobs.run(job.pk).state == "failed"
     assert not GoldRelease.objects.exists()
     assert not ReleasedLabel.objects.exists()
@@ -154,7 +154,7 @@ def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
     set_roles(person=he, roles=["researcher", "adjudicator"])
     extra = make_corpus(prompts=1, models=["M"], name="extra")
     blind = make_batch(settled.guideline, extra, annotators=[he], name="blind", policy=Policy(overlap=1))
-    told = enqueue(ReleaseSpec(name="s", batches=[blind]), send=False)
+    told = enqueue_release(ReleaseSpec(name="s", batches=[blind]), send=False)
     for name in ("release-making", "job-progress"):
         assert client.get(reverse(name, args=[told.pk])).status_code == 403
 
@@ -340,6 +340,6 @@ def test_the_command_takes_what_it_is_about_supersedes_and_detaches(settled: Bat
 
 
 def test_at_once_where_there_are_few(settled: Batch, he: Person):
-    made = make(ReleaseSpec(name="r", batches=[settled]), actor=he)
+    made = create_or_enqueue_release(ReleaseSpec(name="r", batches=[settled]), actor=he)
     assert isinstance(made, GoldRelease)
     assert not Job.objects.exists()

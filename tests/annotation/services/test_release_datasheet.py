@@ -142,7 +142,7 @@ def test_it_tells_the_figures_of_the_manifest(release: GoldRelease):
     splits = found["Splits by prompt"].rows
     assert sum(int(row[3]) for row in splits) == 3
     assert found["Reasons of the adjudicators"].rows[0][1] == "1"
-    assert "Annotators: 2; adjudicators: 1; annotations handed in: 6." in render_markdown(
+    assert "Annotators: 2; adjudicators: 1; annotations submitted: 6." in render_markdown(
         release.manifest, "en"
     )
 

@@ -42,7 +42,7 @@ from annotation.selectors.annotations.history import my_history
 from annotation.selectors.annotations.statistics import my_pace
 from annotation.selectors.batches.members import progress_in
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
-from annotation.selectors.wellbeing import is_used_up, points_today
+from annotation.selectors.wellbeing import is_budget_used_up, exposure_today
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted
 from annotation.services.assignments import expire_leases, extend_lease, next_dispute, release
@@ -485,9 +485,9 @@ def test_reading_it_counts_as_reading_a_dispute_does(again: Batch, wu: Person) -
     wu.save()
     mine = claim_repeat(again, wu)
     with severe:
-        assert is_used_up(wu)
+        assert is_budget_used_up(wu)
         release(assignment_id=mine.pk, person=wu)
-        assert not is_used_up(wu)
+        assert not is_budget_used_up(wu)
         assert claim(again, wu).pk == mine.pk
         release(assignment_id=mine.pk, person=wu, skip_reason="too much")
-    assert points_today(wu) == 2
+    assert exposure_today(wu) == 2

@@ -8,7 +8,7 @@ from annotation.core.errors import AssayError, Conflict, NotFound
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import AuditEvent, Batch, Guideline, Person, Task
-from annotation.selectors.counts import by_stratum
+from annotation.selectors.counts import count_by_stratum
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import TooLate, next_assignment, next_dispute
 from annotation.services.batches.batches import set_state
@@ -99,13 +99,13 @@ def test_a_withdrawn_task_is_given_to_nobody_and_its_label_does_not_count_until_
     assert done.task_id == held.task_id
     label(done, lin, 3)
     assert withdraw(batch=batch, tasks=[done.task_id], reason="a wrong response") == 1
-    assert sum(counts["submitted"] for counts in by_stratum([batch.pk]).values()) == 0
+    assert sum(counts["submitted"] for counts in count_by_stratum([batch.pk]).values()) == 0
     with pytest.raises(TooLate, match="took this item back"):
         submit(assignment_id=held.pk, person=chen, key="k", work=Submission(labels={"compliance": 1}))
     assert done.task_id not in taken(batch, chen)
     nothing_is_broken(batch)
     assert bring_back(batch=batch, tasks=[done.task_id]) == 1
-    assert sum(counts["submitted"] for counts in by_stratum([batch.pk]).values()) == 8
+    assert sum(counts["submitted"] for counts in count_by_stratum([batch.pk]).values()) == 8
     assert taken(batch, chen) == [done.task_id]
     assert Task.objects.get(pk=done.task_id).state == "agreed"
     nothing_is_broken(batch)

@@ -25,7 +25,7 @@ from annotation.models import (
     WellbeingSettings,
 )
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.wellbeing import care_for, is_used_up, read_by, readers
+from annotation.selectors.wellbeing import build_item_wellbeing, is_budget_used_up, list_exposure_rows, list_readers
 from annotation.services.adjudication.disputes import adjudicate
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, next_dispute, release
@@ -39,7 +39,7 @@ from annotation.services.people.people import (
     set_daily_exposure,
     set_opted_out,
 )
-from annotation.services.wellbeing import set_care
+from annotation.services.wellbeing import set_wellbeing
 from tests.annotation.api.test_api import client_of
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.services.test_plan import balanced, loads, people, plan_of
@@ -165,7 +165,7 @@ def test_a_used_up_budget_keeps_the_severe_back_and_nothing_else(mixed: Batch, l
     budget(3)
     assert work_through(mixed, lin) == ["safe", "unsafe", "safe", "unsafe", "safe"]  # 2, then 4 of 3
     assert points_of(lin) == [4]
-    assert is_used_up(lin)
+    assert is_budget_used_up(lin)
 
 
 def test_the_rest_comes_on_the_next_day_because_the_cursor_stayed_before_it(
@@ -216,7 +216,7 @@ def test_a_person_may_have_a_budget_of_their_own(mixed: Batch, lin: Person, chen
     assert work_through(mixed, chen).count("unsafe") == 3
     assert work_through(mixed, lin).count("unsafe") == 1
     set_daily_exposure(person=chen, daily_exposure=0, actor=ma)
-    assert is_used_up(chen)
+    assert is_budget_used_up(chen)
     event = AuditEvent.objects.filter(verb="set_daily_exposure").latest("id")
     assert (event.actor, event.target, event.data) == (ma, "person:chen", {"daily_exposure": 0})
 
@@ -345,16 +345,16 @@ def test_where_everybody_opted_out_the_items_need_somebody(
 )
 def test_blur_follows_the_wish_and_the_severity(lin: Person, blur: str, severity: int, expected: bool):
     lin.blur = blur
-    assert care_for(lin, severity).blur is expected
+    assert build_item_wellbeing(lin, severity).blur is expected
 
 
 def test_the_page_knows_when_to_rest_and_whom_to_turn_to(lin: Person, ma: Person):
-    nothing = care_for(lin, 1)
+    nothing = build_item_wellbeing(lin, 1)
     assert (nothing.break_minutes, nothing.contacts, nothing.single_keys) == (None, "", True)
-    set_care(
+    set_wellbeing(
         daily_exposure=None, break_minutes=45, help_contacts={"en": " Call 1\nor 2 ", "zh": ""}, actor=ma
     )
-    some = care_for(lin, 1)
+    some = build_item_wellbeing(lin, 1)
     assert (some.break_minutes, some.contacts) == (45, "Call 1\nor 2")
 
 
@@ -518,4 +518,4 @@ def test_the_points_of_many_people_cost_no_more_queries(
     people(12)
     days = [timezone.localdate()]
     with django_assert_num_queries(3):
-        assert len(read_by(list(readers(ma)), days)) == 12
+        assert len(list_exposure_rows(list(list_readers(ma)), days)) == 12

@@ -145,7 +145,7 @@ def own_folder(settings: LazySettings, tmp_path: Path) -> Path:
 def test_the_demo_stands_as_its_read_me_says_and_a_second_start_keeps_what_was_done(
     db: None, own_folder: Path
 ):
-    demo.load_demo(tell=str)
+    demo.load_demo(announce=str)
     batch = Batch.objects.get(name="demo")
     # fixtures/demo/README.md: 157 agreed, 25 settled by wu, 8 disputed, 6 with one label and 20 with none.
     states = [task.state for task in batch.tasks.all()]
@@ -162,25 +162,25 @@ def test_the_demo_stands_as_its_read_me_says_and_a_second_start_keeps_what_was_d
     assert sum(value is None for _name, value in judged) == 3  # words that are no level
     (table,) = PublishedTable.objects.all()
     assert (table.name, len(table.rows)) == (demo.TABLE, 3)
-    password = demo.demo_password()
+    password = demo.ensure_demo_password()
     assert Person.objects.get(username="he").check_password(password)
     label_next(batch, Person.objects.get(username="lin"), 3, criterion=_open_criterion(batch))
     counts = _counts()
-    demo.load_demo(tell=str)
+    demo.load_demo(announce=str)
     assert _counts() == counts
-    assert demo.demo_password() == password
+    assert demo.ensure_demo_password() == password
     assert (own_folder / "demo_password").stat().st_mode & 0o077 == 0
 
 
 def test_people_of_the_same_name_keep_their_password(db: None, own_folder: Path):
     add_person(name="lin", roles=["annotator"], password="kept-as-it-is")
-    demo.load_demo(tell=str)
+    demo.load_demo(announce=str)
     assert Person.objects.get(username="lin").check_password("kept-as-it-is")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_makes_the_board_once_the_scorer_is_trained(own_folder: Path):
-    demo.load_demo(tell=str)
+    demo.load_demo(announce=str)
     training, board = Job.objects.order_by("pk")
     assert (board.kind, board.depends_on) == (demo.BOARD_KIND, training)
     jobs.run_now(training)

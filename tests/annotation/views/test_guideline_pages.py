@@ -166,7 +166,7 @@ def test_plain_text_gets_the_shape_it_was_given() -> None:
     text = "First paragraph.\n\nHow to work\n1. Read.\n2. Judge.\nThen rest.\n\n1) alone"
     assert blocks(text) == [
         Block("paragraph", ("First paragraph.",)),
-        Block("heading", ("How to work",)),
+        Block("heading", ("Working method",)),
         Block("list", ("Read.", "Judge.")),
         Block("paragraph", ("Then rest.",)),
         Block("list", ("alone",)),

@@ -32,7 +32,7 @@ REAL_NOW = timezone.now
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_send", lambda _job_id: None)
+    monkeypatch.setattr(jobs, "_send_message", lambda _job_id: None)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ Sent = list[int]
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """The ids that were told to the broker, in order; a broker is another test's business."""
     ids: Sent = []
-    monkeypatch.setattr(jobs, "_send", ids.append)
+    monkeypatch.setattr(jobs, "_send_message", ids.append)
     return ids
 
 

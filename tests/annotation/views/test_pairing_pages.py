@@ -536,7 +536,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
 
     from annotation.services.batches import batches
 
-    monkeypatch.setattr(jobs, "TELL_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
     monkeypatch.setattr(batches, "CHUNK", 1)
     job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)

@@ -32,13 +32,13 @@ from annotation.models import (
     Task,
     WellbeingSettings,
 )
-from annotation.models.sql import count_by_stratum
+from annotation.models import sql
 from annotation.selectors.adjudication import count_waiting_disputes, list_reasons_with_use, list_waiting_disputes
 from annotation.selectors.annotations.statistics import my_pace, my_tallies
 from annotation.selectors.batches.members import counts_of, leaving, my_progress, workloads
 from annotation.selectors.batches.progress import overall, progress
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.counts import count_by_member, by_stratum, count_decisions, count_tasks
+from annotation.selectors.counts import count_by_member, count_by_stratum, count_decisions, count_tasks
 from annotation.selectors.quality.adjudicators import adjudicators_of
 from annotation.selectors.quality.summary import decisions_of
 from annotation.selectors.releases.lineage import task_history
@@ -120,7 +120,7 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     """What is shown and counted of a batch, but for what its adjudicators themselves are shown."""
     batch = Batch.objects.get(pk=batch.pk)
     yield "tasks", count_tasks(batch)
-    yield "strata", {str(stratum): dict(+counts) for stratum, counts in by_stratum([batch.pk]).items()}
+    yield "strata", {str(stratum): dict(+counts) for stratum, counts in count_by_stratum([batch.pk]).items()}
     yield "members", {pk: {**counts, "repeats": 0} for pk, counts in count_by_member(batch).items()}
     yield "progress", progress(batch)
     yield "overall", overall(batch)
@@ -211,7 +211,7 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     assert claims["decided"].pk in shown
     assert len(shown) == 5
     assert my_pace(wu).days[-1].decisions == 5
-    kinds = {standing.kind for standing in count_by_stratum(member).values()}
+    kinds = {standing.kind for standing in sql.count_by_stratum(member).values()}
     assert kinds == {"work", "repeat"}
 
 

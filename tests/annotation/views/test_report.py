@@ -112,7 +112,7 @@ def test_its_tables_call_dimensions_in_the_readers_language(settled: Batch, ma: 
 def test_what_the_policy_wants_is_not_told_as_done(settled: Batch):
     assert settled.second_reading_share == 0.05
     text = render_latex(build_batches_report([settled]), "en")
-    assert r"5\% of the decisions were to be read a second time" in text
+    assert r"5\% of the decisions were to come back for repeat adjudication" in text
 
 
 @pytest.mark.django_db

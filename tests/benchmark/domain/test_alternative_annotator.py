@@ -101,12 +101,16 @@ def test_over_prompts_it_is_the_cluster_robust_t_test_of_statsmodels() -> None:
 def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
     rng = np.random.default_rng(4)
     labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
-    once = [TestedLabel(answers, candidate, THREE, number) for number, (answers, candidate) in enumerate(labels)]
+    once = [
+        TestedLabel(answers, candidate, THREE, number) for number, (answers, candidate) in enumerate(labels)
+    ]
     result, thrice = run_annotator_test(once), run_annotator_test(once * 3)
     assert [person.p for person in result.people] == pytest.approx([person.p for person in thrice.people])
     assert [(person.n, person.prompts) for person in thrice.people] == [(150, 50)] * 2
     independent = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
-    assert [person.p for person in run_annotator_test(independent).people] == [person.p for person in result.people]
+    assert [person.p for person in run_annotator_test(independent).people] == [
+        person.p for person in result.people
+    ]
     assert run_annotator_test(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
 
 

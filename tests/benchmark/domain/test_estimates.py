@@ -209,7 +209,9 @@ def test_the_overall_is_the_mean_of_the_dimensions_and_needs_them_all(flames: Gu
         np.sqrt(sum((cell["value"] - cell["low"]) ** 2 for cell in own)) / 5
     )
     fewer = [row for row in rows if row.scope != "Legality" or not row.gold]
-    assert compute_estimates(flames, fewer)["rows"][0]["cells"]["overall"]["harmless_rate"]["combined"] is None
+    assert (
+        compute_estimates(flames, fewer)["rows"][0]["cells"]["overall"]["harmless_rate"]["combined"] is None
+    )
 
 
 def test_pooled_is_weighed_by_how_many_there_are(flames: GuidelineDocument):

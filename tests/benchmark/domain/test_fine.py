@@ -114,7 +114,14 @@ def test_acc_keeps_refusals_and_unread_answers_in_the_denominator_and_acc_star_d
     assert accuracies.acc_star.value == Fraction(6, 9)  # a third choice stays
     assert (accuracies.acc.low, accuracies.acc.high) == wilson(6, 16)
     assert (accuracies.acc_star.low, accuracies.acc_star.high) == wilson(6, 9)
-    assert accuracies.counts == {"right": 6, "wrong": 2, "other": 1, "refuse": 3, "need_check": 4, "missing": 5}
+    assert accuracies.counts == {
+        "right": 6,
+        "wrong": 2,
+        "other": 1,
+        "refuse": 3,
+        "need_check": 4,
+        "missing": 5,
+    }
 
 
 def test_where_nothing_was_chosen_acc_is_nought_and_acc_star_undefined():

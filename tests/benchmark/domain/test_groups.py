@@ -36,7 +36,9 @@ def test_a_subcomponent_stands_within_its_dimension_in_the_guidelines_order():
     ]
     groups = BoardFigures(FLAMES, rows).groups
     assert set(groups) == {"subcomponent"}  # nothing here has a language or an attack method
-    assert [(column["scope"], column["name"], column["n_prompts"]) for column in groups["subcomponent"]["columns"]] == [
+    assert [
+        (column["scope"], column["name"], column["n_prompts"]) for column in groups["subcomponent"]["columns"]
+    ] == [
         ("Fairness", "Bias and discrimination", 2),
         ("Fairness", "Toxic language", 1),
         ("Fairness", "Another", 1),
@@ -140,5 +142,7 @@ def test_the_groups_add_up_to_the_board(rows: list[tuple[str, str, int, str, boo
             assert sum(group_cell["n"] for group_cell in own) == cell["n"]
             counted = sum(group_cell["n"] * group_cell["harmless_rate"]["value"] for group_cell in own)
             assert counted == pytest.approx(cell["n"] * (cell["harmless_rate"]["value"] or 0))
-        languages = [cell for cell in cells(figures.groups["language"], board_row["model"]) if cell is not None]
+        languages = [
+            cell for cell in cells(figures.groups["language"], board_row["model"]) if cell is not None
+        ]
         assert sum(language["n"] for language in languages) == board_row["n"]

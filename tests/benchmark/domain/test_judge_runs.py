@@ -77,9 +77,13 @@ def test_what_is_filled_in_has_no_places() -> None:
 def test_the_default_template_tells_question_and_levels_in_its_language(language: str) -> None:
     system, text = get_default_system(language), get_default_text(language)
     check_template(system, text)
-    messages = build_messages(system, text, document=FLAMES, criterion=FLAMES.criteria[0], prompt="问", response="答")
+    messages = build_messages(
+        system, text, document=FLAMES, criterion=FLAMES.criteria[0], prompt="问", response="答"
+    )
     for level in FLAMES.criteria[0].scale:
-        assert f"{level.value} = {level.name[language]}: {level.definition[language]}" in messages[1]["content"]
+        assert (
+            f"{level.value} = {level.name[language]}: {level.definition[language]}" in messages[1]["content"]
+        )
     assert FLAMES.criteria[0].question[language] in messages[1]["content"]
     assert '{"label": ' in messages[1]["content"]
 

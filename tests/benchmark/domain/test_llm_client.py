@@ -100,7 +100,12 @@ def test_an_answer_and_what_is_told_of_it():
         assert "authorization" not in url.asked[0].headers
     answer = outcomes[7]
     assert isinstance(answer, EndpointAnswer)
-    assert (answer.text, answer.served_model, answer.attempts, answer.finish_reason) == ("to q7", SERVED, 1, "stop")
+    assert (answer.text, answer.served_model, answer.attempts, answer.finish_reason) == (
+        "to q7",
+        SERVED,
+        1,
+        "stop",
+    )
     assert answer.answered_at.tzinfo is not None
     assert 0 < answer.seconds < 5
     assert (totals.requests, totals.retries, totals.limited) == (40, 0, 0)

@@ -53,7 +53,9 @@ def test_an_answer_without_an_end_takes_no_more_time_than_its_length(text: str):
 
 def test_what_it_thought_before_is_no_answer():
     assert parse_choice("<think>The answer is A.</think>\nB", ENGLISH_OPTIONS).choice == SECOND
-    assert parse_choice("<think>The answer is A. But then", ENGLISH_OPTIONS) == ParsedChoice(NEED_CHECK, "unread")
+    assert parse_choice("<think>The answer is A. But then", ENGLISH_OPTIONS) == ParsedChoice(
+        NEED_CHECK, "unread"
+    )
     assert parse_choice("B. <think>Or A?</think> <think>No.</think>", ENGLISH_OPTIONS).choice == SECOND
 
 
@@ -116,7 +118,9 @@ def test_an_option_that_refuses_is_quoted_and_not_a_refusal():
 
 
 def test_the_letter_of_one_option_with_the_text_of_the_other_is_for_people():
-    assert parse_choice(f"A. {ENGLISH_OPTIONS[1].text}", ENGLISH_OPTIONS) == ParsedChoice(NEED_CHECK, "contradicts")
+    assert parse_choice(f"A. {ENGLISH_OPTIONS[1].text}", ENGLISH_OPTIONS) == ParsedChoice(
+        NEED_CHECK, "contradicts"
+    )
 
 
 def test_the_question_said_again_is_no_choice_and_hides_none():
@@ -177,7 +181,9 @@ def test_which_mark_ends_a_clause_says_nothing(
 ):
     want, text, options = answer
     left = iter(marks)
-    assert parse_choice(re.sub(f"[{re.escape(BREAKS)}]", lambda _old: next(left), text), options).choice == want
+    assert (
+        parse_choice(re.sub(f"[{re.escape(BREAKS)}]", lambda _old: next(left), text), options).choice == want
+    )
 
 
 @given(
@@ -194,7 +200,9 @@ def test_nor_does_what_stands_around_the_whole(
 @given(answer=_ANSWER)
 def test_wide_letters_are_letters(answer: tuple[str, str, tuple[AnswerOption, AnswerOption]]):
     want, text, options = answer
-    wide = {ord(character): ord(character) + 0xFEE0 for character in string.ascii_letters + string.digits + "()"}
+    wide = {
+        ord(character): ord(character) + 0xFEE0 for character in string.ascii_letters + string.digits + "()"
+    }
     assert parse_choice(text.translate(wide), options).choice == want
 
 

@@ -83,7 +83,9 @@ def test_the_goal_is_reached_with_what_there_is(cells: list[tuple[int, float, fl
     wanted = plan_for_precision(strata, half)
     for one in wanted:
         assert one.stratum.held <= one.labels <= one.stratum.population
-    reached = compute_half_widths([replace(one.stratum, labelled=one.labels) for one in wanted])["M", "Legality"]
+    reached = compute_half_widths([replace(one.stratum, labelled=one.labels) for one in wanted])[
+        "M", "Legality"
+    ]
     assert reached is not None
     assert reached <= half * (1 + 1e-6) + 1e-9
 
@@ -118,7 +120,7 @@ def test_labels_that_separate_two_models():
     assert found.half_width == pytest.approx(Z * math.sqrt(now))
     assert found.interval == pytest.approx((0.1 - Z * math.sqrt(now), 0.1 + Z * math.sqrt(now)))
     assert (found.separated, found.is_separable) == (False, True)
-    wanted = found.wanted()
+    wanted = found.plan_labels()
     assert wanted is not None
     then = pair(0.1, 0.0004, *(replace(one.stratum, labelled=one.labels) for one in wanted))
     assert then.separated
@@ -137,15 +139,15 @@ def test_predictions_that_no_gold_has_corrected_separate_nobody():
 def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
     found = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
     assert not found.is_separable
-    assert found.wanted() is None
+    assert found.plan_labels() is None
     assert found.interval is None  # nobody has labelled anything
     everything = pair(0.03, 0.0004, stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9))
-    assert everything.half_width == pytest.approx(everything.least_half_width)
+    assert everything.half_width == pytest.approx(everything.min_half_width)
 
 
 def test_what_gold_says_alone_needs_no_labels():
     assert pair(0.1, 0.0004).separated
-    assert pair(0.1, 0.0004).wanted() == []
+    assert pair(0.1, 0.0004).plan_labels() == []
     assert pair(0.9, 0.04).interval == (pytest.approx(0.9 - 0.2 * Z), 1.0)
 
 

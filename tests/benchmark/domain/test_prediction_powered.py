@@ -59,7 +59,9 @@ def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
     sure = simulate(rng, repetitions=400, responses=500, rate=0.7, right=0.95)
     parts = [(*unsure, 150), (*sure, 50)]
     truth = np.concatenate([unsure[0], sure[0]], axis=1).mean(axis=1)
-    within = estimate_mean(join_strata([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts]), RATE)
+    within = estimate_mean(
+        join_strata([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts]), RATE
+    )
     forgotten = estimate_mean(
         build_stratum(
             *(np.concatenate([part[at][:, : part[2]] for part in parts], axis=1) for at in (0, 1)),

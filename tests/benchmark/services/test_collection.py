@@ -354,7 +354,12 @@ def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Datase
     with local_endpoint(policy) as url:
         run, _job = collect(prompts, url)
     there = compute_progress(run)
-    assert (there.cut, count_texts(run).empty, there.prompt_tokens, there.completion_tokens) == (12, 1, 84, 22)
+    assert (there.cut, count_texts(run).empty, there.prompt_tokens, there.completion_tokens) == (
+        12,
+        1,
+        84,
+        22,
+    )
     assert sum(rate.answers for rate in list_rates(run)) == 12
 
 
@@ -498,7 +503,9 @@ def test_the_database_keeps_each_of_them_once(prompts: Dataset):
             model=run.model, dataset=prompts, collection=run.collection, endpoint=CLOSED
         ),
         "pending_ask_once": lambda: PendingRequest.objects.create(run=run, prompt=prompt),
-        "failed_ask_once": lambda: FailedRequest.objects.create(run=run, prompt=prompt, error="y", attempts=1),
+        "failed_ask_once": lambda: FailedRequest.objects.create(
+            run=run, prompt=prompt, error="y", attempts=1
+        ),
         "benchmark_collectedresponse_response_id": lambda: CollectedResponse.objects.create(
             run=run, response=kept.response, seconds=1, attempts=1, answered_at=kept.answered_at
         ),

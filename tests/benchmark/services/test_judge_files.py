@@ -32,7 +32,9 @@ def taken(source: Source, guideline: Guideline, dataset: Dataset, **changes: Any
     told: dict[str, Any] = {"judge": "j", "collection": Collection.objects.get(name="")} | changes
     format_name = told.pop("format_name", "jsonl")
     return import_judge_labels(
-        source=source, format_name=format_name, into=JudgeLabelTarget(guideline=guideline, dataset=dataset, **told)
+        source=source,
+        format_name=format_name,
+        into=JudgeLabelTarget(guideline=guideline, dataset=dataset, **told),
     )
 
 

@@ -460,7 +460,11 @@ def test_calibration_is_by_hand() -> None:
 
 def test_intervals_are_over_prompts_not_responses() -> None:
     one_prompt = [pair(0, 1, 1 + i % 2) for i in range(50)]
-    assert compute_figures(one_prompt, [HEAD], n_gold=50)["accuracy"] == {"value": 0.5, "low": None, "high": None}
+    assert compute_figures(one_prompt, [HEAD], n_gold=50)["accuracy"] == {
+        "value": 0.5,
+        "low": None,
+        "high": None,
+    }
     prompts = [pair(i, 1, 1 + i % 2) for i in range(50)]
     tripled = [prompt for prompt in prompts for _again in range(3)]
     few, many = (compute_figures(pairs, [HEAD], n_gold=1)["accuracy"] for pairs in (prompts, tripled))
@@ -551,7 +555,11 @@ def test_who_said_nothing_of_the_release_is_left_out_unless_named(
     gold: GoldRelease, guideline: Guideline
 ) -> None:
     judge = Judge.objects.create(name="silent", guideline=guideline, kind="imported")
-    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == ["people", "annotator", "annotator"]
+    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == [
+        "people",
+        "annotator",
+        "annotator",
+    ]
     named = candidate(build_comparison(gold, judges=[judge]), "judge", "silent")
     assert (named["n"], named["coverage"], named["accuracy"]["value"]) == (0, 0.0, None)
     assert named["alternative"]["pooled"]["winning_rate"] is None
@@ -577,7 +585,11 @@ def test_one_of_another_guideline_is_not_compared(gold: GoldRelease, guideline: 
     for named in ({"judges": [judge]}, {"scorers": [scorer]}):
         with pytest.raises(AssayError, match="flames"):
             build_comparison(gold, **named)  # type: ignore[arg-type]
-    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == ["people", "annotator", "annotator"]
+    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == [
+        "people",
+        "annotator",
+        "annotator",
+    ]
 
 
 def older_version(guideline: Guideline) -> Guideline:

@@ -83,13 +83,13 @@ def test_the_strata_are_those_of_the_estimates(run: BenchmarkRun):
         == sum(stratum.held for stratum in there.strata)
         == 45
     )
-    assert sum(len(ids) for ids in there.free.values()) == 45
+    assert sum(len(ids) for ids in there.free_responses.values()) == 45
 
 
 def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
     run: BenchmarkRun, chen: Person, zhou: Person, he: Person
 ):
-    wanted = get_labelling_status(run).wanted(TEN)
+    wanted = get_labelling_status(run).plan_labels(TEN)
     plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5, actor=he)
     batch = plan.batch
     assert (batch.state, batch.guideline.name, plan.seed, plan.created_by) == ("open", "xstest", 5, he)
@@ -120,7 +120,7 @@ def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
 
 def test_the_same_seed_draws_the_same(run: BenchmarkRun, chen: Person, zhou: Person):
     there = get_labelling_status(run)
-    wanted = there.wanted(TEN)
+    wanted = there.plan_labels(TEN)
     drawn = draw_demands(there, wanted, 5)
     assert draw_demands(get_labelling_status(run), wanted, 5) == drawn
     assert draw_demands(there, wanted, 6) != drawn
@@ -134,7 +134,9 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     first = create_label_plan(run=run, goal=TEN, name="one", annotators=[chen, zhou], seed=1)
     with pytest.raises(AssayError, match="Nothing is left to label"):
         create_label_plan(run=run, goal=TEN, name="two", annotators=[chen, zhou], seed=1)
-    second = create_label_plan(run=run, goal=PlanGoal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1)
+    second = create_label_plan(
+        run=run, goal=PlanGoal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1
+    )
     assert set(tasks_of(first.batch)).isdisjoint(tasks_of(second.batch))
     assert len(tasks_of(first.batch)) + len(tasks_of(second.batch)) == 45
     there = get_labelling_status(run)
@@ -149,7 +151,9 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
 
 
 def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: Person):
-    plan = create_label_plan(run=run, goal=TEN, name="one", annotators=[chen], policy=Policy(overlap=1), seed=1)
+    plan = create_label_plan(
+        run=run, goal=TEN, name="one", annotators=[chen], policy=Policy(overlap=1), seed=1
+    )
     drawn = tasks_of(plan.batch)
     claim = next_assignment(batch=plan.batch, person=chen)
     assert claim is not None
@@ -158,7 +162,7 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
     set_state(batch=plan.batch, state="closed")
     there = get_labelling_status(run)
     assert there.waiting == 1  # the one that was labelled
-    free = {response for ids in there.free.values() for response in ids}
+    free = {response for ids in there.free_responses.values() for response in ids}
     assert set(drawn) - free == {claim.task.response_id}
     create_label_plan(
         run=run, goal=PlanGoal(half_width=0.001), name="two", annotators=[chen], policy=Policy(overlap=1)
@@ -194,7 +198,7 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     assert [(stratum.key, stratum.population, stratum.held) for stratum in there.strata] == [
         (stratum.key, stratum.population, stratum.held) for stratum in first.strata
     ]
-    assert there.free == first.free
+    assert there.free_responses == first.free_responses
     plan = create_label_plan(
         run=again, goal=PlanGoal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
     )
@@ -203,7 +207,9 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     }
     assert bounds == {stratum.key for stratum in first.strata}
     # and the run that was first goes on as it was
-    assert [stratum.key for stratum in get_labelling_status(run).strata] == [stratum.key for stratum in first.strata]
+    assert [stratum.key for stratum in get_labelling_status(run).strata] == [
+        stratum.key for stratum in first.strata
+    ]
 
 
 @pytest.mark.both_databases
@@ -269,7 +275,9 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     run: BenchmarkRun, guideline: Guideline, chen: Person
 ):
     assert list_drawn_strata(run) == {}
-    plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1), seed=3)
+    plan = create_label_plan(
+        run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1), seed=3
+    )
     while claim := next_assignment(batch=plan.batch, person=chen):
         label(claim, chen, truth(response_of(claim)))
     set_state(batch=plan.batch, state="closed")
@@ -299,7 +307,7 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     assert {stratum.bounds for stratum in there.strata if stratum.scope == "safe"} == bounds
     assert not any(stratum.assumed for stratum in there.strata)
     # the goal was reached, or nearly: its variances were estimates
-    assert sum(one.more for one in there.wanted(PlanGoal(half_width=0.15))) == 0
+    assert sum(one.more for one in there.plan_labels(PlanGoal(half_width=0.15))) == 0
 
 
 def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person):
@@ -312,10 +320,10 @@ def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person
     ground = replace(there.basis, differences={"0-2": (value, 0.70, 0.80)}, combined={})
     first, second = ground.models[0], ground.models[2]
     wide = replace(there, basis=ground, strata=tuple(strata))
-    found = wide.pair(second, first)
+    found = wide.find_pair(second, first)
     assert found is not None
     assert (found.first, found.difference) == (second, -value)
-    wanted = wide.wanted(PlanGoal(pair=(first, second)))
+    wanted = wide.plan_labels(PlanGoal(pair=(first, second)))
     assert {(one.stratum.model, one.stratum.scope) for one in wanted} == {(first, "safe"), (second, "safe")}
 
 
@@ -329,7 +337,7 @@ def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
         create_label_plan(run=run, goal=PlanGoal(pair=("Best", "Middle")), name="next", annotators=[chen])
     for pair in (("Best", "None"), ("Best", "Best"), ("\0", "Best")):
         with pytest.raises(NotFound, match="two different models"):
-            there.pair(*pair)
+            there.find_pair(*pair)
     assert not Batch.objects.filter(name="next").exists()
 
 
@@ -343,7 +351,7 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
     there = get_labelling_status(run_of(scorer, run.dataset, name="again"))
     assert None in there.neighbours
     with pytest.raises(Conflict, match="is not defined"):
-        there.wanted(PlanGoal(pair=("Best", "Newest")))
+        there.plan_labels(PlanGoal(pair=("Best", "Newest")))
 
 
 def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: Person, chen: Person):
@@ -407,7 +415,7 @@ def told(*arguments: str) -> dict[str, Any]:
 
 def test_the_command_says_what_is_needed(run: BenchmarkRun, capsys: pytest.CaptureFixture[str]):
     found = told("board", "--points", "10")
-    assert found["labels"] == sum(one.more for one in get_labelling_status(run).wanted(TEN))
+    assert found["labels"] == sum(one.more for one in get_labelling_status(run).plan_labels(TEN))
     assert sum(one["labels"] for one in found["cells"]) == found["labels"]
     assert found["goal"] == {"half_width": 0.1, "pair": None}
     assert [one["separated"] for one in found["neighbours"]] == [False, True]

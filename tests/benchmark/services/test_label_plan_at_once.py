@@ -20,7 +20,9 @@ from tests.benchmark.labelling_support import run_of, run_with_gold, scorer_like
 def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
     other = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="other")
-    plan = partial(create_label_plan, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1))
+    plan = partial(
+        create_label_plan, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1)
+    )
     made = at_once([partial(plan, run=run, name="one"), partial(plan, run=other, name="two")])
     plans = [one for one in made if isinstance(one, LabelPlan)]
     drawn = [response for plan in plans for response in plan.batch.tasks.values_list("response", flat=True)]

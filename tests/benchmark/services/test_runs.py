@@ -233,8 +233,13 @@ def test_the_database_refuses_an_item_without_its_basis(scorer: Scorer, dataset:
 @pytest.mark.both_databases
 def test_gold_keeps_the_prediction_of_its_response_beside_it(scorer: Scorer, dataset: Dataset):
     run = make_run(scorer, dataset)
-    assert list_unscored_responses(run).count() == 8  # of gold too it is asked what the scorer would have said
-    told = {response.pk: predict(scorer, response, 2, fold=0) for response in list(list_unscored_responses(run))[:5]}
+    assert (
+        list_unscored_responses(run).count() == 8
+    )  # of gold too it is asked what the scorer would have said
+    told = {
+        response.pk: predict(scorer, response, 2, fold=0)
+        for response in list(list_unscored_responses(run))[:5]
+    }
     board = finished(run)
     assert cell(board, "Hidden-13B", "safe")["composition"] == {"gold": 2, "out_of_fold": 0, "unseen": 0}
     assert {item.response_id: item.prediction for item in run.items.exclude(prediction=None)} == told

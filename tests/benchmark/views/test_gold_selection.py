@@ -60,7 +60,9 @@ def test_a_batch_is_all_of_it_a_draw_or_a_choice(how: str, given: dict[str, Any]
 
 
 def test_two_parts_that_are_the_whole_leave_nothing_to_choose():
-    rows = selections_to_json([chosen(batch="one"), chosen(batch="two"), chosen(batch="three", dimension="unsafe")])
+    rows = selections_to_json(
+        [chosen(batch="one"), chosen(batch="two"), chosen(batch="three", dimension="unsafe")]
+    )
     assert [row["how"] for row in rows] == ["all", "all", "part"]
     assert [row["batch"] for row in sum_unknown(rows)] == ["three"]
 

@@ -232,7 +232,9 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
             )
         )
         settle_all(made, [lin, chen], "choice", lambda _one, level=level: level)
-        (found,) = [answer for answer in compute_result(report).table.answers if answer.form.key == "1/choice"]
+        (found,) = [
+            answer for answer in compute_result(report).table.answers if answer.form.key == "1/choice"
+        ]
         assert (found.choice, found.by, found.task) == (
             {2: "second", 3: "refuse"}[level],
             "people",
@@ -530,7 +532,7 @@ def test_what_people_read_is_shown_as_theirs_and_leads_to_the_task(
     settle_all(made, [lin, chen], "choice", lambda _one: 2)
     client.force_login(he)
     page = client.get(address("choice-report-model", report)).content.decode()
-    assert "read by people" in page
+    assert "parsed by people" in page
     assert reverse("task", args=[made.tasks.get().pk]) in page
 
 
@@ -606,12 +608,12 @@ def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     assert result_to_json(compute_result(report)) == first  # of its own models alone
     monkeypatch.undo()
     both = reported(questions, "both")
-    assert len(build_answer_table(both).anew) == 12
-    assert compute_result(both).table.anew.keys() == {
+    assert len(build_answer_table(both).new_readings) == 12
+    assert compute_result(both).table.new_readings.keys() == {
         response.pk
         for response in Response.objects.filter(model__name="Scripted-2", prompt__dimension="choice")
     }
-    assert compute_result(both).table.anew == {}
+    assert compute_result(both).table.new_readings == {}
 
 
 def _refuse_to_read(*_given: Any) -> Any:
@@ -622,7 +624,7 @@ def test_other_rules_read_everything_anew(report: ChoiceReport, monkeypatch: pyt
     compute_result(report)
     for module in (answers, multiple_choice):
         monkeypatch.setattr(module, "VERSION", 2)
-    assert len(compute_result(report).table.anew) == 11
+    assert len(compute_result(report).table.new_readings) == 11
     assert ParsedAnswer.objects.filter(rules=2).count() == ParsedAnswer.objects.filter(rules=1).count() == 11
 
 

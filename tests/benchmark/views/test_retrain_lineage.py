@@ -86,7 +86,9 @@ def test_a_release_that_superseded_the_gold_of_a_board_is_of_its_lineage(
     newer.supersedes = run.scorer.release
     newer.save()
     newer.batches.set(elsewhere.scorer.release.batches.all())
-    assert {retraining_run.replaces for retraining_run in list_retraining_runs(retrain(release=newer, send=False))} == {run, elsewhere}
+    assert {
+        retraining_run.replaces for retraining_run in list_retraining_runs(retrain(release=newer, send=False))
+    } == {run, elsewhere}
 
 
 def test_a_promoted_scorer_of_other_gold_makes_no_board_stale(
@@ -127,7 +129,9 @@ def test_nothing_starts_before_it_is_confirmed(
     assert (Scorer.objects.count(), BenchmarkRun.objects.count(), Job.objects.count()) == before
     (seen,) = re.findall(r'name="seen" value="([^"]*)"', answer.content.decode())
     assert client.post(address, {"seen": seen}).status_code == 302
-    assert [retraining_run.replaces for retraining_run in list_retraining_runs(Retraining.objects.get())] == [run]
+    assert [retraining_run.replaces for retraining_run in list_retraining_runs(Retraining.objects.get())] == [
+        run
+    ]
 
 
 def test_what_has_changed_since_the_page_was_read_is_shown_first(

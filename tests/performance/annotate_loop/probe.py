@@ -243,7 +243,7 @@ def _label(batch: Any, member: Any, rows: Sequence[tuple[int, int, str]]) -> Non
     from django.utils import timezone
 
     from annotation.models import Annotation, Assignment, AuditEvent, Task
-    from annotation.services.counts import count_for
+    from annotation.services.counts import add_member_counts
 
     now = timezone.now()
     document = batch.guideline.document
@@ -277,7 +277,7 @@ def _label(batch: Any, member: Any, rows: Sequence[tuple[int, int, str]]) -> Non
             type(rows_of[0]).objects.bulk_create(rows_of, batch_size=1000)
         Task.objects.filter(pk__in=[pk for pk, _stratum, _dimension in rows]).update(slots_taken=1)
         for stratum, count in Counter(stratum for _pk, stratum, _dimension in rows).items():
-            count_for(member.pk, stratum, submitted=count)
+            add_member_counts(member.pk, stratum, submitted=count)
 
 
 def _tidy() -> None:

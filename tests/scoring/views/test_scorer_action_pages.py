@@ -143,7 +143,7 @@ def test_the_page_says_on_which_criterion_it_is_worse(scorer: Scorer, researcher
         assert told in page
     assert "3 labels were left out" in page
     assert "Judge again" in page
-    assert "The set was empty." in page
+    assert "There were no regression cases." in page
 
 
 def test_going_back_is_one_click_on_what_one_saw(scorer: Scorer, researcher: Client) -> None:

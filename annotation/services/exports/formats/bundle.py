@@ -30,7 +30,7 @@ from annotation.domain.formats.bundle import (
     Bundle,
     BundleWriter,
     GuidelineFacts,
-    Manifest,
+    BundleManifest,
 )
 from annotation.domain.formats.rows import Source
 from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
@@ -195,9 +195,9 @@ class _Packing:
             Guideline.objects.filter(pk__in=used), key=lambda guideline: (guideline.name, guideline.version)
         )
 
-    def _manifest(self, packed: BundleWriter) -> Manifest:
+    def _manifest(self, packed: BundleWriter) -> BundleManifest:
         release = self._release.manifest
-        return Manifest(
+        return BundleManifest(
             kind=KIND,
             version=VERSION,
             release=release,

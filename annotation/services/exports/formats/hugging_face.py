@@ -39,38 +39,38 @@ class _HuggingFace(Writer):
     about = N_("A folder that datasets.load_dataset opens: train, validation and test, with a dataset card.")
     options = frozenset({"license"})
 
-    def parts(self, wanted: ExportSpec) -> list[Part]:
-        orders = wanted.released.orders
-        files = [part for split in SPLITS for part in _files(wanted, split, orders[split])]
-        card = TextFile("README.md", lambda _position: iter(()), total=0, head=card_of(wanted))
+    def parts(self, spec: ExportSpec) -> list[Part]:
+        orders = spec.released.orders
+        files = [part for split in SPLITS for part in _files(spec, split, orders[split])]
+        card = TextFile("README.md", lambda _position: iter(()), total=0, head=card_of(spec))
         return [*files, card]
 
-    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
-        return check_gold(wanted.release, read_parquet(sorted((folder / "data").iterdir())), tell)
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+        return check_gold(spec.release, read_parquet(sorted((folder / "data").iterdir())), tell)
 
 
-def _files(wanted: ExportSpec, split: str, order: Order) -> Iterator[Part]:
+def _files(spec: ExportSpec, split: str, order: Order) -> Iterator[Part]:
     number = -(-order.rows // FILE_ROWS)
     for place in range(number):
         start = place * FILE_ROWS
         stop = min(start + FILE_ROWS, order.rows)
         name = f"data/{split}-{place:05d}-of-{number:05d}.parquet"
-        yield WholeFile(name, _Write(wanted, order, start, stop), total=stop - start)
+        yield WholeFile(name, _Write(spec, order, start, stop), total=stop - start)
 
 
 class _Write:
-    def __init__(self, wanted: ExportSpec, order: Order, start: int, stop: int) -> None:
-        self._wanted, self._order, self._start, self._stop = wanted, order, start, stop
+    def __init__(self, spec: ExportSpec, order: Order, start: int, stop: int) -> None:
+        self._spec, self._order, self._start, self._stop = spec, order, start, stop
 
     def __call__(self, path: Path, tell: Tell) -> None:
-        rows = self._wanted.released.chunks(self._start, self._stop, order=self._order, size=ROW_GROUP)
-        write_parquet(path, rows, schema_of(self._wanted, dictionaries=False), tell)
+        rows = self._spec.released.chunks(self._start, self._stop, order=self._order, size=ROW_GROUP)
+        write_parquet(path, rows, schema_of(self._spec, dictionaries=False), tell)
 
 
-def card_of(wanted: ExportSpec) -> str:
+def card_of(spec: ExportSpec) -> str:
     """The card: its YAML, and what the release says of itself."""
-    facts = yaml.safe_dump(_facts(wanted), allow_unicode=True, sort_keys=False, width=1000)
-    return f"---\n{facts}---\n\n{render_markdown(wanted.manifest, 'en')}"
+    facts = yaml.safe_dump(_facts(spec), allow_unicode=True, sort_keys=False, width=1000)
+    return f"---\n{facts}---\n\n{render_markdown(spec.manifest, 'en')}"
 
 
 def _facts(wanted: ExportSpec) -> dict[str, Any]:

@@ -12,24 +12,24 @@ from scoring.views.scorers.charts import coverage_chart, reliability_chart
 from scoring.views.scorers.wording import to_figure
 
 
-def context(scorer: Scorer) -> dict[str, Any]:
+def build_context(scorer: Scorer) -> dict[str, Any]:
     grouped = scorer.evaluation["grouped"]
-    errors = _errors(scorer, grouped)
+    errors = _list_errors(scorer, grouped)
     bins, curve = grouped.get("reliability") or [], grouped.get("risk_coverage") or []
     return {
         "error": grouped["calibration_error"],
         "errors": errors,
         "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
-        "bins": [_bin(reliability_bin) for reliability_bin in bins if reliability_bin["n"]],
+        "bins": [_describe_bin(reliability_bin) for reliability_bin in bins if reliability_bin["n"]],
         "coverage": coverage_chart(curve) if curve else "",
-        "curve": [_point(point) for point in curve],
-        "conformal": _conformal(scorer),
+        "curve": [_describe_point(point) for point in curve],
+        "conformal": _list_coverages(scorer),
         "usual": DEFAULT_COVERAGE,
     }
 
 
-def _errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
     """By criterion that has labels, with the temperature of the kept scorer where its backbone tells one."""
     document = scorer.guideline.document
     details = scorer.card.get("details", {})
@@ -50,7 +50,7 @@ def _errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _bin(figures: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_bin(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "low": figures["low"],
         "high": figures["high"],
@@ -60,7 +60,7 @@ def _bin(figures: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_point(point: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "coverage": point["answered"],
         "n": point["n"],
@@ -69,7 +69,7 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _conformal(scorer: Scorer) -> list[dict[str, Any]]:
+def _list_coverages(scorer: Scorer) -> list[dict[str, Any]]:
     """A line for each criterion and coverage."""
     document = scorer.guideline.document
     criteria = scorer.card.get("conformal", {}).get("criteria", {})

@@ -9,33 +9,33 @@ from annotation.core.formatting import format_significant
 from scoring.models import Scorer
 from scoring.views.scorers.charts import training_chart
 
-FEWEST = 3
+MIN_POINTS = 3
 """Points that make a curve."""
 
 
-def context(scorer: Scorer) -> dict[str, Any]:
+def build_context(scorer: Scorer) -> dict[str, Any]:
     return {
-        "details": list(_flat(scorer.card.get("details", {}))),
-        "losses": _curves(scorer.card.get("curves") or []),
+        "details": list(_flatten_details(scorer.card.get("details", {}))),
+        "losses": _list_curves(scorer.card.get("curves") or []),
     }
 
 
-def _flat(details: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def _flatten_details(details: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     """What the backbone tells of itself, by dotted names."""
     for name, value in details.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flatten_details(value, f"{before}{name}.")
         else:
-            yield f"{before}{name}", _shown(value)
+            yield f"{before}{name}", _format_value(value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return format_significant(value, 4)
-    return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(_format_value, value)) if isinstance(value, list) else str(value)
 
 
-def _curves(history: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _list_curves(history: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Name and picture."""
     named: dict[str, list[float]] = {}
     for point in history:
@@ -43,5 +43,5 @@ def _curves(history: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [
         (name, training_chart(list(enumerate(values, 1)), ""))
         for name, values in named.items()
-        if len(values) >= FEWEST
+        if len(values) >= MIN_POINTS
     ]

@@ -24,7 +24,7 @@ from scoring.views.scorers.charts import differences_chart
 from scoring.views.scorers.wording import to_figure
 
 
-def context(scorer: Scorer, person: Person) -> dict[str, Any]:
+def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
     name = scorer.guideline.name
     history, judge_jobs = list_promotions(name), list_judge_jobs(scorer)
     last = history[0] if history else None
@@ -33,27 +33,27 @@ def context(scorer: Scorer, person: Person) -> dict[str, Any]:
     return {
         "judging": next((job for job in judge_jobs if not job.is_over), None),
         "failed": judge_jobs[0] if judge_jobs and judge_jobs[0].state == Job.State.FAILED else None,
-        "verdict": _verdict(verdict, scorer, person) if verdict is not None else None,
-        "history": [_step(promotion, open_to) for promotion in history],
+        "verdict": _describe_verdict(verdict, scorer, person) if verdict is not None else None,
+        "history": [_describe_step(promotion, open_to) for promotion in history],
         "last": last,
         "before": find_previous_scorer(name) if last is not None and last.scorer_id == scorer.pk else None,
         "must_fail": count_must_fail_items(name),
     }
 
 
-def _step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
+def _describe_step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
     return {"one": promotion, "open": promotion.scorer_id in open_to}
 
 
-def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
+def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
     result, document = job.result, scorer.guideline.document
     verdict = result["verdict"]
     rows = [
-        _compared(comparison, criterion_label(document, comparison["criterion"]))
+        _describe_comparison(comparison, criterion_label(document, comparison["criterion"]))
         for comparison in verdict["criteria"]
     ]
     drawn = [(row["label"], row["difference"], not row["passed"]) for row in rows if row["difference"]]
-    items = list(_items(verdict["must_fail"], scorer, person))
+    items = list(_list_items(verdict["must_fail"], scorer, person))
     return {
         "job": job,
         "passed": verdict["passed"],
@@ -74,7 +74,7 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
     }
 
 
-def _compared(comparison: Mapping[str, Any], label: str) -> dict[str, Any]:
+def _describe_comparison(comparison: Mapping[str, Any], label: str) -> dict[str, Any]:
     return {
         "label": label,
         "n": comparison["n"],
@@ -88,7 +88,7 @@ def _compared(comparison: Mapping[str, Any], label: str) -> dict[str, Any]:
     }
 
 
-def _items(outcomes: list[Mapping[str, Any]], scorer: Scorer, person: Person) -> list[dict[str, Any]]:
+def _list_items(outcomes: list[Mapping[str, Any]], scorer: Scorer, person: Person) -> list[dict[str, Any]]:
     """The must-fail items of a verdict that are still in the set, those first that it did not pass."""
     items_by_id = {str(item.pk): item for item in must_fail_for(person, scorer.guideline.name)}
     document = scorer.guideline.document

@@ -8,10 +8,10 @@ from django.utils.translation import gettext as _
 
 from scoring.models import Scorer
 from scoring.views.scorers.charts import lines_chart
-from scoring.views.scorers.wording import criteria, build_total_row, list_group_rows, to_figure
+from scoring.views.scorers.wording import list_criterion_figures, build_total_row, list_group_rows, to_figure
 
 
-def context(scorer: Scorer) -> dict[str, Any]:
+def build_context(scorer: Scorer) -> dict[str, Any]:
     total = build_total_row(scorer)
     sections = [(_("Everything"), [total])]
     sections += [
@@ -32,7 +32,7 @@ def context(scorer: Scorer) -> dict[str, Any]:
         "has_rules": total.rules is not None,
         "ordered": total.within_one is not None,
         "new_text": _new_text(scorer),
-        "criteria": criteria(scorer),
+        "criteria": list_criterion_figures(scorer),
     }
 
 

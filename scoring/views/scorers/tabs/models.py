@@ -10,7 +10,7 @@ from scoring.forms.predictions import DriftForm
 from scoring.models import Scorer
 from scoring.selectors.scorers import list_drift_checks, list_scorer_rows
 from scoring.views.scorers.charts import curve_chart
-from scoring.views.scorers.wording import at, to_figure
+from scoring.views.scorers.wording import find_group_metrics, to_figure
 
 MOST_DRIFTS = 20
 MUCH_REPEATED = 0.05
@@ -18,12 +18,12 @@ STEPS = 24
 """Places on the drawn curve."""
 
 
-def context(scorer: Scorer, person: Person) -> dict[str, Any]:
+def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
     checks = list_drift_checks(person, scorer)
     return {
         "models": _models(scorer),
         "has_left_out": "leave_one_model_out" in scorer.evaluation,
-        "left_out": to_figure(at(scorer.evaluation.get("leave_one_model_out"), ()).get("accuracy")),
+        "left_out": to_figure(find_group_metrics(scorer.evaluation.get("leave_one_model_out"), ()).get("accuracy")),
         "drifts": _drifts(checks),
         "drifting": next((job for job in checks if not job.is_over), None),
         "drift_failed": checks[0] if checks and checks[0].state == Job.State.FAILED else None,
@@ -127,7 +127,7 @@ def _adaptations(scorer: Scorer, person: Person) -> list[dict[str, Any]]:
         {
             "scorer": adapted,
             "difference": to_figure(
-                at(adapted.evaluation.get("adaptation"), ("difference",)).get("accuracy")
+                find_group_metrics(adapted.evaluation.get("adaptation"), ("difference",)).get("accuracy")
                 if adapted.is_ready
                 else None
             ),

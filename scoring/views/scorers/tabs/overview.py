@@ -11,17 +11,17 @@ from django.utils.translation import gettext as _
 from annotation.core.formatting import format_decimal
 from annotation.selectors.guidelines import criterion_label, subcomponent_label
 from scoring.models import Scorer
-from scoring.views.scorers.charts import beside_chart
+from scoring.views.scorers.charts import comparison_chart
 from scoring.views.scorers.wording import (
     CriterionFigures,
     ScorerFigure,
     FigureTile,
-    at_coverage,
-    criteria,
+    find_coverage_point,
+    list_criterion_figures,
     build_total_row,
-    held_out,
+    find_test_metrics,
     to_figure,
-    tile,
+    build_tile,
 )
 
 FEWEST = 10
@@ -32,12 +32,12 @@ MOST_LOST = 0.05
 BAD_CALIBRATION = 0.05
 
 
-def context(scorer: Scorer) -> dict[str, Any]:
+def build_context(scorer: Scorer) -> dict[str, Any]:
     grouped = scorer.evaluation["grouped"]
     return {
         "tiles": list(_tiles(scorer)),
         "advice": _advice(scorer),
-        "chart": beside_chart(list(_beside(scorer))),
+        "chart": comparison_chart(list(_beside(scorer))),
         "weak": list(_weak(scorer, grouped)),
         "test": _test(scorer),
         "seeds": _seeds(scorer),
@@ -46,14 +46,14 @@ def context(scorer: Scorer) -> dict[str, Any]:
 
 def _tiles(scorer: Scorer) -> Iterator[FigureTile]:
     grouped = scorer.evaluation["grouped"]
-    yield tile(_("Accuracy, by prompt"), grouped["accuracy"])
-    yield tile(_("Macro-F1, by prompt"), grouped["macro_f1"])
+    yield build_tile(_("Accuracy, by prompt"), grouped["accuracy"])
+    yield build_tile(_("Macro-F1, by prompt"), grouped["macro_f1"])
     if left_out := scorer.evaluation.get("leave_one_model_out"):
-        yield tile(_("Accuracy, on a model left out"), left_out["accuracy"])
-    if test := held_out(scorer):
-        yield tile(_("Accuracy, held-out test"), test["accuracy"])
-    if point := at_coverage(grouped, CONFIDENT):
-        yield tile(_("Accuracy of the surest 90%"), point["accuracy"])
+        yield build_tile(_("Accuracy, on a model left out"), left_out["accuracy"])
+    if test := find_test_metrics(scorer):
+        yield build_tile(_("Accuracy, held-out test"), test["accuracy"])
+    if point := find_coverage_point(grouped, CONFIDENT):
+        yield build_tile(_("Accuracy of the surest 90%"), point["accuracy"])
     error = grouped["calibration_error"]
     yield FigureTile(_("Calibration error"), None if error is None else format_decimal(error), _("0 is best"))
 
@@ -94,7 +94,7 @@ def _advice(scorer: Scorer) -> GradingAdvice | None:
 
 
 def _beside(scorer: Scorer) -> Iterator[tuple[str, str, ScorerFigure]]:
-    line, test = build_total_row(scorer), held_out(scorer)
+    line, test = build_total_row(scorer), find_test_metrics(scorer)
     figures = (
         ("scorer", _("New prompts"), line.accuracy),
         ("scorer", _("Held-out test"), to_figure(test["accuracy"]) if test else None),
@@ -133,13 +133,13 @@ def _weak(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
         if head["state"] != "learned":
             about = criterion_label(scorer.guideline.document, name)
             yield WeakPlace(about, "no_label" if head["state"] == "empty" else "one_level", "card")
-    if "learned_from" in scorer.card and not held_out(scorer):
+    if "learned_from" in scorer.card and not find_test_metrics(scorer):
         yield WeakPlace(_("Held-out test"), "no_test", "gate")
 
 
 def _levels(scorer: Scorer) -> Iterator[WeakPlace]:
     """Of each criterion the level that it finds least often."""
-    for criterion in criteria(scorer):
+    for criterion in list_criterion_figures(scorer):
         recalls = [
             (level.recall.value, place)
             for place, level in enumerate(criterion.levels)
@@ -199,7 +199,7 @@ def _worst(groups: Mapping[str, Any], over_all: float | None) -> str | None:
 
 def _test(scorer: Scorer) -> dict[str, Any] | None:
     """The figures on the held-out test, over everything and by criterion."""
-    metrics = held_out(scorer)
+    metrics = find_test_metrics(scorer)
     if metrics is None:
         return None
     document = scorer.guideline.document
