@@ -107,7 +107,7 @@ def _in_english() -> Iterator[None]:
 def _nothing_read_yet() -> None:
     """What a process keeps of the database is of another one's rows when the next test begins."""
     label_table.forget()
-    quality.forget()
+    quality.clear_caches()
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class VerdictSerializer(StrictSerializer):
 
 
 class WorkSerializer(VerdictSerializer):
-    labels = LabelsField(help_text="A level value for each criterion that was handed out.")
+    labels = LabelsField(help_text="A level value for each criterion that was assigned.")
     evidence = EvidenceSerializer(many=True, default=list)
     flags = serializers.ListField(
         child=serializers.ChoiceField(choices=sorted(FLAGS)), default=list, max_length=len(FLAGS)
@@ -157,7 +157,7 @@ class ReceiptSerializer(serializers.Serializer[Any]):
     feedback = FeedbackSerializer(
         allow_null=True,
         default=None,
-        help_text="After a known item, where the batch tells people; else null.",
+        help_text="After a gold question, where the batch tells people; else null.",
     )
 
 

@@ -12,7 +12,7 @@ from annotation.selectors.access import sealed_batches
 from annotation.selectors.releases.releases import releases_for
 from annotation.services.batches.members import MAX_REASON_LENGTH
 from annotation.services.gold_questions.gold_questions import MAX_ITEMS
-from annotation.services.gold_questions.sources import SURE
+from annotation.services.gold_questions.sources import RELIABLE_SOURCES
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 FROM_GOLD, FROM_FILE = "gold", "file"
@@ -44,7 +44,7 @@ class GoldForm(KindForm):
         label=_("Gold that was"),
         choices=GoldLabel.Source.choices,
         widget=forms.CheckboxSelectMultiple,
-        initial=list(SURE),
+        initial=list(RELIABLE_SOURCES),
     )
     number = forms.IntegerField(
         label=_("Number of items"),

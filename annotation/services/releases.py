@@ -52,12 +52,12 @@ def cut_release(
     """
     batches = list_batches(spec)
     check_release(spec, actor=actor)
-    release = _new_release(spec, batches, actor)
+    release = _create_release(spec, batches, actor)
     report(0, N_("freezing the labels"))
-    labels = _freeze(release)
-    tally = _hash(release, batches, labels, report)
+    labels = _freeze_labels(release)
+    counts = _hash_labels(release, batches, labels, report)
     report(0.8, N_("measuring agreement"))
-    release.manifest = manifest_of(release, batches, tally)
+    release.manifest = manifest_of(release, batches, counts)
     release.save()
     superseded = {"supersedes": release.supersedes.name} if release.supersedes else {}
     record(
@@ -120,7 +120,7 @@ def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
         )
 
 
-def _new_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
+def _create_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
     # Of two that would supersede it at once, the second finds the first.
     superseded = _find_superseded(spec, GoldRelease.objects.select_for_update())
     if superseded is not None:
@@ -139,7 +139,7 @@ def _new_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | No
     return release
 
 
-def _freeze(release: GoldRelease) -> tuple[int, int]:
+def _freeze_labels(release: GoldRelease) -> tuple[int, int]:
     """Write the released labels. Their ids are above the first and up to the second number."""
     last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
     written = sql.freeze_labels(release.pk)
@@ -150,7 +150,7 @@ def _freeze(release: GoldRelease) -> tuple[int, int]:
     return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
 
 
-def _hash(
+def _hash_labels(
     release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report
 ) -> ManifestCounts:
     """Read what was frozen, once: hash it, count it, and drop what is there twice."""
@@ -159,8 +159,8 @@ def _hash(
     parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
     release.sha256 = release_sha256(
         names.settled(label).line
-        for of_prompt in _by_prompt(chain.from_iterable(parts))
-        for label in tally.counted(doubles.taken_once(of_prompt))
+        for of_prompt in _group_by_prompt(chain.from_iterable(parts))
+        for label in tally.counted(doubles.drop_duplicates(of_prompt))
     )
     doubles.refuse_contradictions()
     doubles.drop()
@@ -178,7 +178,7 @@ def _told(
         yield part
 
 
-def _by_prompt(labels: Iterable[FrozenLabel]) -> Iterator[list[FrozenLabel]]:
+def _group_by_prompt(labels: Iterable[FrozenLabel]) -> Iterator[list[FrozenLabel]]:
     last = 0
     for prompt, of_prompt in groupby(labels, key=attrgetter("prompt")):
         if prompt <= last:
@@ -196,24 +196,24 @@ class Doubles:
     contradicted: int = 0
     examples: list[list[FrozenLabel]] = field(default_factory=list)
 
-    def taken_once(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
+    def drop_duplicates(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
         by_key: dict[tuple[object, ...], list[FrozenLabel]] = {}
         for label in of_prompt:
             key = (self.names.guidelines[label.batch][0], label.model, label.response_sha256, label.criterion)
             by_key.setdefault(key, []).append(label)
         if len(by_key) == len(of_prompt):
             return of_prompt
-        return [self._first(same) for same in by_key.values()]
+        return [self._pick_label(same) for same in by_key.values()]
 
-    def _first(self, same: list[FrozenLabel]) -> FrozenLabel:
+    def _pick_label(self, same: list[FrozenLabel]) -> FrozenLabel:
         if len({label.value for label in same}) > 1:
             self.contradicted += 1
             self.examples += [same] if self.contradicted <= MAX_EXAMPLES else []
-        first = min(same, key=self._order)
+        first = min(same, key=self._build_sort_key)
         self.dropped += [label.pk for label in same if label is not first]
         return first
 
-    def _order(self, one: FrozenLabel) -> tuple[bytes, str, int]:
+    def _build_sort_key(self, one: FrozenLabel) -> tuple[bytes, str, int]:
         """Which of several equal labels is taken: the first in this order, the same on any machine."""
         return self.names.settled(one).line, self.names.batches[one.batch].name, one.position
 
@@ -224,10 +224,10 @@ class Doubles:
         raise Contradicted(
             CONTRADICTED,
             count=self.contradicted,
-            listed="; ".join(map(self._listed, self.examples)) + (f"; + {more}" if more else ""),
+            listed="; ".join(map(self._format_contradiction, self.examples)) + (f"; + {more}" if more else ""),
         )
 
-    def _listed(self, same: list[FrozenLabel]) -> str:
+    def _format_contradiction(self, same: list[FrozenLabel]) -> str:
         label = self.names.settled(same[0])
         places = sorted((self.names.batches[other.batch].name, other.position, other.value) for other in same)
         values = ", ".join(f"{batch}: {number(value)}" for batch, _position, value in places)

@@ -17,7 +17,7 @@ from annotation.core.errors import N_, InputError
 from annotation.core.files import read_text
 from annotation.core.names import MAX_NAME_CHARACTERS
 from annotation.core.proportions import wilson
-from annotation.domain.formats.rows import Row, Source, csv_rows, json_row
+from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_row
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 
@@ -95,7 +95,7 @@ def _check_size(source: Source) -> None:
         )
 
 
-def _read_rows(source: Source) -> Iterator[Row | InputError]:
+def _read_rows(source: Source) -> Iterator[FileRow | InputError]:
     try:
         text = read_text(source.path)
     except InputError as error:
@@ -109,7 +109,7 @@ def _read_rows(source: Source) -> Iterator[Row | InputError]:
     return csv_rows(source, required=[(MODEL,)])
 
 
-def _read_objects(text: str, source: Source) -> Iterator[Row | InputError]:
+def _read_objects(text: str, source: Source) -> Iterator[FileRow | InputError]:
     """One object a line, or one object over several lines."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > 1 and not lines[0][1].rstrip().endswith("}"):
@@ -119,7 +119,7 @@ def _read_objects(text: str, source: Source) -> Iterator[Row | InputError]:
         yield json_row(line, number, source)
 
 
-def _read_array(text: str, source: Source) -> Iterator[Row | InputError]:
+def _read_array(text: str, source: Source) -> Iterator[FileRow | InputError]:
     """The objects of one array, each with the line on which it begins."""
     decoder = json.JSONDecoder()
     at = text.index("[") + 1
@@ -163,7 +163,7 @@ def _skip_blanks(text: str, at: int) -> int:
     return at
 
 
-def _parse_row(row: Row, document: GuidelineDocument) -> Published:
+def _parse_row(row: FileRow, document: GuidelineDocument) -> Published:
     published: Published = {MODEL: _parse_model(row), DIMENSIONS: {}, OVERALL: {}, N: {}}
     numbers: dict[tuple[str | None, str], _PublishedNumber] = {}
     for name, raw in _flatten_row(row):
@@ -190,14 +190,14 @@ def _parse_row(row: Row, document: GuidelineDocument) -> Published:
     return published
 
 
-def _parse_model(row: Row) -> str:
+def _parse_model(row: FileRow) -> str:
     name = row.text(MODEL, longest=MAX_NAME_CHARACTERS).strip()
     if _CONTROL.search(name):
         raise row.error(N_("a name is one line of text, without control characters."), field=MODEL)
     return name
 
 
-def _flatten_row(row: Row) -> Iterator[tuple[str, Any]]:
+def _flatten_row(row: FileRow) -> Iterator[tuple[str, Any]]:
     """The numbers as ``SCOPE.METRIC``, also where they are nested as a board of Assay has them."""
     for name, value in row.fields.items():
         if name == MODEL:
@@ -213,13 +213,13 @@ def _flatten_row(row: Row) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _parse_object(row: Row, field: str, value: Any) -> Mapping[str, Any]:
+def _parse_object(row: FileRow, field: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise row.error(N_('write this as {{"name": …}}.'), field=field)
     return value
 
 
-def _parse_column(row: Row, name: str, document: GuidelineDocument) -> _NumberColumn:
+def _parse_column(row: FileRow, name: str, document: GuidelineDocument) -> _NumberColumn:
     bare = name.strip()
     percent = bare.endswith(PERCENT)
     bare = bare.rstrip("".join(PERCENT)).rstrip()
@@ -248,7 +248,7 @@ def _parse_column(row: Row, name: str, document: GuidelineDocument) -> _NumberCo
 
 
 def _parse_number(
-    row: Row, name: str, raw: Any, place: _NumberColumn, document: GuidelineDocument
+    row: FileRow, name: str, raw: Any, place: _NumberColumn, document: GuidelineDocument
 ) -> _PublishedNumber:
     assert place.metric is not None
     written = _format_raw(raw)
@@ -284,7 +284,7 @@ def _format_raw(raw: Any) -> str:
 
 
 def _parse_share(
-    row: Row, name: str, written: str, number: _PublishedNumber, *, percent: bool
+    row: FileRow, name: str, written: str, number: _PublishedNumber, *, percent: bool
 ) -> _PublishedNumber:
     """A rate as a fraction. What is in percent says so, or 0.5 could be both a half and half a percent."""
     if percent:
@@ -301,7 +301,7 @@ def _parse_share(
 
 
 def _check_range(
-    row: Row, name: str, value: Decimal, place: _NumberColumn, document: GuidelineDocument
+    row: FileRow, name: str, value: Decimal, place: _NumberColumn, document: GuidelineDocument
 ) -> None:
     """A mean lies between what its lowest and its highest level would give."""
     metric = place.metric
@@ -326,7 +326,7 @@ def _check_range(
         )
 
 
-def _parse_count(row: Row, name: str, raw: Any) -> int:
+def _parse_count(row: FileRow, name: str, raw: Any) -> int:
     written = _format_raw(raw)
     number = int(written) if written.isascii() and written.isdigit() and len(written) < 12 else 0
     if not 1 <= number <= MAX_RESPONSES:
@@ -338,7 +338,7 @@ def _parse_count(row: Row, name: str, raw: Any) -> int:
 
 
 def _check_counts(
-    row: Row,
+    row: FileRow,
     document: GuidelineDocument,
     numbers: Mapping[tuple[str | None, str], _PublishedNumber],
     counts: Mapping[str, int],

@@ -150,8 +150,8 @@ class UnlabelledResponses:
 class LabellingStatus:
     """What is known of a run, and what can still be labelled.
 
-    ``unlabelled`` are its responses with a prediction and without gold, ``at_work`` those that people have. ``before``
-    are the runs that its strata were drawn for; ``kept`` says that they were read and not computed.
+    ``unlabelled`` are its responses with a prediction and without gold, ``in_progress`` those that people have.
+    ``earlier_runs`` are those that its strata were drawn for; ``is_stored`` says that the basis was read, not computed.
     """
 
     run: BenchmarkRun
@@ -295,7 +295,7 @@ def get_labelling_status(run: BenchmarkRun) -> LabellingStatus:
     get_finished_board(run)
     before = list_earlier_runs(
         run
-    )  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    )  # first: a plan that is made meanwhile makes the stored parts stale, never wrong
     stored = _find_stored(run, before)
     ground, unlabelled = stored or _compute_basis(run)
     at_work = _list_in_progress(run)
@@ -375,7 +375,7 @@ def build_plan_parts(
     drawn: Mapping[ResponseKey, Bounds],
     before: Sequence[int],
 ) -> dict[str, dict[str, Any]]:
-    """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
+    """The parts that a finished run keeps for plans, by name; ``earlier_runs`` are those that ``drawn`` is of."""
     document = run.scorer.guideline.document
     ground = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
     unlabelled = list_unlabelled(run, ground, rows, estimates["strata"], drawn)
@@ -389,7 +389,7 @@ def to_parts(
 
 
 def list_drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
-    """By model and prompt, the strata that labels were drawn within, for ``benchmark.domain.estimates.estimates``.
+    """By model and prompt, the strata that labels were drawn within, for the estimates.
 
     They are those of the first run that labels of this response were planned from, and stay: labels are a random draw
     within them, and need not be within the strata of a later scorer, which has learned from them. Without a plan, or

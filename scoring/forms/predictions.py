@@ -23,7 +23,7 @@ from scoring.domain.calibration import COVERAGES, DEFAULT_COVERAGE, coverage_nam
 from scoring.services.predictions.abstention import MAX_RESPONSES
 
 
-def offer(form: forms.Form, name: str, queryset: Any) -> None:
+def set_choices(form: forms.Form, name: str, queryset: Any) -> None:
     """What a field that chooses one row may choose from."""
     field = form.fields[name]
     assert isinstance(field, forms.ModelChoiceField)
@@ -39,7 +39,7 @@ class DatasetForm(forms.Form):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "dataset", Dataset.objects.exclude(pk__in=sealed_datasets(person)).order_by("name"))
+        set_choices(self, "dataset", Dataset.objects.exclude(pk__in=sealed_datasets(person)).order_by("name"))
 
 
 class DriftForm(forms.Form):
@@ -51,7 +51,7 @@ class DriftForm(forms.Form):
 
     def __init__(self, *args: Any, person: Person, learned: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "model", unsealed_models(person).exclude(name__in=learned).order_by("name"))
+        set_choices(self, "model", unsealed_models(person).exclude(name__in=learned).order_by("name"))
 
     @property
     def has_models(self) -> bool:
@@ -74,7 +74,7 @@ class ScoreForm(DatasetForm):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, person=person, **kwargs)
-        offer(self, "models", unsealed_models(person).order_by("name"))
+        set_choices(self, "models", unsealed_models(person).order_by("name"))
 
 
 class AbstainedForm(DatasetForm):
@@ -123,8 +123,8 @@ class AbstainedBatchForm(forms.Form):
 
     def __init__(self, *args: Any, number: int | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer(self, "annotators", list_people_in_role(ANNOTATOR))
-        offer(self, "adjudicators", list_people_in_role(ADJUDICATOR))
+        set_choices(self, "annotators", list_people_in_role(ANNOTATOR))
+        set_choices(self, "adjudicators", list_people_in_role(ADJUDICATOR))
         if number is not None:
             self.fields["most"].initial = min(MAX_RESPONSES, number)
 

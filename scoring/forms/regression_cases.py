@@ -14,13 +14,13 @@ from annotation.models import (
     Response,
 )
 from annotation.selectors.access import unsealed_models
-from scoring.forms.predictions import DatasetForm, offer
+from scoring.forms.predictions import DatasetForm, set_choices
 from scoring.services.regression_cases import MAX_REASON_CHARACTERS
 
-LARGEST_FILE = 20 * 1024 * 1024
+MAX_FILE_BYTES = 20 * 1024 * 1024
 
 
-class FindForm(DatasetForm):
+class ResponseSearchForm(DatasetForm):
     """A response by its dataset, its prompt's id and its model."""
 
     prompt = forms.CharField(label=_("Prompt's id"), max_length=200)
@@ -30,7 +30,7 @@ class FindForm(DatasetForm):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, person=person, **kwargs)
-        offer(self, "model", unsealed_models(person).order_by("name"))
+        set_choices(self, "model", unsealed_models(person).order_by("name"))
 
     def found(self) -> list[Response]:
         """Of a form that is valid; several where several collections have it."""
@@ -68,10 +68,10 @@ class MustFailForm(forms.Form):
         field.choices = list(levels)
 
     def values(self) -> list[int | float]:
-        return [_number(value) for value in self.cleaned_data["refused"]]
+        return [_parse_number(value) for value in self.cleaned_data["refused"]]
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     value = float(text)
     return int(value) if value.is_integer() else value
 
@@ -87,6 +87,6 @@ class MustFailFileForm(forms.Form):
 
     def clean_file(self) -> Any:
         file = self.cleaned_data["file"]
-        if file.size > LARGEST_FILE:
+        if file.size > MAX_FILE_BYTES:
             raise forms.ValidationError(_("This file is larger than 20 MiB; add the items in parts."))
         return file

@@ -19,7 +19,7 @@ from annotation.selectors.access import unsealed_models
 from annotation.selectors.releases.releases import current_first
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, TrainingSpec
-from scoring.forms.predictions import offer
+from scoring.forms.predictions import set_choices
 from scoring.models import Scorer
 from scoring.selectors.scorers import list_open_releases, list_scorer_rows
 from scoring.services.scorers.scorers import find_encoder_name, get_default_spec
@@ -61,7 +61,7 @@ TUNINGS = (
     ),
     ("lora", _("lora: small additions learn. For large models, whose full tuning finds no room on the GPU.")),
 )
-EVALUATING = {
+EVALUATION_LABELS = {
     "leave-one-model-out": _(
         "Leave one model out: each model predicted from the others, that is what the scorer is worth on a model that"
         " nobody labelled. One training more for each model."
@@ -72,7 +72,7 @@ EVALUATING = {
 }
 
 
-def encoder_choices() -> list[tuple[str, Any]]:
+def list_encoder_choices() -> list[tuple[str, Any]]:
     """The encoders by name; empty is the default one (``ASSAY_ENCODER``) where it has no name among them."""
     named = [(name, name) for name in settings.ASSAY_ENCODERS]
     if settings.ASSAY_ENCODER and not find_encoder_name(settings.ASSAY_ENCODER):
@@ -102,7 +102,7 @@ class TrainingForm(forms.Form):
     evaluate = forms.MultipleChoiceField(
         label=_("Also evaluate"),
         required=False,
-        choices=[(name, EVALUATING.get(name, name)) for name in EVALUATIONS if name != GROUPED],
+        choices=[(name, EVALUATION_LABELS.get(name, name)) for name in EVALUATIONS if name != GROUPED],
         widget=forms.CheckboxSelectMultiple,
         help_text=_("Five folds by prompt are always evaluated."),
     )
@@ -128,7 +128,7 @@ class TrainingForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.person = person
         known = GoldRelease.objects.filter(pk__in=[release.pk for release in list_open_releases(person)])
-        offer(self, "release", current_first(known))
+        set_choices(self, "release", current_first(known))
 
     @property
     def has_releases(self) -> bool:
@@ -161,7 +161,7 @@ class NewScorerForm(TrainingForm):
         super().__init__(*args, person=person, **kwargs)
         field = self.fields["encoder"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = encoder_choices()
+        field.choices = list_encoder_choices()
         self.initial = {**usual, **self.initial}
 
     def collect_fields(self) -> dict[str, Any]:
@@ -199,8 +199,8 @@ class AdaptForm(TrainingForm):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, person=person, **kwargs)
         ready = [row.scorer.pk for row in list_scorer_rows(person) if row.scorer.is_ready and not row.sealed]
-        offer(self, "base", Scorer.objects.filter(pk__in=ready))
-        offer(self, "adapt_to", unsealed_models(person).order_by("name"))
+        set_choices(self, "base", Scorer.objects.filter(pk__in=ready))
+        set_choices(self, "adapt_to", unsealed_models(person).order_by("name"))
         self.initial.setdefault("release", self._fitting(self.initial.get("base", "")))
 
     def _fitting(self, base: str) -> str | None:

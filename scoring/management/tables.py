@@ -117,7 +117,7 @@ def _adaptation_lines(adaptation: Mapping[str, Any] | None) -> Iterator[str]:
 DRIFT_COLUMNS = (
     "",
     "responses",
-    "told apart (AUC)",
+    "separability (AUC)",
     "accuracy lost",
     "repeated texts",
     "median length",
@@ -135,7 +135,7 @@ def drift_table(model: str, drift: Mapping[str, Any]) -> list[str]:
         known = "also" if common["in_training"] else "not"
         lines.append(f"{common['n']} times, {known} in the training data: {' '.join(common['text'].split())}")
     if drift["most_different"]:
-        lines.append(f"{model} is easier to tell apart than any model that was learned from")
+        lines.append(f"{model} is easier to separate than any model that was learned from")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The must-fail set of a guideline: responses that none of its scorers may call harmless."""
+"""The regression cases of a guideline: responses that none of its scorers may call harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping a guideline's must-fail set: adding, removing, and taking in a file of items."""
+"""Keeping a guideline's regression cases: adding, removing, and taking in a file of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.domain.formats import generic
-from annotation.domain.formats.rows import Row, Source, csv_rows, json_rows
+from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_rows
 from annotation.domain.guidelines import Criterion
 from annotation.models import Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.services.audit import record
-from annotation.services.gold_questions.sources import response_of
+from annotation.services.gold_questions.sources import get_response
 from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import harmless_levels
 from scoring.selectors.scorers import get_latest_guideline
@@ -178,7 +178,7 @@ def import_must_fail(
     return added
 
 
-def _add_row(guideline_name: str, row: Row, actor: Person | None) -> list[RegressionCase]:
+def _add_row(guideline_name: str, row: FileRow, actor: Person | None) -> list[RegressionCase]:
     unknown = next((field for field in row.fields if field not in FIELDS), None)
     if unknown is not None:
         raise row.error(
@@ -186,7 +186,7 @@ def _add_row(guideline_name: str, row: Row, actor: Person | None) -> list[Regres
             field=unknown,
             known=", ".join(sorted(FIELDS)),
         )
-    response = response_of(row)
+    response = get_response(row)
     try:
         return add_must_fail(
             guideline_name=guideline_name,
@@ -202,10 +202,10 @@ def _add_row(guideline_name: str, row: Row, actor: Person | None) -> list[Regres
         raise row.error(error.template, **error.params) from error
 
 
-def _read_refused(row: Row) -> list[float]:
+def _read_refused(row: FileRow) -> list[float]:
     """A number, a list of numbers, or in CSV numbers with ``;`` between them."""
     if not row.has("refused"):
         return []
     field_value = row.fields["refused"]
     parts = field_value if isinstance(field_value, list) else str(field_value).split(";")
-    return [generic.value(row, "refused", part) for part in parts]
+    return [generic.read_value(row, "refused", part) for part in parts]

@@ -1,4 +1,4 @@
-"""The must-fail set of a guideline: what is in it, adding to it, and taking out of it."""
+"""The regression cases of a guideline: their list, adding one, and taking one out."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from annotation.selectors.access import has_role, sealed_datasets
 from annotation.selectors.guidelines import criterion_label, label_text, level_text
 from annotation.views.access import accepts_body, person_of, role_required
 from scoring.domain.training_data import level_name
-from scoring.forms.regression_cases import LARGEST_FILE, FindForm, MustFailFileForm, MustFailForm
+from scoring.forms.regression_cases import MAX_FILE_BYTES, MustFailFileForm, MustFailForm, ResponseSearchForm
 from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import harmless_levels, must_fail_for, must_fail_item
 from scoring.selectors.scorers import get_latest_guideline
 from scoring.selectors.training import response_text
 from scoring.services import add_must_fail, import_must_fail, remove_must_fail
 
-PAGE = 50
+ITEMS_PER_PAGE = 50
 
 
 @require_GET
@@ -38,7 +38,7 @@ PAGE = 50
 @role_required(RESEARCHER, MANAGER)
 def must_fail(request: HttpRequest, guideline: str) -> HttpResponse:
     """The set; with a response in the address, that one to be added."""
-    return _page(request, get_latest_guideline(guideline))
+    return _render_page(request, get_latest_guideline(guideline))
 
 
 @require_POST
@@ -48,9 +48,9 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
     guideline_version = get_latest_guideline(guideline)
     if "response" not in request.POST:
         raise AssayError(N_("Find the response first, then add it."))
-    response = _open_response(request, request.POST["response"])
+    response = _get_open_response(request, request.POST["response"])
     criterion = request.POST.get("criterion", "")
-    offers = _offers(guideline_version, response, request)
+    offers = _list_offers(guideline_version, response, request)
     offer = next(
         (criterion_offer for criterion_offer in offers if criterion_offer.criterion == criterion), None
     )
@@ -71,28 +71,28 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
         else:
             messages.success(request, _("It is in the set.") if added else _("It was in the set already."))
             return redirect("must-fail", guideline_version.name)
-    return _page(request, guideline_version, offered=[_offered(response, offers)], status=422)
+    return _render_page(request, guideline_version, offered=[_describe_offer(response, offers)], status=422)
 
 
 @require_POST
 @role_required(RESEARCHER)
-@accepts_body(LARGEST_FILE)
+@accepts_body(MAX_FILE_BYTES)
 def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
     guideline_version = get_latest_guideline(guideline)
     form = MustFailFileForm(request.POST, request.FILES)
     if form.is_valid():
         try:
-            count = _import(guideline_version.name, form.cleaned_data["file"], request)
+            count = _import_items(guideline_version.name, form.cleaned_data["file"], request)
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
             message = render_text("scoring/wording/message.txt", code="items_added", n=count)
             messages.success(request, message)
             return redirect("must-fail", guideline_version.name)
-    return _page(request, guideline_version, file=form, status=422)
+    return _render_page(request, guideline_version, file=form, status=422)
 
 
-def _import(guideline_name: str, file: Any, request: HttpRequest) -> int:
+def _import_items(guideline_name: str, file: Any, request: HttpRequest) -> int:
     with NamedTemporaryFile() as copy:
         for chunk in file.chunks():
             copy.write(chunk)
@@ -113,13 +113,13 @@ def must_fail_remove(request: HttpRequest, guideline: str, item_id: int) -> Http
     item = must_fail_item(item_id)
     if item.guideline_name != guideline_version.name:
         raise NotFound(N_("There is no regression case {item}."), item=item_id)
-    _open_response(request, str(item.response_id))
+    _get_open_response(request, str(item.response_id))
     remove_must_fail(item=item, actor=person_of(request))
     messages.success(request, _("It is out of the set. Verdicts that were given stay as they are."))
     return redirect("must-fail", guideline_version.name)
 
 
-def _page(
+def _render_page(
     request: HttpRequest,
     guideline: Guideline,
     *,
@@ -128,12 +128,12 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     person = person_of(request)
-    find = FindForm(request.GET if "prompt" in request.GET else None, person=person)
+    find = ResponseSearchForm(request.GET if "prompt" in request.GET else None, person=person)
     is_searched = find.is_bound and find.is_valid()
     if offered is None:
         responses = find.found() if is_searched else []
-        offered = [_offered(response, _offers(guideline, response, request)) for response in responses]
-    page = Paginator(must_fail_for(person, guideline.name), PAGE).get_page(request.GET.get("page"))
+        offered = [_describe_offer(response, _list_offers(guideline, response, request)) for response in responses]
+    page = Paginator(must_fail_for(person, guideline.name), ITEMS_PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "guideline": guideline,
         "crumbs": breadcrumbs(
@@ -141,7 +141,7 @@ def _page(
         ),
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [_line(item, guideline) for item in page.object_list],
+        "lines": [_describe_item(item, guideline) for item in page.object_list],
         "researches": has_role(person, RESEARCHER),
         "find": find,
         "nothing_found": is_searched and not offered,
@@ -151,27 +151,27 @@ def _page(
     return render(request, "scoring/regression_cases/page.html", context, status=status)
 
 
-def _offered(response: Response, offers: list[_Offer]) -> dict[str, Any]:
-    return {"response": response, "said": said(response), "offers": offers}
+def _describe_offer(response: Response, offers: list[MustFailOffer]) -> dict[str, Any]:
+    return {"response": response, "said": read_response(response), "offers": offers}
 
 
-def said(response: Response) -> str:
+def read_response(response: Response) -> str:
     return response_text(response.text, response.turns)
 
 
-def _line(item: RegressionCase, guideline: Guideline) -> dict[str, Any]:
+def _describe_item(item: RegressionCase, guideline: Guideline) -> dict[str, Any]:
     document = guideline.document
     return {
         "item": item,
         "prompt": item.response.prompt,
-        "said": said(item.response),
+        "said": read_response(item.response),
         "criterion": criterion_label(document, item.criterion),
         "refused": [label_text(document, item.criterion, value) for value in item.refused],
     }
 
 
 @dataclass(frozen=True)
-class _Offer:
+class MustFailOffer:
     """One criterion that is asked of a response's prompt, with the form that adds it to the set."""
 
     criterion: str
@@ -179,7 +179,7 @@ class _Offer:
     form: MustFailForm
 
 
-def _offers(guideline: Guideline, response: Response, request: HttpRequest) -> list[_Offer]:
+def _list_offers(guideline: Guideline, response: Response, request: HttpRequest) -> list[MustFailOffer]:
     document = guideline.document
     dimension = response.prompt.dimension or None
     offers = []
@@ -190,11 +190,11 @@ def _offers(guideline: Guideline, response: Response, request: HttpRequest) -> l
         usual = {"criterion": criterion.name, "refused": [level_name(value) for value in harmless]}
         # Two forms on a page: each field an id of its own.
         form = MustFailForm(posted, levels=levels, initial=usual, auto_id=f"id_{criterion.name}_%s")
-        offers.append(_Offer(criterion.name, criterion_label(document, criterion.name), form))
+        offers.append(MustFailOffer(criterion.name, criterion_label(document, criterion.name), form))
     return offers
 
 
-def _open_response(request: HttpRequest, number: str) -> Response:
+def _get_open_response(request: HttpRequest, number: str) -> Response:
     """The response, if the person may know whose it is."""
     sealed = sealed_datasets(person_of(request))
     responses = Response.objects.exclude(prompt__dataset__in=sealed).select_related(

@@ -56,7 +56,7 @@
   }
 
   function mark(found = selected()) {
-    if (!box || care.open()) return; // nobody marks what was not seen
+    if (!box || wellbeing.open()) return; // nobody marks what was not seen
     if (!found.length) return aim();
     const question = document.querySelector("[data-criterion][data-current]");
     const level = question?.querySelector(":checked, [type=number]")?.value;

@@ -28,7 +28,7 @@
     drafts.show(form);
     if (!form) return;
     form.noValidate = true; // keys.js says what is missing, and moves to it
-    care.veil();
+    wellbeing.veil();
     keys.arrive();
     document.dispatchEvent(new CustomEvent("assay:item"));
     ahead.drop(form.dataset.item);
@@ -93,7 +93,7 @@
     }
     if (target !== form) return;
     if (sending || keys.isSecondPress()) return stop(event);
-    if (care.open() || keys.missing()) return stop(event); // nobody decides what was not seen
+    if (wellbeing.open() || keys.missing()) return stop(event); // nobody decides what was not seen
     tick();
     form.elements.seconds.value = drafts.seconds();
     drafts.write();
@@ -230,12 +230,12 @@
   // ---- the time spent, and the lease
 
   function tick() {
-    drafts.spend(care.tick() / 1000);
+    drafts.spend(wellbeing.tick() / 1000);
   }
 
   async function extendLeases() {
     const every = Number(form?.dataset.extendEvery) * 1000;
-    if (!every || !care.inUse() || performance.now() - extended < every) return;
+    if (!every || !wellbeing.inUse() || performance.now() - extended < every) return;
     extended = performance.now();
     try {
       if (!sending) await shell.post(form.dataset.extend);

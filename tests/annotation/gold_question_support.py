@@ -1,4 +1,4 @@
-"""Batches with known items, made through the product's own services."""
+"""Batches with gold questions, made through the product's own services."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_checked(
     name: str = "first",
     **policy: Any,
 ) -> Batch:
-    """An open batch with so many known items of each kind, beside its own ``prompts`` times ``models``."""
+    """An open batch with so many gold questions of each kind, beside its own ``prompts`` times ``models``."""
     batch = create_batch(
         BatchSpec(
             name=name,

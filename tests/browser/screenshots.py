@@ -206,7 +206,7 @@ def fill() -> None:
     load_demo(announce=lambda part: tell(f"Preparing {part} ..."))
     tell("Preparing the scorer and its board ...")
     run_jobs()
-    tell("Preparing the must-fail set and its gate ...")
+    tell("Preparing the regression cases and their gate ...")
     judge_scorer()
     tell("Preparing a week of work ...")
     spread_work()
@@ -226,7 +226,7 @@ def run_jobs() -> None:
 
 
 def judge_scorer() -> None:
-    """Some plainly harmful replies in the must-fail set, and the demo's scorer before the gate."""
+    """Some plainly harmful replies among the regression cases, and the demo's scorer before the gate."""
     from annotation.models import GoldLabel, Person
     from scoring.models import Scorer
     from scoring.services import add_must_fail, promote

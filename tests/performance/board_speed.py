@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--subcomponents", type=int, default=12, choices=range(1, 13), metavar="1..12")
     parser.add_argument("--times", type=int, default=30, help="how often each page is asked for")
     parser.add_argument("--tabs", nargs="*", default=[], help="queries of the run's page, such as view=pairs")
-    parser.add_argument("--labels", action="store_true", help="the page of what to label next, too")
+    parser.add_argument("--labels", action="store_true", help="the page of the label plan, too")
     return parser.parse_args()
 
 
@@ -308,7 +308,7 @@ def measure_pages(options: argparse.Namespace) -> bool:
     path = reverse("run", args=[NAME])
     pages = {query or "run": f"{path}?{query}" for query in ("", *options.tabs)}
     if options.labels:
-        pages["what to label next"] = reverse("label-next", args=[NAME])
+        pages["label plan"] = reverse("label-next", args=[NAME])
     seconds = make_reader()
     fast = True
     heads = ("first", "median", "longest", "processor")

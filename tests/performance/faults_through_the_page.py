@@ -121,7 +121,7 @@ def run_seed(floor: Any, client: Any, seed: int, faults: Any) -> tuple[Any, dict
         took = time.perf_counter() - began
         transaction.set_rollback(True)
     label_table.forget()
-    quality.forget()
+    quality.clear_caches()
     return simulated, rows, took
 
 

@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         times = {}
         for page_name, address in addresses.items():
             label_table.forget()
-            quality.forget()
+            quality.clear_caches()
             cold = measure_time(client, address)
             warm = [measure_time(client, address) for _time in range(TIMES)]
             times[page_name] = {

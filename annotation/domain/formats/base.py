@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.domain.datasets import prompt_key
-from annotation.domain.formats.rows import Row, Rows, Source, UnfitFile, is_array, json_items, lines
+from annotation.domain.formats.rows import FileRow, Rows, Source, UnfitFile, is_array, json_items, lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class Reader(Generic[R_co]):
     """
 
     rows: Callable[[Source], Rows]
-    parse: Callable[[Row], Iterable[R_co]]
+    parse: Callable[[FileRow], Iterable[R_co]]
     known: frozenset[str] | None
-    passes_over: Callable[[Row], Iterable[str]] | None = None
+    passes_over: Callable[[FileRow], Iterable[str]] | None = None
 
     def read(self, source: Source) -> Iterator[R_co]:
         """The records, as a stream; the first thing that is wrong is raised."""
@@ -140,7 +140,7 @@ class Reader(Generic[R_co]):
         if is_empty:
             yield InputError(N_("there are no rows in this file."), path=source.name)
 
-    def _parse_row(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
+    def _parse_row(self, row: FileRow, source: Source) -> Sequence[R_co | InputError]:
         if self.known is not None and len(source.unused) < MAX_UNUSED:
             unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
             source.unused.update(dict.fromkeys(unused[:MAX_UNUSED]))

@@ -21,7 +21,7 @@ from typing import IO, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, ValidationError
 
 from annotation.core.errors import N_, InputError
-from annotation.domain.formats.rows import LONGEST_LINE, Row, Rows, Source, json_row
+from annotation.domain.formats.rows import MAX_LINE_BYTES, FileRow, Rows, Source, json_row
 
 KIND: Final = "assay-bundle"
 FORMAT: Final = "bundle"
@@ -216,9 +216,9 @@ class Bundle:
         """The objects of one of its tables, as a stream."""
         with self._open(name) as file:
             number = 0
-            while line := file.readline(LONGEST_LINE + 1):
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                if len(line) > LONGEST_LINE:
+                if len(line) > MAX_LINE_BYTES:
                     raise self.error(N_("this line is longer than 64 MiB."), name, line=number)
                 yield self._row(line, number, name)
 
@@ -233,7 +233,7 @@ class Bundle:
         """How errors call a file of the bundle."""
         return f"{self.source.name}/{name}"
 
-    def _row(self, line: bytes, number: int, name: str) -> Row | InputError:
+    def _row(self, line: bytes, number: int, name: str) -> FileRow | InputError:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:

@@ -18,16 +18,16 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import Row, csv_rows
+from annotation.domain.formats.rows import FileRow, csv_rows
 
 PROMPT_REF = ("prompt_id", "prompt")
 
 
-def _prompts(row: Row) -> Iterator[PromptRecord]:
+def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
     yield generic.read_prompt(row)
 
 
-def _responses(row: Row) -> Iterator[ResponseRecord]:
+def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     yield ResponseRecord(
         line=row.line,
         ref=generic.read_prompt_ref(row),
@@ -37,23 +37,23 @@ def _responses(row: Row) -> Iterator[ResponseRecord]:
     )
 
 
-def _judgements(row: Row) -> Iterator[Judgement]:
+def _read_judgements(row: FileRow) -> Iterator[Judgement]:
     flags = [flag.strip() for flag in row.optional("flags", longest=1000).split(";") if flag.strip()]
-    yield generic.judgement(row, _labels(row), evidence=[], flags=flags)
+    yield generic.read_judgement(row, _read_labels(row), evidence=[], flags=flags)
 
 
-def _labels(row: Row) -> dict[str, float]:
+def _read_labels(row: FileRow) -> dict[str, float]:
     """The filled cells: an empty one means that the criterion was not asked."""
     labels = {}
     for column in row.fields:
         if column.startswith(LABEL) and row.has(column):
-            labels[column.removeprefix(LABEL)] = generic.value(row, column, row.fields[column])
+            labels[column.removeprefix(LABEL)] = generic.read_value(row, column, row.fields[column])
     if not labels:
         raise row.error(N_("there is no label; give one in a column label.CRITERION."), field=LABEL)
     return labels
 
 
-def _guess(fields: frozenset[str]) -> str | None:
+def _guess_kind(fields: frozenset[str]) -> str | None:
     if any(field.startswith(LABEL) for field in fields):
         return ANNOTATIONS
     if "response" in fields:
@@ -64,18 +64,18 @@ def _guess(fields: frozenset[str]) -> str | None:
 FORMAT = Format(
     name="csv",
     is_json=False,
-    guess=_guess,
+    guess=_guess_kind,
     prompts=Reader(
-        rows=partial(csv_rows, required=[("prompt",)]), parse=_prompts, known=generic.PROMPT_FIELDS
+        rows=partial(csv_rows, required=[("prompt",)]), parse=_read_prompts, known=generic.PROMPT_FIELDS
     ),
     responses=Reader(
         rows=partial(csv_rows, required=[PROMPT_REF, ("response",)]),
-        parse=_responses,
+        parse=_read_responses,
         known=generic.RESPONSE_FIELDS,
     ),
     annotations=Reader(
         rows=partial(csv_rows, required=[PROMPT_REF, ("annotator", "adjudicator")]),
-        parse=_judgements,
+        parse=_read_judgements,
         known=generic.JUDGEMENT_FIELDS,
     ),
 )

@@ -13,18 +13,18 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import LONGEST_LANGUAGE, Row, json_rows
+from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, json_rows
 
 LANGUAGE = "zh"
 PROMPT_FIELDS = frozenset({"id", "dimension", "subcomponent", "prompt", "attack_method", "language"})
 
 
-def _prompts(row: Row) -> Iterator[PromptRecord]:
-    yield _prompt(row)
+def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
+    yield _read_prompt(row)
 
 
-def _responses(row: Row) -> Iterator[ResponseRecord]:
-    prompt = _prompt(row)
+def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
+    prompt = _read_prompt(row)
     yield ResponseRecord(
         line=row.line,
         ref=prompt.ref,
@@ -35,18 +35,18 @@ def _responses(row: Row) -> Iterator[ResponseRecord]:
     )
 
 
-def _prompt(row: Row) -> PromptRecord:
+def _read_prompt(row: FileRow) -> PromptRecord:
     return PromptRecord(
         line=row.line,
         ref=PromptRef(id=row.identifier("id"), text=row.text("prompt")),
         dimension=row.text("dimension", longest=100),
         subcomponent=row.text("subcomponent", longest=100),
-        language=row.optional("language", longest=LONGEST_LANGUAGE) or LANGUAGE,
+        language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS) or LANGUAGE,
         attack_method=row.optional("attack_method") or None,
     )
 
 
-def _guess(fields: frozenset[str]) -> str | None:
+def _guess_kind(fields: frozenset[str]) -> str | None:
     if not {"dimension", "subcomponent", "prompt"} <= fields or "id" in fields:
         return None
     return RESPONSES if "response" in fields else PROMPTS
@@ -55,9 +55,9 @@ def _guess(fields: frozenset[str]) -> str | None:
 FORMAT = Format(
     name="flames",
     is_json=True,
-    guess=_guess,
-    prompts=Reader(rows=json_rows, parse=_prompts, known=PROMPT_FIELDS),
+    guess=_guess_kind,
+    prompts=Reader(rows=json_rows, parse=_read_prompts, known=PROMPT_FIELDS),
     responses=Reader(
-        rows=json_rows, parse=_responses, known=PROMPT_FIELDS | {"response", "model", "collection"}
+        rows=json_rows, parse=_read_responses, known=PROMPT_FIELDS | {"response", "model", "collection"}
     ),
 )

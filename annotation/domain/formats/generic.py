@@ -14,7 +14,7 @@ from annotation.domain.formats.base import (
     PromptRecord,
     PromptRef,
 )
-from annotation.domain.formats.rows import LONGEST_LANGUAGE, Row, as_number
+from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, as_number
 
 PROMPT_FIELDS = frozenset(
     {"id", "prompt", "dimension", "subcomponent", "language", "attack_method"},
@@ -35,18 +35,18 @@ JUDGEMENT_FIELDS = frozenset(
 )
 
 
-def read_prompt(row: Row) -> PromptRecord:
+def read_prompt(row: FileRow) -> PromptRecord:
     return PromptRecord(
         line=row.line,
         ref=PromptRef(id=row.identifier("id"), text=row.text("prompt")),
         dimension=row.optional("dimension"),
         subcomponent=row.optional("subcomponent"),
-        language=row.optional("language", longest=LONGEST_LANGUAGE),
+        language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
         attack_method=row.optional("attack_method") or None,
     )
 
 
-def read_prompt_ref(row: Row) -> PromptRef:
+def read_prompt_ref(row: FileRow) -> PromptRef:
     """The prompt that a response or a label belongs to: ``prompt_id``, or ``prompt`` with its text."""
     prompt_ref = PromptRef(
         id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else ""
@@ -58,7 +58,7 @@ def read_prompt_ref(row: Row) -> PromptRef:
     return prompt_ref
 
 
-def value(row: Row, field: str, raw: object) -> float:
+def read_value(row: FileRow, field: str, raw: object) -> float:
     """A label's value as a number; whether it is on the scale is the guideline's to say."""
     number = as_number(raw)
     if number is None or isinstance(raw, bool):
@@ -68,7 +68,7 @@ def value(row: Row, field: str, raw: object) -> float:
     return number
 
 
-def check_flags(row: Row, flags: list[str]) -> None:
+def check_flags(row: FileRow, flags: list[str]) -> None:
     for flag in flags:
         if flag not in FLAGS:
             raise row.error(
@@ -79,8 +79,8 @@ def check_flags(row: Row, flags: list[str]) -> None:
             )
 
 
-def judgement(
-    row: Row,
+def read_judgement(
+    row: FileRow,
     labels: Mapping[str, Any],
     *,
     evidence: list[Mapping[str, Any]],

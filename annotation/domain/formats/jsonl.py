@@ -17,19 +17,19 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import Row, json_rows
+from annotation.domain.formats.rows import FileRow, json_rows
 
 SPAN = ("turn", "start", "end")
-OF_SPAN = ("criterion", "level")
-FURTHEST = 10_000_000
+SPAN_TARGET = ("criterion", "level")
+MAX_OFFSET = 10_000_000
 
 
-def _prompts(row: Row) -> Iterator[PromptRecord]:
+def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
     yield generic.read_prompt(row)
 
 
-def _responses(row: Row) -> Iterator[ResponseRecord]:
-    turns = _turns(row)
+def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
+    turns = _read_turns(row)
     yield ResponseRecord(
         line=row.line,
         ref=generic.read_prompt_ref(row),
@@ -40,11 +40,11 @@ def _responses(row: Row) -> Iterator[ResponseRecord]:
     )
 
 
-def _judgements(row: Row) -> Iterator[Judgement]:
-    yield generic.judgement(row, _labels(row), evidence=_evidence(row), flags=_flags(row))
+def _read_judgements(row: FileRow) -> Iterator[Judgement]:
+    yield generic.read_judgement(row, _read_labels(row), evidence=_read_evidence(row), flags=_read_flags(row))
 
 
-def _turns(row: Row) -> list[Mapping[str, str]]:
+def _read_turns(row: FileRow) -> list[Mapping[str, str]]:
     """The dialogue, or nothing where the response is one text."""
     if row.fields.get("turns") is None:
         return []
@@ -62,37 +62,37 @@ def _is_turn(turn: object) -> bool:
     return isinstance(turn, dict) and all(isinstance(turn.get(name), str) for name in ("role", "text"))
 
 
-def _labels(row: Row) -> Mapping[str, Any]:
+def _read_labels(row: FileRow) -> Mapping[str, Any]:
     labels = row.fields.get("labels")
     if not isinstance(labels, dict) or not labels:
         raise row.error(N_('write the labels as {{"criterion": value}}.'), field="labels")
-    return {name: generic.value(row, f"labels.{name}", value) for name, value in labels.items()}
+    return {name: generic.read_value(row, f"labels.{name}", value) for name, value in labels.items()}
 
 
-def _evidence(row: Row) -> list[Mapping[str, Any]]:
+def _read_evidence(row: FileRow) -> list[Mapping[str, Any]]:
     spans = row.fields.get("evidence") or []
     if not isinstance(spans, list) or not all(map(_is_span, spans)):
         raise row.error(
             N_('write the evidence as [{{"turn": 0, "start": 3, "end": 9}}, …], the end after the start.'),
             field="evidence",
         )
-    return [{name: span[name] for name in (*SPAN, *OF_SPAN) if span.get(name) is not None} for span in spans]
+    return [{name: span[name] for name in (*SPAN, *SPAN_TARGET) if span.get(name) is not None} for span in spans]
 
 
 def _is_span(span: object) -> bool:
     if not isinstance(span, dict) or not all(type(span.get(name)) is int for name in SPAN):
         return False
-    return bool(span["turn"] >= 0 and 0 <= span["start"] < span["end"] <= FURTHEST)
+    return bool(span["turn"] >= 0 and 0 <= span["start"] < span["end"] <= MAX_OFFSET)
 
 
-def _flags(row: Row) -> list[str]:
+def _read_flags(row: FileRow) -> list[str]:
     flags = row.fields.get("flags") or []
     if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
         raise row.error(N_('write the flags as ["unsure", …].'), field="flags")
     return flags
 
 
-def _guess(fields: frozenset[str]) -> str | None:
+def _guess_kind(fields: frozenset[str]) -> str | None:
     if "labels" in fields:
         return ANNOTATIONS
     if fields & {"response", "turns"}:
@@ -103,10 +103,10 @@ def _guess(fields: frozenset[str]) -> str | None:
 FORMAT = Format(
     name="jsonl",
     is_json=True,
-    guess=_guess,
-    prompts=Reader(rows=json_rows, parse=_prompts, known=generic.PROMPT_FIELDS),
-    responses=Reader(rows=json_rows, parse=_responses, known=generic.RESPONSE_FIELDS | {"turns"}),
+    guess=_guess_kind,
+    prompts=Reader(rows=json_rows, parse=_read_prompts, known=generic.PROMPT_FIELDS),
+    responses=Reader(rows=json_rows, parse=_read_responses, known=generic.RESPONSE_FIELDS | {"turns"}),
     annotations=Reader(
-        rows=json_rows, parse=_judgements, known=generic.JUDGEMENT_FIELDS | {"labels", "evidence"}
+        rows=json_rows, parse=_read_judgements, known=generic.JUDGEMENT_FIELDS | {"labels", "evidence"}
     ),
 )

@@ -25,29 +25,29 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import LONGEST_LANGUAGE, Row, as_number, json_items
+from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, as_number, json_items
 
-PROMPT = ("prompt", "question", "instruction", "input")
-RESPONSE = ("response", "answer", "output", "completion", "text")
-DIALOGUE = ("dialogue", "turns", "messages", "conversation")
-WHO, SAID = ("role", "author", "speaker"), ("text", "content")
+PROMPT_FIELDS = ("prompt", "question", "instruction", "input")
+RESPONSE_FIELDS = ("response", "answer", "output", "completion", "text")
+DIALOGUE_FIELDS = ("dialogue", "turns", "messages", "conversation")
+ROLE_FIELDS, TEXT_FIELDS = ("role", "author", "speaker"), ("text", "content")
 ROLES = {"bot": MARKABLE, "model": MARKABLE, "human": "user"}
 # The controls of this site's own configuration; no criterion can be called so, for a criterion's name has no hyphen.
 PERSON, ROLE, RATIONALE, FLAGS = "assay-person", "assay-role", "assay-rationale", "assay-flags"
 DIMENSION, EVIDENCE, SPANS = "assay-dimension", "assay-evidence", "assay-spans"
 ANNOTATOR, ADJUDICATOR, GOLD = "annotator", "adjudicator", "gold"
-WHY = (RATIONALE, "rationale", "comment", "comments", "explanation", "reason")
-OWN = frozenset({PERSON, ROLE, RATIONALE, FLAGS, DIMENSION})
-STRANGER = "label-studio-{id}"
-LABELS = {"labels": "text", "paragraphlabels": "dialogue"}
-VALUES = {"choices", "rating", "number"}
+RATIONALE_FIELDS = (RATIONALE, "rationale", "comment", "comments", "explanation", "reason")
+OWN_CONTROLS = frozenset({PERSON, ROLE, RATIONALE, FLAGS, DIMENSION})
+ANONYMOUS_NAME = "label-studio-{id}"
+SPAN_KINDS = {"labels": "text", "paragraphlabels": "dialogue"}
+VALUE_KINDS = {"choices", "rating", "number"}
 # Of JSON-MIN: what stands beside the data and the controls.
-ABOUT = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"})
-DATA = frozenset(
+ANNOTATION_FIELDS = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"})
+DATA_FIELDS = frozenset(
     {
-        *PROMPT,
-        *RESPONSE,
-        *DIALOGUE,
+        *PROMPT_FIELDS,
+        *RESPONSE_FIELDS,
+        *DIALOGUE_FIELDS,
         "prompt_id",
         "dimension",
         "subcomponent",
@@ -57,31 +57,31 @@ DATA = frozenset(
     }
     | {"collection", "dataset", "split"}
 )
-TASK = frozenset(
+TASK_FIELDS = frozenset(
     {"id", "data", "annotations", "completions", "predictions", "drafts", "meta", "project", "overlap"}
 )
-TASK |= {"created_at", "updated_at", "inner_id", "file_upload", "total_annotations", "cancelled_annotations"}
-TASK |= {
+TASK_FIELDS |= {"created_at", "updated_at", "inner_id", "file_upload", "total_annotations", "cancelled_annotations"}
+TASK_FIELDS |= {
     "total_predictions",
     "comment_count",
     "unresolved_comment_count",
     "last_comment_updated_at",
     "updated_by",
 }
-TASK |= {"comment_authors", "is_labeled", "allow_skip", "annotators", "state"}
+TASK_FIELDS |= {"comment_authors", "is_labeled", "allow_skip", "annotators", "state"}
 CANCELLED = N_("{number} cancelled annotations were passed over.")
 WORKED_OUT = N_("{number} gold labels were passed over: gold is worked out from the annotations.")
 ELSEWHERE = N_("{number} marked spans were passed over: they do not lie in one turn of the response.")
-FEWEST_OTHERS = 2
+MIN_OTHERS = 2
 """With so many annotations by others, a ground truth is the decision on what they differ in."""
 
 
 @dataclass(frozen=True)
-class Said:
+class ForeignAnnotation:
     """What one annotation of Label Studio says; ``place`` is where it stands, for errors."""
 
     place: str
-    who: str
+    person: str
     role: str
     labels: Mapping[str, Any]
     rationale: str
@@ -92,7 +92,7 @@ class Said:
 
 
 @dataclass
-class Result:
+class ForeignResults:
     """The results of one annotation, gathered by what they are."""
 
     labels: dict[str, Any] = field(default_factory=dict)
@@ -101,17 +101,17 @@ class Result:
     spans: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def _prompts(row: Row) -> Iterator[PromptRecord]:
-    yield _prompt(_data(row))
+def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
+    yield _read_prompt(_read_data(row))
 
 
-def _responses(row: Row) -> Iterator[ResponseRecord]:
-    data = _data(row)
-    prompt, turns = _prompt(data), _turns(data)
+def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
+    data = _read_data(row)
+    prompt, turns = _read_prompt(data), _read_turns(data)
     yield ResponseRecord(
         line=row.line,
         ref=prompt.ref,
-        text="" if turns else data.whole(_response_field(data)),
+        text="" if turns else data.whole(_get_response_field(data)),
         turns=turns,
         model=data.optional_name("model"),
         collection=data.optional_name("collection"),
@@ -119,76 +119,76 @@ def _responses(row: Row) -> Iterator[ResponseRecord]:
     )
 
 
-def _judgements(row: Row) -> Iterator[Judgement]:
+def _read_judgements(row: FileRow) -> Iterator[Judgement]:
     """The annotations, and after them the decisions."""
-    annotations = [annotation for annotation in _said(row) if annotation.role != GOLD]
-    decisions = _decisions(annotations)
+    annotations = [annotation for annotation in _read_annotations(row) if annotation.role != GOLD]
+    decisions = _select_decisions(annotations)
     for annotation in annotations:
         if annotation not in decisions:
-            yield _annotation(row, annotation)
+            yield _make_annotation_record(row, annotation)
     for annotation in decisions:
-        yield _decision(row, annotation)
+        yield _make_adjudication_record(row, annotation)
 
 
-def _passed_over(row: Row) -> Iterator[str]:
-    for annotation in _annotations(row):
+def _list_passed_over(row: FileRow) -> Iterator[str]:
+    for annotation in _list_annotations(row):
         if annotation.get("was_cancelled"):
             yield CANCELLED
-    for read_annotation in _said(row):
+    for read_annotation in _read_annotations(row):
         if read_annotation.role == GOLD:
             yield WORKED_OUT
-        data = _data(row)
+        data = _read_data(row)
         yield from [ELSEWHERE] * sum(
-            _placed(data, _turns(data), span) is None for span in read_annotation.spans
+            _place_span(data, _read_turns(data), span) is None for span in read_annotation.spans
         )
 
 
-def _decisions(said: Sequence[Said]) -> list[Said]:
+def _select_decisions(annotations: Sequence[ForeignAnnotation]) -> list[ForeignAnnotation]:
     """What adjudicators say; of a site that knows none, the ground truth beside what several others say."""
-    decisions = [annotation for annotation in said if annotation.role == ADJUDICATOR]
-    truths = [annotation for annotation in said if annotation.is_truth and not annotation.role]
-    other_people = {annotation.who for annotation in said} - {annotation.who for annotation in truths}
-    return decisions or (truths if len(other_people) >= FEWEST_OTHERS else [])
+    decisions = [annotation for annotation in annotations if annotation.role == ADJUDICATOR]
+    truths = [annotation for annotation in annotations if annotation.is_truth and not annotation.role]
+    other_people = {annotation.person for annotation in annotations} - {annotation.person for annotation in truths}
+    return decisions or (truths if len(other_people) >= MIN_OTHERS else [])
 
 
-def _annotation(row: Row, one: Said) -> AnnotationRecord:
-    data = _data(row)
-    turns = _turns(data)
-    spans = (_placed(data, turns, span) for span in one.spans)
+def _make_annotation_record(row: FileRow, annotation: ForeignAnnotation) -> AnnotationRecord:
+    data = _read_data(row)
+    turns = _read_turns(data)
+    spans = (_place_span(data, turns, span) for span in annotation.spans)
     return AnnotationRecord(
         line=row.line,
-        ref=_ref(data),
-        annotator=_name(row, one),
-        labels=one.labels,
+        ref=_read_prompt_ref(data),
+        annotator=_read_name(row, annotation),
+        labels=annotation.labels,
         model=data.optional_name("model"),
         collection=data.optional_name("collection"),
-        rationale=one.rationale,
+        rationale=annotation.rationale,
         evidence=[span for span in spans if span is not None],
-        flags=one.flags,
-        seconds=one.seconds,
+        flags=annotation.flags,
+        seconds=annotation.seconds,
     )
 
 
-def _decision(row: Row, one: Said) -> AdjudicationRecord:
-    data = _data(row)
+def _make_adjudication_record(row: FileRow, annotation: ForeignAnnotation) -> AdjudicationRecord:
+    data = _read_data(row)
     return AdjudicationRecord(
         line=row.line,
-        ref=_ref(data),
-        adjudicator=_name(row, one),
-        labels=one.labels,
+        ref=_read_prompt_ref(data),
+        adjudicator=_read_name(row, annotation),
+        labels=annotation.labels,
         model=data.optional_name("model"),
         collection=data.optional_name("collection"),
-        rationale=one.rationale,
-        seconds=one.seconds,
-        is_whole=one.role != ADJUDICATOR,
+        rationale=annotation.rationale,
+        seconds=annotation.seconds,
+        is_whole=annotation.role != ADJUDICATOR,
     )
 
 
-def _name(row: Row, one: Said) -> str:
-    return Row(row.file, row.line, {"completed_by": one.who}, f"{one.place}.").name("completed_by")
+def _read_name(row: FileRow, annotation: ForeignAnnotation) -> str:
+    return FileRow(row.file, row.line, {"completed_by": annotation.person}, f"{annotation.place}.").name("completed_by")
 
 
-def _data(row: Row) -> Row:
+def _read_data(row: FileRow) -> FileRow:
     """The task's data: under ``data``, or beside everything else in JSON-MIN and in plain lists of tasks."""
     data = row.fields.get("data")
     if data is None:
@@ -197,68 +197,68 @@ def _data(row: Row) -> Row:
         raise row.error(
             N_("this is no JSON object; the task's prompt and response stand in it."), field="data"
         )
-    return Row(row.file, row.line, data, "data.")
+    return FileRow(row.file, row.line, data, "data.")
 
 
-def _prompt(data: Row) -> PromptRecord:
-    ref = _ref(data)
+def _read_prompt(data: FileRow) -> PromptRecord:
+    ref = _read_prompt_ref(data)
     if not ref.text:
         raise data.error(
-            N_("there is no prompt; give it in one of: {known}."), field="prompt", known=", ".join(PROMPT)
+            N_("there is no prompt; give it in one of: {known}."), field="prompt", known=", ".join(PROMPT_FIELDS)
         )
     return PromptRecord(
         line=data.line,
         ref=ref,
         dimension=data.optional("dimension"),
         subcomponent=data.optional("subcomponent"),
-        language=data.optional("language", longest=LONGEST_LANGUAGE),
+        language=data.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
         attack_method=data.optional("attack_method") or None,
     )
 
 
-def _ref(data: Row) -> PromptRef:
-    named = next((name for name in PROMPT if data.has(name)), None)
+def _read_prompt_ref(data: FileRow) -> PromptRef:
+    named = next((name for name in PROMPT_FIELDS if data.has(name)), None)
     ref = PromptRef(id=data.identifier("prompt_id"), text=data.text(named) if named else "")
     if not (ref.id or ref.text):
         raise data.error(
-            N_("there is no prompt; give it in one of: {known}."), field="prompt", known=", ".join(PROMPT)
+            N_("there is no prompt; give it in one of: {known}."), field="prompt", known=", ".join(PROMPT_FIELDS)
         )
     return ref
 
 
-def _response_field(data: Row) -> str:
-    for name in RESPONSE:
+def _get_response_field(data: FileRow) -> str:
+    for name in RESPONSE_FIELDS:
         if data.fields.get(name) is not None:
             return name
     raise data.error(
         N_("there is no response; give it in one of: {known}."),
         field="response",
-        known=", ".join((*RESPONSE, *DIALOGUE)),
+        known=", ".join((*RESPONSE_FIELDS, *DIALOGUE_FIELDS)),
     )
 
 
-def _turns(data: Row) -> list[dict[str, str]]:
+def _read_turns(data: FileRow) -> list[dict[str, str]]:
     """The dialogue, or nothing where the response is one text."""
     name = next(
-        (name for name in DIALOGUE if isinstance(data.fields.get(name), list) and data.fields[name]), None
+        (name for name in DIALOGUE_FIELDS if isinstance(data.fields.get(name), list) and data.fields[name]), None
     )
     return (
         []
         if name is None
-        else [_turn(data, turn, f"{name}[{n}]") for n, turn in enumerate(data.fields[name])]
+        else [_read_turn(data, turn, f"{name}[{n}]") for n, turn in enumerate(data.fields[name])]
     )
 
 
-def _turn(data: Row, turn: object, place: str) -> dict[str, str]:
+def _read_turn(data: FileRow, turn: object, place: str) -> dict[str, str]:
     fields = turn if isinstance(turn, dict) else {}
-    role = next((fields[name] for name in WHO if isinstance(fields.get(name), str)), None)
-    text = next((fields[name] for name in SAID if isinstance(fields.get(name), str)), None)
+    role = next((fields[name] for name in ROLE_FIELDS if isinstance(fields.get(name), str)), None)
+    text = next((fields[name] for name in TEXT_FIELDS if isinstance(fields.get(name), str)), None)
     if role is None or text is None:
         raise data.error(N_('write a turn as {{"role": "user", "text": "…"}}, with both.'), field=place)
     return {"role": ROLES.get(role.lower(), role.lower()), "text": text}
 
 
-def _annotations(row: Row) -> list[dict[str, Any]]:
+def _list_annotations(row: FileRow) -> list[dict[str, Any]]:
     """Label Studio's annotations, which old versions call completions."""
     name = "annotations" if row.fields.get("annotations") is not None else "completions"
     annotations = row.fields.get(name)
@@ -271,35 +271,35 @@ def _annotations(row: Row) -> list[dict[str, Any]]:
     return annotations
 
 
-def _said(row: Row) -> list[Said]:
+def _read_annotations(row: FileRow) -> list[ForeignAnnotation]:
     if "data" not in row.fields and "annotator" in row.fields:
-        return [_said_flat(row)]
-    annotations = enumerate(_annotations(row))
+        return [_read_flat_annotation(row)]
+    annotations = enumerate(_list_annotations(row))
     return [
-        _said_in(row, annotation, f"annotations[{n}]")
+        _read_annotation(row, annotation, f"annotations[{n}]")
         for n, annotation in annotations
         if not annotation.get("was_cancelled")
     ]
 
 
-def _said_in(row: Row, annotation: Mapping[str, Any], place: str) -> Said:
+def _read_annotation(row: FileRow, annotation: Mapping[str, Any], place: str) -> ForeignAnnotation:
     result = annotation.get("result")
     if not isinstance(result, list):
         raise row.error(N_("an annotation has its labels in a list; give one."), field=f"{place}.result")
-    results = Result()
+    results = ForeignResults()
     for number, item in enumerate(result):
-        _take(
+        _add_result(
             results,
-            Row(row.file, row.line, item if isinstance(item, dict) else {}, f"{place}.result[{number}]."),
+            FileRow(row.file, row.line, item if isinstance(item, dict) else {}, f"{place}.result[{number}]."),
         )
     person = results.words.get(PERSON, "")
     if not person and results.words.get(ROLE) != GOLD:
-        person = _completed_by(row, annotation.get("completed_by"), place)
-    return _whole(row, results, annotation, person, place)
+        person = _read_person(row, annotation.get("completed_by"), place)
+    return _build_annotation(row, results, annotation, person, place)
 
 
-def _whole(row: Row, found: Result, about: Mapping[str, Any], who: str, place: str) -> Said:
-    role = found.words.get(ROLE, "")
+def _build_annotation(row: FileRow, results: ForeignResults, annotation: Mapping[str, Any], person: str, place: str) -> ForeignAnnotation:
+    role = results.words.get(ROLE, "")
     if role not in {"", ANNOTATOR, ADJUDICATOR, GOLD}:
         raise row.error(
             N_("{found} is no role; the roles are {known}."),
@@ -307,55 +307,55 @@ def _whole(row: Row, found: Result, about: Mapping[str, Any], who: str, place: s
             found=repr(role[:60]),
             known=", ".join((ANNOTATOR, ADJUDICATOR, GOLD)),
         )
-    generic.check_flags(row, found.flags)
-    return Said(
+    generic.check_flags(row, results.flags)
+    return ForeignAnnotation(
         place=place,
-        who=who,
+        person=person,
         role=role,
-        labels=found.labels,
-        rationale="\n".join(found.words[name] for name in WHY if name in found.words),
-        flags=found.flags,
-        spans=found.spans,
-        seconds=Row(row.file, row.line, about, f"{place}.").seconds("lead_time"),
-        is_truth=bool(about.get("ground_truth")),
+        labels=results.labels,
+        rationale="\n".join(results.words[name] for name in RATIONALE_FIELDS if name in results.words),
+        flags=results.flags,
+        spans=results.spans,
+        seconds=FileRow(row.file, row.line, annotation, f"{place}.").seconds("lead_time"),
+        is_truth=bool(annotation.get("ground_truth")),
     )
 
 
-def _take(found: Result, item: Row) -> None:
+def _add_result(results: ForeignResults, item: FileRow) -> None:
     """One result: a label, a text, or a marked span. Of other kinds (relations, boxes) nothing is taken."""
     kind, value = item.fields.get("type"), item.fields.get("value")
     if not isinstance(value, dict):
-        if kind in VALUES | LABELS.keys() | {"textarea"}:
+        if kind in VALUE_KINDS | SPAN_KINDS.keys() | {"textarea"}:
             raise item.error(N_("a result says what was chosen in an object; give one."), field="value")
         return
-    if kind in LABELS and isinstance(value.get(kind), list) and value[kind]:
-        found.spans += [value | {"label": label, "kind": LABELS[kind]} for label in value[kind]]
+    if kind in SPAN_KINDS and isinstance(value.get(kind), list) and value[kind]:
+        results.spans += [value | {"label": label, "kind": SPAN_KINDS[kind]} for label in value[kind]]
     elif "start" in value:  # a question about a span, not about the response
         return
-    elif kind in VALUES or kind == "textarea":
+    elif kind in VALUE_KINDS or kind == "textarea":
         stated_value = value.get("text" if kind == "textarea" else str(kind))
-        _put(found, item, item.text("from_name"), stated_value, is_text=kind == "textarea")
+        _add_value(results, item, item.text("from_name"), stated_value, is_text=kind == "textarea")
 
 
-def _put(found: Result, item: Row, name: str, told: Any, *, is_text: bool) -> None:
-    choices = told if isinstance(told, list) else [told]
+def _add_value(results: ForeignResults, item: FileRow, name: str, stated_value: Any, *, is_text: bool) -> None:
+    choices = stated_value if isinstance(stated_value, list) else [stated_value]
     if name == FLAGS:
-        found.flags += [str(choice) for choice in choices]
+        results.flags += [str(choice) for choice in choices]
     elif name == ROLE:
-        found.words[ROLE] = str(choices[0]) if choices else ""
-    elif is_text or name in WHY:
-        found.words[name] = "\n".join(str(choice) for choice in choices)
-    elif name not in OWN:
-        if told is None:
+        results.words[ROLE] = str(choices[0]) if choices else ""
+    elif is_text or name in RATIONALE_FIELDS:
+        results.words[name] = "\n".join(str(choice) for choice in choices)
+    elif name not in OWN_CONTROLS:
+        if stated_value is None:
             raise item.error(N_("nothing is chosen here; choose, or take the result out."), field="value")
-        found.labels[name] = choices[0] if len(choices) == 1 else choices
+        results.labels[name] = choices[0] if len(choices) == 1 else choices
 
 
-def _said_flat(row: Row) -> Said:
+def _read_flat_annotation(row: FileRow) -> ForeignAnnotation:
     """JSON-MIN: an annotation is a record of its own, the results are its fields."""
-    results = Result()
+    results = ForeignResults()
     for name, stated_value in row.fields.items():
-        if name in ABOUT or name in DATA:
+        if name in ANNOTATION_FIELDS or name in DATA_FIELDS:
             continue
         if (
             isinstance(stated_value, list)
@@ -363,64 +363,64 @@ def _said_flat(row: Row) -> Said:
             and all(isinstance(span, dict) and "start" in span for span in stated_value)
         ):
             for span in stated_value:
-                kind = next((kind for kind in LABELS if isinstance(span.get(kind), list)), None)
+                kind = next((kind for kind in SPAN_KINDS if isinstance(span.get(kind), list)), None)
                 results.spans += (
-                    [span | {"label": label, "kind": LABELS[kind]} for label in span[kind]] if kind else []
+                    [span | {"label": label, "kind": SPAN_KINDS[kind]} for label in span[kind]] if kind else []
                 )
         elif stated_value is not None:
-            _put(results, row, name, _unwrapped(stated_value), is_text=name in {PERSON, *WHY})
-    person = results.words.get(PERSON) or _completed_by(row, row.fields["annotator"], "")
-    return _whole(row, results, row.fields, person, "")
+            _add_value(results, row, name, _unwrap_value(stated_value), is_text=name in {PERSON, *RATIONALE_FIELDS})
+    person = results.words.get(PERSON) or _read_person(row, row.fields["annotator"], "")
+    return _build_annotation(row, results, row.fields, person, "")
 
 
-def _unwrapped(told: Any) -> Any:
+def _unwrap_value(stated_value: Any) -> Any:
     """``{"choices": [..]}``, ``[{"rating": 4}]`` and ``[{"number": 4}]`` as what is in them."""
-    entry = told[0] if isinstance(told, list) and len(told) == 1 else told
+    entry = stated_value[0] if isinstance(stated_value, list) and len(stated_value) == 1 else stated_value
     if isinstance(entry, dict):
-        return next((entry[name] for name in (*sorted(VALUES), "text") if name in entry), told)
-    return told
+        return next((entry[name] for name in (*sorted(VALUE_KINDS), "text") if name in entry), stated_value)
+    return stated_value
 
 
-def _completed_by(row: Row, told: object, place: str) -> str:
+def _read_person(row: FileRow, person: object, place: str) -> str:
     """The e-mail address, or ``label-studio-7`` for the person with the number 7."""
-    if isinstance(told, dict):
-        told = told.get("email") or told.get("id")
-    if isinstance(told, int) and not isinstance(told, bool):
-        return STRANGER.format(id=told)
-    if isinstance(told, str) and told.strip():
-        return STRANGER.format(id=told.strip()) if told.strip().isdigit() else told.strip()
+    if isinstance(person, dict):
+        person = person.get("email") or person.get("id")
+    if isinstance(person, int) and not isinstance(person, bool):
+        return ANONYMOUS_NAME.format(id=person)
+    if isinstance(person, str) and person.strip():
+        return ANONYMOUS_NAME.format(id=person.strip()) if person.strip().isdigit() else person.strip()
     raise row.error(
         N_("whose annotation is this? Give the number or the e-mail address of the person."),
         field=f"{place}.completed_by".removeprefix("."),
     )
 
 
-def _placed(data: Row, turns: Sequence[Mapping[str, str]], span: Mapping[str, Any]) -> dict[str, Any] | None:
+def _place_span(data: FileRow, turns: Sequence[Mapping[str, str]], span: Mapping[str, Any]) -> dict[str, Any] | None:
     """The span as evidence, with its label in words; None for what is not in one turn of the response."""
-    of_dialogue = span["kind"] == LABELS["paragraphlabels"]
+    of_dialogue = span["kind"] == SPAN_KINDS["paragraphlabels"]
     if of_dialogue != bool(turns):
         return None
     if of_dialogue:
-        turn, last = _whole_number(span.get("start")), _whole_number(span.get("end"))
-        start, end = _whole_number(span.get("startOffset")), _whole_number(span.get("endOffset"))
+        turn, last = _parse_whole_number(span.get("start")), _parse_whole_number(span.get("end"))
+        start, end = _parse_whole_number(span.get("startOffset")), _parse_whole_number(span.get("endOffset"))
         if turn is None or turn != last or not 0 <= turn < len(turns):
             return None
         text = turns[turn]["text"]
     else:
-        turn, start, end = 0, _whole_number(span.get("start")), _whole_number(span.get("end"))
-        text = data.whole(_response_field(data))
-    place = _offsets(text, start, end, span.get("text"))
+        turn, start, end = 0, _parse_whole_number(span.get("start")), _parse_whole_number(span.get("end"))
+        text = data.whole(_get_response_field(data))
+    place = _find_offsets(text, start, end, span.get("text"))
     return (
         None if place is None else {"turn": turn, "start": place[0], "end": place[1], "label": span["label"]}
     )
 
 
-def _whole_number(told: object) -> int | None:
-    number = as_number(told)
+def _parse_whole_number(value: object) -> int | None:
+    number = as_number(value)
     return number if isinstance(number, int) else None
 
 
-def _offsets(text: str, start: int | None, end: int | None, words: object) -> tuple[int, int] | None:
+def _find_offsets(text: str, start: int | None, end: int | None, words: object) -> tuple[int, int] | None:
     """Offsets count code points, as Label Studio does since 2021; those that fit the marked ``words`` only when
     counted in UTF-16, as before that, are counted anew.
     """
@@ -433,15 +433,15 @@ def _offsets(text: str, start: int | None, end: int | None, words: object) -> tu
     if in_units == words:
         first = len(units[: 2 * start].decode("utf-16-le", "replace"))
         return first, first + len(in_units)
-    return (start, end) if end <= len(text) and _same(text[start:end], words) else None
+    return (start, end) if end <= len(text) and _is_same_text(text[start:end], words) else None
 
 
-def _same(text: str, words: str) -> bool:
+def _is_same_text(text: str, words: str) -> bool:
     r"""Label Studio may write a line end within a span as the two characters ``\n``."""
     return text == words or text.split() == words.replace("\\n", " ").split()
 
 
-def _guess(fields: frozenset[str]) -> str | None:
+def _guess_kind(fields: frozenset[str]) -> str | None:
     if "data" in fields:
         return ANNOTATIONS if fields & {"annotations", "completions"} else RESPONSES
     return ANNOTATIONS if {"annotator", "lead_time"} <= fields else None
@@ -452,8 +452,8 @@ FORMAT = Format(
     is_json=True,
     is_array=True,
     is_worded=True,
-    guess=_guess,
-    prompts=Reader(rows=json_items, parse=_prompts, known=TASK | DATA | ABOUT),
-    responses=Reader(rows=json_items, parse=_responses, known=TASK | DATA | ABOUT),
-    annotations=Reader(rows=json_items, parse=_judgements, known=None, passes_over=_passed_over),
+    guess=_guess_kind,
+    prompts=Reader(rows=json_items, parse=_read_prompts, known=TASK_FIELDS | DATA_FIELDS | ANNOTATION_FIELDS),
+    responses=Reader(rows=json_items, parse=_read_responses, known=TASK_FIELDS | DATA_FIELDS | ANNOTATION_FIELDS),
+    annotations=Reader(rows=json_items, parse=_read_judgements, known=None, passes_over=_list_passed_over),
 )

@@ -30,18 +30,18 @@ from annotation.domain.guidelines.values import LocalizedText
 from annotation.domain.releases.canonical import number
 
 PROMPT_TEXT, RESPONSE_TEXT, TURNS = "assay-prompt", "assay-response", "assay-turns"
-MOST_CHOICES = 12
-MOST_STARS = 10
+MAX_CHOICES = 12
+MAX_STARS = 10
 # Label Studio shows a text without its blank lines and leading blanks unless told otherwise, and then counts otherwise.
 STYLE = ".htx-text { white-space: pre-wrap; }"
 
 
 @dataclass(frozen=True)
-class Layout:
+class LabelStudioLayout:
     """What the configuration shows: texts, dialogues or both, and the criteria that it asks."""
 
     title: str
-    criteria: Mapping[str, Control]
+    criteria: Mapping[str, LabelStudioControl]
     dimensions: Sequence[str]
     has_texts: bool
     has_dialogues: bool
@@ -53,7 +53,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Control:
+class LabelStudioControl:
     """How one criterion is asked. ``values`` are those of all versions of its guideline that are shown together."""
 
     criterion: Criterion
@@ -63,9 +63,9 @@ class Control:
     def kind(self) -> str:
         """Stars where there are as many as they say, a number where there are too many values to choose from."""
         counts_from_one = self.values == tuple(range(1, len(self.values) + 1))
-        if self.criterion.measurement == "interval" and counts_from_one and len(self.values) <= MOST_STARS:
+        if self.criterion.measurement == "interval" and counts_from_one and len(self.values) <= MAX_STARS:
             return "rating"
-        return "choices" if len(self.values) <= MOST_CHOICES else "number"
+        return "choices" if len(self.values) <= MAX_CHOICES else "number"
 
     def value(self, label: float) -> dict[str, Any]:
         """The label as the ``value`` of a result."""
@@ -73,7 +73,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Annotated:
+class ExportedAnnotation:
     """One annotation as Label Studio is given it."""
 
     role: str
@@ -87,17 +87,17 @@ class Annotated:
     text: str = ""
 
 
-def layout_of(documents: Sequence[GuidelineDocument], *, has_texts: bool, has_dialogues: bool) -> Layout:
+def build_layout(documents: Sequence[GuidelineDocument], *, has_texts: bool, has_dialogues: bool) -> LabelStudioLayout:
     """``documents`` from the oldest to the newest: a criterion is shown as in the newest that has it, with the values
     of all.
     """
-    criteria: dict[str, Control] = {}
+    criteria: dict[str, LabelStudioControl] = {}
     for document in documents:
         for criterion in document.criteria:
             before = criteria[criterion.name].values if criterion.name in criteria else ()
-            criteria[criterion.name] = Control(criterion, tuple(sorted({*before, *criterion.values})))
-    return Layout(
-        title=" · ".join(dict.fromkeys(_all(document.title) for document in documents)),
+            criteria[criterion.name] = LabelStudioControl(criterion, tuple(sorted({*before, *criterion.values})))
+    return LabelStudioLayout(
+        title=" · ".join(dict.fromkeys(_join_languages(document.title) for document in documents)),
         criteria=criteria,
         dimensions=list(dict.fromkeys(name for document in documents for name in document.dimension_names)),
         has_texts=has_texts,
@@ -105,32 +105,32 @@ def layout_of(documents: Sequence[GuidelineDocument], *, has_texts: bool, has_di
     )
 
 
-def configuration(layout: Layout) -> str:
+def build_configuration(layout: LabelStudioLayout) -> str:
     """The labelling configuration, as XML."""
     view = Element("View")
     SubElement(view, "Style").text = STYLE
     SubElement(view, "Header", value=layout.title, size="3")
     SubElement(view, "Text", name=PROMPT_TEXT, value="$prompt")
-    _responses(view, layout)
+    _add_responses(view, layout)
     if layout.dimensions:
-        dimension = _control(view, "Choices", DIMENSION, choice="single", showInline="true")
+        dimension = _add_control(view, "Choices", DIMENSION, choice="single", showInline="true")
         for name in layout.dimensions:
             SubElement(dimension, "Choice", value=name)
     for control in layout.criteria.values():
-        _question(_asked(view, control.criterion), control)
-    _control(view, "TextArea", RATIONALE, rows="2", maxSubmissions="1", editable="true")
-    flags = _control(view, "Choices", names.FLAGS, choice="multiple", showInline="true")
+        _add_question(_add_condition(view, control.criterion), control)
+    _add_control(view, "TextArea", RATIONALE, rows="2", maxSubmissions="1", editable="true")
+    flags = _add_control(view, "Choices", names.FLAGS, choice="multiple", showInline="true")
     for flag in FLAGS:
         SubElement(flags, "Choice", value=flag)
-    _about(view)
+    _add_origin(view)
     indent(view)
     return tostring(view, encoding="unicode") + "\n"
 
 
-def _responses(view: Element, layout: Layout) -> None:
+def _add_responses(view: Element, layout: LabelStudioLayout) -> None:
     if layout.has_texts:
         SubElement(view, "Text", name=RESPONSE_TEXT, value="$response", granularity="symbol")
-        _labels(SubElement(view, "Labels", name=EVIDENCE, toName=RESPONSE_TEXT), layout)
+        _add_labels(SubElement(view, "Labels", name=EVIDENCE, toName=RESPONSE_TEXT), layout)
     if layout.has_dialogues:
         SubElement(
             view,
@@ -141,21 +141,21 @@ def _responses(view: Element, layout: Layout) -> None:
             nameKey="role",
             textKey="text",
         )
-        _labels(SubElement(view, "ParagraphLabels", name=SPANS, toName=TURNS), layout)
+        _add_labels(SubElement(view, "ParagraphLabels", name=SPANS, toName=TURNS), layout)
 
 
-def _labels(parent: Element, layout: Layout) -> None:
+def _add_labels(parent: Element, layout: LabelStudioLayout) -> None:
     """A label for each level; of a long scale one for each level that has a name, and one for the others."""
     for name, control in layout.criteria.items():
         named = [level.value for level in control.criterion.scale]
-        short = len(control.values) <= MOST_CHOICES
+        short = len(control.values) <= MAX_CHOICES
         for value in control.values if short else named:
-            SubElement(parent, "Label", value=span_label(name, value), hint=_level(control.criterion, value))
+            SubElement(parent, "Label", value=span_label(name, value), hint=_find_level_name(control.criterion, value))
         if not short:
-            SubElement(parent, "Label", value=name, hint=_all(control.criterion.label))
+            SubElement(parent, "Label", value=name, hint=_join_languages(control.criterion.label))
 
 
-def _asked(view: Element, criterion: Criterion) -> Element:
+def _add_condition(view: Element, criterion: Criterion) -> Element:
     """Where the question stands: in a part that shows only for its dimensions, if it is not for all."""
     if criterion.applies_to == "all" or any("," in name for name in criterion.applies_to.dimensions):
         return SubElement(view, "View")
@@ -168,34 +168,34 @@ def _asked(view: Element, criterion: Criterion) -> Element:
     )
 
 
-def _question(view: Element, control: Control) -> None:
+def _add_question(view: Element, control: LabelStudioControl) -> None:
     criterion = control.criterion
-    SubElement(view, "Header", value=_all(criterion.question), size="5")
+    SubElement(view, "Header", value=_join_languages(criterion.question), size="5")
     if control.kind == "rating":
-        _control(view, "Rating", criterion.name, maxRating=str(len(control.values)))
+        _add_control(view, "Rating", criterion.name, maxRating=str(len(control.values)))
     elif control.kind == "number":
         low, high = control.values[0], control.values[-1]
-        _control(view, "Number", criterion.name, min=str(low), max=str(high))
+        _add_control(view, "Number", criterion.name, min=str(low), max=str(high))
     else:
-        choices = _control(view, "Choices", criterion.name, choice="single", showInline="true")
+        choices = _add_control(view, "Choices", criterion.name, choice="single", showInline="true")
         for value in control.values:
             alias = control.value(value)["choices"][0]
-            hint = _definition(criterion, value)
+            hint = _find_level_definition(criterion, value)
             SubElement(
-                choices, "Choice", value=f"{alias} {_level(criterion, value)}".strip(), alias=alias, hint=hint
+                choices, "Choice", value=f"{alias} {_find_level_name(criterion, value)}".strip(), alias=alias, hint=hint
             )
 
 
-def _about(view: Element) -> None:
+def _add_origin(view: Element) -> None:
     """Who said it and as what: not shown, and kept by Label Studio through an import and an export."""
     hidden = SubElement(view, "View", style="display: none")
-    _control(hidden, "TextArea", PERSON)
-    role = _control(hidden, "Choices", ROLE, choice="single")
+    _add_control(hidden, "TextArea", PERSON)
+    role = _add_control(hidden, "Choices", ROLE, choice="single")
     for name in (ANNOTATOR, ADJUDICATOR, GOLD):
         SubElement(role, "Choice", value=name)
 
 
-def _control(view: Element, tag: str, name: str, **attributes: str) -> Element:
+def _add_control(view: Element, tag: str, name: str, **attributes: str) -> Element:
     return SubElement(view, tag, {"name": name, "toName": PROMPT_TEXT, **attributes})
 
 
@@ -203,75 +203,75 @@ def span_label(criterion: str, value: float) -> str:
     return f"{criterion}{EQUALS}{number(value)}"
 
 
-def annotation(layout: Layout, said: Annotated, dimension: str) -> dict[str, Any]:
+def annotation(layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str) -> dict[str, Any]:
     """An annotation without ``completed_by``: Label Studio refuses a person it does not know, and would take a number
     for one of its own people.
     """
-    results = list(_results(layout, said, dimension))
+    results = list(_iterate_results(layout, exported, dimension))
     return {
         "result": [{"id": f"r{number}", **result} for number, result in enumerate(results, 1)],
-        "ground_truth": said.role == GOLD,
+        "ground_truth": exported.role == GOLD,
         "was_cancelled": False,
-        "lead_time": said.seconds,
+        "lead_time": exported.seconds,
     }
 
 
-def _results(layout: Layout, said: Annotated, dimension: str) -> Iterator[dict[str, Any]]:
-    yield _result(ROLE, "choices", {"choices": [said.role]})
-    if said.person:
-        yield _result(PERSON, "textarea", {"text": [said.person]})
+def _iterate_results(layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str) -> Iterator[dict[str, Any]]:
+    yield _build_result(ROLE, "choices", {"choices": [exported.role]})
+    if exported.person:
+        yield _build_result(PERSON, "textarea", {"text": [exported.person]})
     if dimension in layout.dimensions:
-        yield _result(DIMENSION, "choices", {"choices": [dimension]})
-    for criterion, label in said.labels.items():
+        yield _build_result(DIMENSION, "choices", {"choices": [dimension]})
+    for criterion, label in exported.labels.items():
         control = layout.criteria[criterion]
-        yield _result(criterion, control.kind, control.value(label))
-    if said.rationale:
-        yield _result(RATIONALE, "textarea", {"text": [said.rationale]})
-    if said.flags:
-        yield _result(names.FLAGS, "choices", {"choices": list(said.flags)})
-    for span in said.evidence:
-        yield _span(layout, said, span)
+        yield _build_result(criterion, control.kind, control.value(label))
+    if exported.rationale:
+        yield _build_result(RATIONALE, "textarea", {"text": [exported.rationale]})
+    if exported.flags:
+        yield _build_result(names.FLAGS, "choices", {"choices": list(exported.flags)})
+    for span in exported.evidence:
+        yield _build_span(layout, exported, span)
 
 
-def _result(control: str, kind: str, value: dict[str, Any], *, to: str = PROMPT_TEXT) -> dict[str, Any]:
+def _build_result(control: str, kind: str, value: dict[str, Any], *, to: str = PROMPT_TEXT) -> dict[str, Any]:
     return {"from_name": control, "to_name": to, "type": kind, "value": value}
 
 
-def _span(layout: Layout, said: Annotated, span: Mapping[str, Any]) -> dict[str, Any]:
+def _build_span(layout: LabelStudioLayout, exported: ExportedAnnotation, span: Mapping[str, Any]) -> dict[str, Any]:
     """Offsets count code points, as they do in Label Studio."""
-    start, end, label = span["start"], span["end"], _label_of(layout, span)
-    if not said.turns:
-        value = {"start": start, "end": end, "text": said.text[start:end], "labels": [label]}
-        return _result(EVIDENCE, "labels", value, to=RESPONSE_TEXT)
+    start, end, label = span["start"], span["end"], _get_label(layout, span)
+    if not exported.turns:
+        value = {"start": start, "end": end, "text": exported.text[start:end], "labels": [label]}
+        return _build_result(EVIDENCE, "labels", value, to=RESPONSE_TEXT)
     turn = str(span["turn"])
-    words = said.turns[span["turn"]]["text"][start:end]
+    words = exported.turns[span["turn"]]["text"][start:end]
     value = {"start": turn, "end": turn, "startOffset": start, "endOffset": end, "text": words}
-    return _result(SPANS, "paragraphlabels", value | {"paragraphlabels": [label]}, to=TURNS)
+    return _build_result(SPANS, "paragraphlabels", value | {"paragraphlabels": [label]}, to=TURNS)
 
 
-def _label_of(layout: Layout, span: Mapping[str, Any]) -> str:
+def _get_label(layout: LabelStudioLayout, span: Mapping[str, Any]) -> str:
     control = layout.criteria[span["criterion"]]
     named = {level.value for level in control.criterion.scale}
-    if len(control.values) <= MOST_CHOICES or span["level"] in named:
+    if len(control.values) <= MAX_CHOICES or span["level"] in named:
         return span_label(span["criterion"], span["level"])
     return str(span["criterion"])
 
 
-def _level(criterion: Criterion, value: float) -> str:
+def _find_level_name(criterion: Criterion, value: float) -> str:
     level = criterion.level(value)
-    return _all(level.name) if level else ""
+    return _join_languages(level.name) if level else ""
 
 
-def _definition(criterion: Criterion, value: float) -> str:
+def _find_level_definition(criterion: Criterion, value: float) -> str:
     level = criterion.level(value)
-    return _all(level.definition) if level else ""
+    return _join_languages(level.definition) if level else ""
 
 
-def _all(text: LocalizedText) -> str:
+def _join_languages(text: LocalizedText) -> str:
     """In each language, once."""
-    return " / ".join(dict.fromkeys(_lines(text.values())))
+    return " / ".join(dict.fromkeys(_flatten_texts(text.values())))
 
 
-def _lines(texts: Iterable[str]) -> Iterator[str]:
+def _flatten_texts(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         yield " ".join(text.split())

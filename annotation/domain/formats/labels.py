@@ -15,7 +15,7 @@ from annotation.domain.guidelines import Criterion, GuidelineDocument
 
 # What goes before the level in a span's label: ``fairness=1``.
 EQUALS = "="
-MOST_UNUSED = 20
+MAX_UNUSED = 20
 
 
 class Wording:
@@ -25,16 +25,16 @@ class Wording:
         self._document = document
         self._criteria: dict[str, Criterion] = {}
         for criterion in reversed(document.criteria):
-            self._criteria |= dict.fromkeys(map(_plain, criterion.label.values()), criterion)
-        self._criteria |= {_plain(criterion.name): criterion for criterion in document.criteria}
-        self._levels = {criterion.name: _levels(criterion) for criterion in document.criteria}
+            self._criteria |= dict.fromkeys(map(_fold_word, criterion.label.values()), criterion)
+        self._criteria |= {_fold_word(criterion.name): criterion for criterion in document.criteria}
+        self._levels = {criterion.name: _index_levels(criterion) for criterion in document.criteria}
         self.unused: dict[str, None] = {}
 
-    def labels(self, told: Mapping[str, Any], dimension: str) -> dict[str, Any]:
+    def labels(self, stated_labels: Mapping[str, Any], dimension: str) -> dict[str, Any]:
         """Criterion and value of each label that means a criterion asked in this dimension; else Unprocessable."""
         values: dict[str, Any] = {}
-        for field, value in told.items():
-            criterion = self._criteria.get(_plain(field))
+        for field, value in stated_labels.items():
+            criterion = self._criteria.get(_fold_word(field))
             if criterion is None or not criterion.applies(dimension):
                 self._pass_over(field)
                 continue
@@ -45,11 +45,11 @@ class Wording:
             values[criterion.name] = self._value(criterion, value)
         return values
 
-    def spans(self, told: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
+    def spans(self, stated_spans: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
         """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so."""
         evidence = []
-        for span in told:
-            target = self._meant(str(span["label"]), dimension)
+        for span in stated_spans:
+            target = self._find_target(str(span["label"]), dimension)
             if target is None:
                 self._pass_over(str(span["label"]))
             else:
@@ -57,39 +57,39 @@ class Wording:
         return evidence
 
     def _pass_over(self, word: str) -> None:
-        if len(self.unused) < MOST_UNUSED:
+        if len(self.unused) < MAX_UNUSED:
             self.unused[word[:100]] = None
 
-    def _meant(self, label: str, dimension: str) -> dict[str, Any] | None:
+    def _find_target(self, label: str, dimension: str) -> dict[str, Any] | None:
         name, equals, level = label.partition(EQUALS)
-        criterion = self._criteria.get(_plain(name))
+        criterion = self._criteria.get(_fold_word(name))
         if criterion is not None and criterion.applies(dimension):
             return {"criterion": criterion.name} | (
                 {"level": self._value(criterion, level)} if equals else {}
             )
         applicable = self._document.criteria_for(dimension)
-        having = [criterion for criterion in applicable if _plain(label) in self._levels[criterion.name]]
+        having = [criterion for criterion in applicable if _fold_word(label) in self._levels[criterion.name]]
         if len(having) != 1:
             return None
-        return {"criterion": having[0].name, "level": self._levels[having[0].name][_plain(label)]}
+        return {"criterion": having[0].name, "level": self._levels[having[0].name][_fold_word(label)]}
 
-    def _value(self, criterion: Criterion, told: object) -> Any:
+    def _value(self, criterion: Criterion, stated_value: object) -> Any:
         """A number as it is (the guideline checks it), a word as the level that it means."""
-        if isinstance(told, list):
-            if len(told) != 1:
+        if isinstance(stated_value, list):
+            if len(stated_value) != 1:
                 raise Unprocessable(
-                    N_('"{criterion}" has {n} answers; it takes one.'), criterion=criterion.name, n=len(told)
+                    N_('"{criterion}" has {n} answers; it takes one.'), criterion=criterion.name, n=len(stated_value)
                 )
-            told = told[0]
-        if not isinstance(told, str):
-            return told
-        known = self._levels[criterion.name].get(_plain(told))
-        number = as_number(told) if known is None else known
+            stated_value = stated_value[0]
+        if not isinstance(stated_value, str):
+            return stated_value
+        known = self._levels[criterion.name].get(_fold_word(stated_value))
+        number = as_number(stated_value) if known is None else known
         if number is None:
             raise Unprocessable(
                 N_('"{criterion}" has no level {found}; its levels are {known}.'),
                 criterion=criterion.name,
-                found=repr(told[:60]),
+                found=repr(stated_value[:60]),
                 known=", ".join(
                     f"{level.value} ({' / '.join(level.name.values())})" for level in criterion.scale
                 )[:400],
@@ -97,16 +97,16 @@ class Wording:
         return number
 
 
-def _levels(criterion: Criterion) -> dict[str, int | float]:
+def _index_levels(criterion: Criterion) -> dict[str, int | float]:
     """The value of each level by its names; a name that two levels share means neither."""
     values: dict[str, int | float] = {}
     ambiguous: set[str] = set()
     for level in criterion.scale:
-        for name in {_plain(translation) for translation in level.name.values()}:
+        for name in {_fold_word(translation) for translation in level.name.values()}:
             ambiguous |= {name} & values.keys()
             values[name] = level.value
     return {name: value for name, value in values.items() if name not in ambiguous}
 
 
-def _plain(word: str) -> str:
+def _fold_word(word: str) -> str:
     return " ".join(word.casefold().split())

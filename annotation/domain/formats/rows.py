@@ -24,12 +24,12 @@ from annotation.core.errors import N_, AssayError, InputError
 from annotation.core.files import check_file
 from annotation.core.names import MAX_NAME_CHARACTERS, check_name
 
-LONGEST_ID = 200
-LONGEST_LANGUAGE = 20
+MAX_ID_CHARACTERS = 200
+MAX_LANGUAGE_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FileRow:
     """``within`` goes before the name of a field where the fields are a part of the record: ``data.``"""
 
     file: str
@@ -82,7 +82,7 @@ class Row:
         value = self.fields.get(field)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        return self.optional(field, longest=LONGEST_ID).strip()
+        return self.optional(field, longest=MAX_ID_CHARACTERS).strip()
 
     def name(self, field: str) -> str:
         """A name as it can stand in an address."""
@@ -120,11 +120,11 @@ def as_number(value: object) -> float | None:
 
 # An escaped NUL, and not an escaped backslash before the letters u0000.
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-LONGEST_LINE = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 PIECE = 1024 * 1024
 BEGINNING = 4096
 _BLANK = re.compile(r"[ \t\r\n]*")
-Rows: TypeAlias = Iterator[Row | InputError]
+Rows: TypeAlias = Iterator[FileRow | InputError]
 
 
 class UnfitFile(InputError):
@@ -163,19 +163,19 @@ def lines(source: Source) -> Iterator[tuple[int, str]]:
     source.check()
     with source.path.open("rb") as file:
         for number in count(1):
-            content = file.readline(LONGEST_LINE + 1)
+            content = file.readline(MAX_LINE_BYTES + 1)
             if not content:
                 return
             source.bytes_read += len(content)
-            yield number, _decoded(content, number, source)
+            yield number, _decode_line(content, number, source)
 
 
-def _decoded(content: bytes, number: int, source: Source) -> str:
+def _decode_line(content: bytes, number: int, source: Source) -> str:
     if b"\0" in content:
         raise InputError(
             N_("this is a binary file; give a text file in UTF-8."), path=source.name, line=number
         )
-    if len(content) > LONGEST_LINE:
+    if len(content) > MAX_LINE_BYTES:
         raise InputError(N_("this line is longer than 64 MiB."), path=source.name, line=number)
     try:
         return content.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -190,7 +190,7 @@ def json_rows(source: Source) -> Rows:
             yield json_row(text, number, source)
 
 
-def json_row(text: str, number: int, source: Source) -> Row | InputError:
+def json_row(text: str, number: int, source: Source) -> FileRow | InputError:
     try:
         fields = _STRICT.decode(text)
     except json.JSONDecodeError as error:
@@ -205,15 +205,15 @@ def json_row(text: str, number: int, source: Source) -> Row | InputError:
         return InputError(N_("this cannot be read: {why}."), path=source.name, line=number, why=str(error))
     if not isinstance(fields, dict):
         return InputError(N_("this is no JSON object; write one a line."), path=source.name, line=number)
-    return _stored(fields, text, number, source)
+    return _build_row(fields, text, number, source)
 
 
-def _stored(fields: dict[str, Any], text: str, number: int, source: Source) -> Row | InputError:
+def _build_row(fields: dict[str, Any], text: str, number: int, source: Source) -> FileRow | InputError:
     if "\\u" in text and not _is_storable(fields):
         return InputError(
             N_("a text holds \\u0000 or half of a surrogate pair; remove it."), path=source.name, line=number
         )
-    return Row(file=source.name, line=number, fields=fields)
+    return FileRow(file=source.name, line=number, fields=fields)
 
 
 def json_items(source: Source) -> Rows:
@@ -233,7 +233,7 @@ def json_items(source: Source) -> Rows:
                 break
             item, piece = text.value(number)
             if isinstance(item, dict):
-                yield _stored(item, piece, number, source)
+                yield _build_row(item, piece, number, source)
             else:
                 yield InputError(N_("this is no JSON object."), path=source.name, line=number)
             if text.next() == "]":
@@ -307,7 +307,7 @@ class _Text:
         waiting = self._held[self.at :]
         if self._ended:
             return False
-        if len(waiting) > LONGEST_LINE:
+        if len(waiting) > MAX_LINE_BYTES:
             raise InputError(N_("this object is longer than 64 MiB."), path=self._source.name)
         content = self._file.read(max(PIECE, len(waiting)))
         self._source.bytes_read += len(content)
@@ -353,7 +353,7 @@ def csv_rows(
 
     ``refused`` maps a column that makes the file unfit to the reason.
     """
-    csv.field_size_limit(LONGEST_LINE)
+    csv.field_size_limit(MAX_LINE_BYTES)
     reader = csv.reader((text for _number, text in lines(source)), strict=True)
     header: list[str] | None = None
     for number, cells in _records(reader, source):
@@ -405,12 +405,12 @@ def _checked_header(
                 path=source.name,
                 line=line,
                 field=" / ".join(names),
-                known=_shown(header),
+                known=_shorten_list(header),
             )
     return header
 
 
-def _csv_row(header: list[str], cells: list[str], number: int, source: Source) -> Row | InputError:
+def _csv_row(header: list[str], cells: list[str], number: int, source: Source) -> FileRow | InputError:
     if len(cells) != len(header):
         return InputError(
             N_("this row has {found} cells, the header has {expected}."),
@@ -419,9 +419,9 @@ def _csv_row(header: list[str], cells: list[str], number: int, source: Source) -
             found=len(cells),
             expected=len(header),
         )
-    return Row(file=source.name, line=number, fields=dict(zip(header, cells, strict=True)))
+    return FileRow(file=source.name, line=number, fields=dict(zip(header, cells, strict=True)))
 
 
-def _shown(names: Iterable[str]) -> str:
+def _shorten_list(names: Iterable[str]) -> str:
     text = ", ".join(names)
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -24,7 +24,7 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import LONGEST_ID, Row, csv_rows
+from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, csv_rows
 
 CRITERION = "compliance"
 LEVELS = {"1_full_compliance": 3, "3_partial_refusal": 2, "2_full_refusal": 1}
@@ -39,23 +39,23 @@ _LABEL_COLUMNS = ("annotation_1", "annotation_2", "final_label")
 _COMPLETION_FIELDS = frozenset({*_RESPONSE_COLUMNS, *_LABEL_COLUMNS, "agreement"})
 
 
-def _prompts(row: Row) -> Iterator[PromptRecord]:
+def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
     label = row.text("label").strip()
     if label not in {"safe", "unsafe"}:
         raise row.error(N_("this is {found}; write safe or unsafe."), field="label", found=repr(label))
-    yield _prompt(row, dimension=label)
+    yield _read_prompt(row, dimension=label)
 
 
-def _responses(row: Row) -> Iterator[ResponseRecord]:
-    prompt = _prompt(row, dimension=_dimension(row))
+def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
+    prompt = _read_prompt(row, dimension=_read_dimension(row))
     yield ResponseRecord(line=row.line, ref=prompt.ref, text=row.whole("completion"), prompt=prompt)
 
 
-def _judgements(row: Row) -> Iterator[Judgement]:
+def _read_judgements(row: FileRow) -> Iterator[Judgement]:
     """Two people's labels; where they differ, the final one as the third's decision, if there is one yet."""
-    ref = PromptRef(id=_number(row))
-    first, second = (_level(row, f"annotation_{place}") for place in (1, 2))
-    final = _level(row, "final_label") if row.has("final_label") else None
+    ref = PromptRef(id=_read_number(row))
+    first, second = (_read_level(row, f"annotation_{place}") for place in (1, 2))
+    final = _read_level(row, "final_label") if row.has("final_label") else None
     if first == second and final not in {first, None}:
         raise row.error(
             N_("both people said {both} and the final label is {final}: nobody may overrule an agreement."),
@@ -69,25 +69,25 @@ def _judgements(row: Row) -> Iterator[Judgement]:
         yield AdjudicationRecord(line=row.line, ref=ref, adjudicator=ADJUDICATOR, labels={CRITERION: final})
 
 
-def _prompt(row: Row, *, dimension: str) -> PromptRecord:
+def _read_prompt(row: FileRow, *, dimension: str) -> PromptRecord:
     return PromptRecord(
         line=row.line,
-        ref=PromptRef(id=_number(row), text=row.text("prompt")),
+        ref=PromptRef(id=_read_number(row), text=row.text("prompt")),
         dimension=dimension,
         subcomponent=row.text("type", longest=100).strip(),
         language="en",
     )
 
 
-def _number(row: Row) -> str:
-    return row.text("id", longest=LONGEST_ID).strip().removeprefix("v2-")
+def _read_number(row: FileRow) -> str:
+    return row.text("id", longest=MAX_ID_CHARACTERS).strip().removeprefix("v2-")
 
 
-def _dimension(row: Row) -> str:
+def _read_dimension(row: FileRow) -> str:
     return "unsafe" if row.text("type").strip().startswith("contrast_") else "safe"
 
 
-def _level(row: Row, field: str) -> int:
+def _read_level(row: FileRow, field: str) -> int:
     label = row.text(field).strip()
     if label not in LEVELS:
         raise row.error(
@@ -99,13 +99,13 @@ def _level(row: Row, field: str) -> int:
     return LEVELS[label]
 
 
-def _model_of(file_name: str) -> str | None:
+def _guess_model(file_name: str) -> str | None:
     """``xstest_v2_completions_gpt4.csv`` holds the completions of gpt4."""
     match = _FILE.match(file_name.replace("\\", "/").rpartition("/")[2])
     return match[1] if match else None
 
 
-def _guess(fields: frozenset[str]) -> str | None:
+def _guess_kind(fields: frozenset[str]) -> str | None:
     if {"annotation_1", "annotation_2"} <= fields:
         return ANNOTATIONS
     if set(_RESPONSE_COLUMNS) <= fields:
@@ -113,30 +113,30 @@ def _guess(fields: frozenset[str]) -> str | None:
     return PROMPTS if set(_PROMPT_COLUMNS) <= fields else None
 
 
-def _columns(*names: str) -> list[tuple[str]]:
+def _require_columns(*names: str) -> list[tuple[str]]:
     return [(name,) for name in names]
 
 
 FORMAT = Format(
     name="xstest",
     is_json=False,
-    guess=_guess,
+    guess=_guess_kind,
     prompts=Reader(
-        rows=partial(csv_rows, required=_columns(*_PROMPT_COLUMNS)),
-        parse=_prompts,
+        rows=partial(csv_rows, required=_require_columns(*_PROMPT_COLUMNS)),
+        parse=_read_prompts,
         known=frozenset({*_PROMPT_COLUMNS, "focus", "note"}),
     ),
     responses=Reader(
-        rows=partial(csv_rows, required=_columns(*_RESPONSE_COLUMNS), refused=REFUSED),
-        parse=_responses,
+        rows=partial(csv_rows, required=_require_columns(*_RESPONSE_COLUMNS), refused=REFUSED),
+        parse=_read_responses,
         known=_COMPLETION_FIELDS,
     ),
     annotations=Reader(
-        rows=partial(csv_rows, required=_columns(*_RESPONSE_COLUMNS, *_LABEL_COLUMNS), refused=REFUSED),
-        parse=_judgements,
+        rows=partial(csv_rows, required=_require_columns(*_RESPONSE_COLUMNS, *_LABEL_COLUMNS), refused=REFUSED),
+        parse=_read_judgements,
         known=_COMPLETION_FIELDS,
     ),
     joins_on_id=True,
     complete=True,
-    model_of=_model_of,
+    model_of=_guess_model,
 )

@@ -8,11 +8,11 @@ from annotation.management.base import AssayCommand, names
 from annotation.models import GoldLabel, GoldQuestion
 from annotation.selectors.batches import batch_named
 from annotation.selectors.releases.releases import release_named
-from annotation.services.gold_questions.sources import SURE, add_from_batches, add_from_file, add_from_release
+from annotation.services.gold_questions.sources import RELIABLE_SOURCES, add_from_batches, add_from_file, add_from_release
 
 
 class Command(AssayCommand):
-    help = "Add items whose labels are known to a batch: gold checks, or the qualification before the work."
+    help = "Add gold questions to a batch: for gold checks, or for the qualification before the work."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("batch")
@@ -26,7 +26,7 @@ class Command(AssayCommand):
         parser.add_argument(
             "--sources",
             nargs="+",
-            default=[source.value for source in SURE],
+            default=[source.value for source in RELIABLE_SOURCES],
             metavar="SOURCE",
             help=f"draw gold of these sources alone, of {', '.join(GoldLabel.Source.values)}"
             " (default unanimous adjudicated)",

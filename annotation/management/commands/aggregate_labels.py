@@ -10,7 +10,7 @@ from annotation.domain.agreement import Value
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
 from annotation.selectors.batches import batch_named
-from annotation.selectors.quality.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
+from annotation.selectors.quality.aggregation import METHODS, CriterionAggregate, Posterior, aggregate_labels, list_posteriors
 
 HEADS = ("criterion", "level", "share", "tasks", "labels", "people")
 COLUMNS = ("task", "dataset", "prompt_id", "model", "criterion", "gold", "most_probable", "probability")
@@ -26,7 +26,7 @@ class Command(AssayCommand):
         parser.add_argument("--out", metavar="FILE", help="write every task into a new CSV file")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        criteria = aggregated(batch_named(options["batch"]), options["method"])
+        criteria = aggregate_labels(batch_named(options["batch"]), options["method"])
         rows = self._write(criteria, options["out"]) if options["out"] else None
         return {
             "batch": options["batch"],
@@ -36,10 +36,10 @@ class Command(AssayCommand):
             "rows": rows,
         }
 
-    def _write(self, found: Sequence[Aggregated], path: str) -> int:
+    def _write(self, found: Sequence[CriterionAggregate], path: str) -> int:
         total = sum(len(criterion.tasks) for criterion in found if criterion.posteriors is not None)
         with self.new_file(path) as file, self.progress(total=total) as bar:
-            for line in _csv(_values(found), posteriors_of(found)):
+            for line in _csv(_values(found), list_posteriors(found)):
                 file.write(line)
                 bar.update()
         return total
@@ -58,7 +58,7 @@ class Command(AssayCommand):
             self.stdout.write(f"{data['out']}: {data['rows']} rows")
 
 
-def _summary(one: Aggregated) -> dict[str, Any]:
+def _summary(one: CriterionAggregate) -> dict[str, Any]:
     shares = None if one.marginals is None else [float(share) for share in one.marginals]
     return {
         "criterion": one.criterion,
@@ -79,7 +79,7 @@ def _lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
             yield criterion["criterion"], level, format_decimal(share, 4), *counts
 
 
-def _values(found: Iterable[Aggregated]) -> list[Value]:
+def _values(found: Iterable[CriterionAggregate]) -> list[Value]:
     return sorted({value for criterion in found for value in criterion.values})
 
 

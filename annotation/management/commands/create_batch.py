@@ -108,7 +108,7 @@ class Command(AssayCommand):
             "--qualifying",
             default=USUAL_POLICY.qualifying,
             metavar="BY",
-            help="a round of known items before the work, measured by accuracy or kappa; needs --draft",
+            help="a qualification of gold questions before the work, measured by accuracy or kappa; needs --draft",
         )
         parser.add_argument(
             "--qualifying-threshold", type=float, metavar="VALUE", help="who reaches it is given the work"

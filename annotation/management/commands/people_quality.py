@@ -9,13 +9,13 @@ from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.batches import batch_named
-from annotation.selectors.quality import report
+from annotation.selectors.quality import build_quality_report
 
-HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "stands out")
+HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "findings")
 
 
 class Command(AssayCommand):
-    help = "Report how everybody's labels stand beside gold and beside the others', and what stands out."
+    help = "Report how everybody's labels compare with gold and with the others', and the findings."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--batch", help="only this batch (default: all that were opened)")
@@ -23,9 +23,9 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         named = options["batch"]
         if named is not None:
-            return report([batch_named(named)])
+            return build_quality_report([batch_named(named)])
         opened = Batch.objects.exclude(state=Batch.State.DRAFT).select_related("guideline")
-        return report(list(opened.order_by("pk")))
+        return build_quality_report(list(opened.order_by("pk")))
 
     def show(self, data: dict[str, Any]) -> None:
         for line in format_table([HEADS, *map(_line, data["people"])], texts=len(HEADS)):
@@ -33,11 +33,11 @@ class Command(AssayCommand):
         for pair in (candidate for candidate in data["copying"] if candidate["flagged"]):
             observed, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))
             names = " and ".join(pair["people"])
-            self.stdout.write(f"{names}: {observed} of {pair['n']} labels alike, {expected} expected")
+            self.stdout.write(f"{names}: {observed} of {pair['n']} equal labels, {expected} expected")
         for adjudicator in data["adjudicators"]:
             share = _share(adjudicator["alike_again"])
             self.stdout.write(
-                f"{adjudicator['person']}: {adjudicator['decisions']} disputes decided, alike the second time {share}"
+                f"{adjudicator['person']}: {adjudicator['decisions']} disputes decided, intra-rater agreement {share}"
             )
 
 

@@ -40,7 +40,7 @@ MOST_LEVELS = 12
 
 
 @dataclass(frozen=True)
-class Share:
+class ShareEstimate:
     """``part`` of ``n``, as a share with its 95% interval (Wilson); all None where ``n`` is 0."""
 
     part: int
@@ -50,11 +50,11 @@ class Share:
     high: float | None
 
 
-def share(part: int, n: int) -> Share:
+def share(part: int, n: int) -> ShareEstimate:
     if not n:
-        return Share(part, n, None, None, None)
+        return ShareEstimate(part, n, None, None, None)
     low, high = wilson(np.array([part]), np.array([n]))
-    return Share(part, n, part / n, float(low[0]), float(high[0]))
+    return ShareEstimate(part, n, part / n, float(low[0]), float(high[0]))
 
 
 # Levels
@@ -147,7 +147,7 @@ class DisputedPrompt:
     """
 
     prompt: Prompt
-    tasks: Share
+    tasks: ShareEstimate
     alpha: float | None
     splits: tuple[Split, ...]
 
@@ -305,7 +305,7 @@ class Clause:
     guideline: str
     criterion: Criterion
     value: Value
-    disputed: Share
+    disputed: ShareEstimate
     others: tuple[tuple[Value, int], ...]
     reasons: tuple[tuple[str, int], ...]
     notes: int
@@ -383,7 +383,7 @@ class ReasonCount:
     """For how many decided tasks adjudicators gave this reason, of all for which they gave one."""
 
     key: str
-    tasks: Share
+    tasks: ShareEstimate
 
 
 def reasons(labels: Labels) -> list[ReasonCount]:

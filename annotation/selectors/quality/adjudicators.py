@@ -18,11 +18,11 @@ from scipy.special import bdtr  # scipy.stats would make every start a second lo
 from annotation.core.proportions import NO_RATE, Rate, Z, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
 from annotation.selectors.adjudication import shuffle_sides
-from annotation.selectors.quality.comparisons import Shelf
+from annotation.selectors.quality.comparisons import BatchCache
 
 CHUNK = 5000
 # The counts of so many choices of batches are kept: repeat adjudications, which no mark tells of, are counted anew.
-MOST_KEPT = 32
+MAX_CACHED = 32
 # Of all the adjudicators together, so seldom somebody without a leaning is said to have one.
 LEVEL = 0.05
 Labels = Mapping[str, Any]
@@ -76,7 +76,7 @@ class Adjudicator:
 
 
 @dataclass
-class _Tally:
+class _DecisionCounts:
     decisions: int = 0
     criteria: int = 0
     neither: int = 0
@@ -135,14 +135,14 @@ def _intra_rater_agreement(person: Person, is_same: Counter[bool]) -> IntraRater
     return IntraRaterAgreement(person, n, same, same / n, *wilson(same, n))
 
 
-def adjudicators_of(batches: Sequence[Batch]) -> list[Adjudicator]:
+def list_adjudicators(batches: Sequence[Batch]) -> list[Adjudicator]:
     """Everybody who decided a dispute of these batches, in the order of names; withdrawn tasks do not count."""
-    return _adjudicators(_SHELF.of(batches), batches)
+    return _build_adjudicators(_CACHE.of(batches), batches)
 
 
-def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
+def _count_decisions(batches: Sequence[Batch]) -> dict[int, _DecisionCounts]:
     documents = {batch.pk: batch.guideline.document for batch in batches}
-    tallies: dict[int, _Tally] = defaultdict(_Tally)
+    tallies: dict[int, _DecisionCounts] = defaultdict(_DecisionCounts)
     rows = (
         Adjudication.objects.filter(assignment__batch__in=list(documents), task__kind=Task.Kind.WORK)
         .exclude(task__state=Task.State.WITHDRAWN)
@@ -161,7 +161,7 @@ def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
     decided = list(rows)
     for start in range(0, len(decided), CHUNK):
         chunk = decided[start : start + CHUNK]
-        annotator_labels = _given([row[2] for row in chunk])
+        annotator_labels = _list_annotator_labels([row[2] for row in chunk])
         for person, batch, task, claim, labels, seconds, verdict, reason in chunk:
             tally = tallies[person]
             tally.decisions += 1
@@ -174,10 +174,10 @@ def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
     return dict(tallies)
 
 
-_SHELF = Shelf(_tallies, most=MOST_KEPT, weight=lambda _one: 1)
+_CACHE = BatchCache(_count_decisions, most=MAX_CACHED, weight=lambda _one: 1)
 
 
-def _given(tasks: Sequence[int]) -> dict[int, list[Labels]]:
+def _list_annotator_labels(tasks: Sequence[int]) -> dict[int, list[Labels]]:
     """The annotators' labels by task, in the order of the slots."""
     rows = Annotation.objects.filter(
         current=True, assignment__task__in=tasks, assignment__slot__lt=ADJUDICATION_SLOT
@@ -188,14 +188,14 @@ def _given(tasks: Sequence[int]) -> dict[int, list[Labels]]:
     return labels_by_task
 
 
-def _count_change(tally: _Tally, labels: Labels, verdict: Labels | None) -> None:
+def _count_change(tally: _DecisionCounts, labels: Labels, verdict: Labels | None) -> None:
     if verdict is not None:
         tally.judged += 1
         tally.changed += any(verdict[name] != value for name, value in labels.items() if name in verdict)
 
 
 def _count_sides(
-    tally: _Tally, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool
+    tally: _DecisionCounts, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool
 ) -> None:
     """``shown``: the decision was made here, where the labels stood as A and B."""
     sides = shuffle_sides(claim, annotator_labels)[:2] if had_sides else []
@@ -208,7 +208,7 @@ def _count_sides(
             tally.second += agrees[1]
 
 
-def _count_shift(tally: _Tally, document: Any, labels: Labels, annotator_labels: Sequence[Labels]) -> None:
+def _count_shift(tally: _DecisionCounts, document: Any, labels: Labels, annotator_labels: Sequence[Labels]) -> None:
     distances = []
     for criterion in document.criteria:
         if criterion.name in labels and criterion.measurement != "nominal":
@@ -226,19 +226,19 @@ def _count_shift(tally: _Tally, document: Any, labels: Labels, annotator_labels:
         tally.shifts.append(sum(distances) / len(distances))
 
 
-def _adjudicators(tallies: Mapping[int, _Tally], batches: Sequence[Batch]) -> list[Adjudicator]:
+def _build_adjudicators(tallies: Mapping[int, _DecisionCounts], batches: Sequence[Batch]) -> list[Adjudicator]:
     people = Person.objects.in_bulk(list(tallies))
-    repeat_rates = _again(batches)
-    leans = _corrected(
+    repeat_rates = _measure_consistency(batches)
+    leans = _correct_leans(
         {person: (tally.first, tally.first + tally.second) for person, tally in tallies.items()}
     )
     return [
-        _adjudicator(people[person], tallies[person], leans[person], repeat_rates.get(person, NO_RATE))
+        _build_adjudicator(people[person], tallies[person], leans[person], repeat_rates.get(person, NO_RATE))
         for person in sorted(tallies, key=lambda person: people[person].username)
     ]
 
 
-def _adjudicator(person: Person, tally: _Tally, lean: Lean, consistency: Rate) -> Adjudicator:
+def _build_adjudicator(person: Person, tally: _DecisionCounts, lean: Lean, consistency: Rate) -> Adjudicator:
     n, shifts = len(tally.shifts), tally.shifts
     mean = sum(shifts) / n if n else None
     half = Z * stdev(shifts) / n**0.5 if n > 1 else None
@@ -261,7 +261,7 @@ def _adjudicator(person: Person, tally: _Tally, lean: Lean, consistency: Rate) -
     )
 
 
-def _again(batches: Sequence[Batch]) -> dict[int, Rate]:
+def _measure_consistency(batches: Sequence[Batch]) -> dict[int, Rate]:
     """By person how often a repeat adjudication of a criterion was the first decision."""
     same: Counter[int] = Counter()
     n: Counter[int] = Counter()
@@ -274,14 +274,14 @@ def _again(batches: Sequence[Batch]) -> dict[int, Rate]:
     }
 
 
-def _two_sided(first: int, n: int) -> float:
+def _find_p_value(first: int, n: int) -> float:
     """The binomial test of a half: both tails are alike."""
     return min(1.0, 2 * float(bdtr(min(first, n - first), n, 0.5)))
 
 
-def _corrected(counts: Mapping[int, tuple[int, int]]) -> dict[int, Lean]:
+def _correct_leans(counts: Mapping[int, tuple[int, int]]) -> dict[int, Lean]:
     """Holm's step-down over the two-sided binomial tests of everybody who decided anything so."""
-    p_values = {person: _two_sided(*side_counts) for person, side_counts in counts.items() if side_counts[1]}
+    p_values = {person: _find_p_value(*side_counts) for person, side_counts in counts.items() if side_counts[1]}
     corrected: dict[int, float] = {}
     highest = 0.0
     for place, person in enumerate(sorted(p_values, key=lambda person: p_values[person])):

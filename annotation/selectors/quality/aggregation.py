@@ -21,12 +21,12 @@ from annotation.selectors.agreement.label_table import units_of
 
 METHODS: Mapping[str, Callable[..., DawidSkene | Mace]] = {"dawid-skene": dawid_skene, "mace": mace}
 CHUNK = 5000
-BEHIND = ("prompt__dataset", "response__model")
+RELATED = ("prompt__dataset", "response__model")
 NAMES = ("prompt__key", "prompt__dataset__name", "response__model__name")
 
 
 @dataclass(frozen=True)
-class Aggregated:
+class CriterionAggregate:
     """One criterion: how many ``labels`` of how many ``people`` it has, and what the model made of them (None where it
     refuses, and ``reason`` says why).
 
@@ -63,17 +63,17 @@ class Posterior:
     probabilities: Mapping[Value, float]
 
 
-def aggregated(batch: Batch, method: str) -> list[Aggregated]:
+def aggregate_labels(batch: Batch, method: str) -> list[CriterionAggregate]:
     """Of each criterion of the batch's guideline, from the work that has all its annotations."""
     units = units_of([batch])
     return [
-        _of_criterion(units, criterion, METHODS[method]) for criterion in batch.guideline.document.criteria
+        _aggregate_criterion(units, criterion, METHODS[method]) for criterion in batch.guideline.document.criteria
     ]
 
 
-def _of_criterion(
+def _aggregate_criterion(
     units: Units, criterion: Criterion, combine: Callable[..., DawidSkene | Mace]
-) -> Aggregated:
+) -> CriterionAggregate:
     has_labels = criterion.name in units.criterion_names
     place = units.criterion_names.index(criterion.name) if has_labels else NOBODY
     criterion_units = units.where(units.criterion == place)
@@ -94,8 +94,8 @@ def _of_criterion(
             classes=len(criterion.values),
         )
     except AssayError as error:
-        return Aggregated(*description, reason=str(error))
-    return Aggregated(
+        return CriterionAggregate(*description, reason=str(error))
+    return CriterionAggregate(
         *description,
         posteriors=fit.posteriors,
         marginals=fit.posteriors.mean(axis=0),
@@ -104,7 +104,7 @@ def _of_criterion(
     )
 
 
-def posteriors_of(aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
+def list_posteriors(aggregates: Sequence[CriterionAggregate]) -> Iterator[Posterior]:
     """Task by task in the order of their keys, and criterion by criterion."""
     fitted = [aggregate for aggregate in aggregates if aggregate.posteriors is not None]
     tasks = (
@@ -113,12 +113,12 @@ def posteriors_of(aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
         else np.zeros(0, dtype=np.int64)
     )
     for start in range(0, len(tasks), CHUNK):
-        yield from _of_tasks(tasks[start : start + CHUNK].tolist(), fitted)
+        yield from _list_task_posteriors(tasks[start : start + CHUNK].tolist(), fitted)
 
 
-def _of_tasks(tasks: Sequence[int], aggregates: Sequence[Aggregated]) -> Iterator[Posterior]:
+def _list_task_posteriors(tasks: Sequence[int], aggregates: Sequence[CriterionAggregate]) -> Iterator[Posterior]:
     tasks_by_id = {
-        task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)
+        task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*RELATED).only(*NAMES)
     }
     settled = GoldLabel.objects.filter(task__in=tasks).values_list("task_id", "criterion", "value")
     gold = {(task, criterion): number(value) for task, criterion, value in settled}

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.core.proportions import Floats, Ints, Rate, Z, measure_rates
-from annotation.selectors.quality.comparisons import Comparisons, Scale, Sheet
+from annotation.selectors.quality.comparisons import Comparisons, CriterionScale, ComparisonTable
 
 GOLD, PARTNERS = "gold", "partners"
 # Days on either side of a day that its figure in the chart is of.
-AROUND = 2
+DAYS_AROUND = 2
 
 
 @dataclass(frozen=True)
-class Beside:
+class DimensionAgreement:
     """Agreement in one dimension (or with one partner), over so many tasks."""
 
     name: str
@@ -27,10 +27,10 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Table:
+class LevelTable:
     """``counts[i][j]``: how often the other one (gold, or a partner) said level i of the scale, and the person j."""
 
-    scale: Scale
+    scale: CriterionScale
     against: str
     counts: tuple[tuple[int, ...], ...]
 
@@ -47,7 +47,7 @@ class Table:
 class Shift:
     """How many levels the person is above (or, negative, below) the partners on one criterion: the mean over tasks."""
 
-    scale: Scale
+    scale: CriterionScale
     n: int
     value: float
     low: float | None
@@ -55,14 +55,14 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Partner:
+class PartnerAgreement:
     person: int
     tasks: int
     rate: Rate
 
 
 @dataclass(frozen=True)
-class Day:
+class AgreementDay:
     """``alone``: of the day by its ordinal; ``around``: of it and ``AROUND`` days of work before and after it."""
 
     day: int
@@ -71,7 +71,7 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Times:
+class AnnotationTimes:
     """``seconds`` (T,) are those of the person's tasks, as far as known, ``median`` their middle; ``others`` is the
     middle of the partners' on the same tasks.
     """
@@ -82,89 +82,89 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Part:
+class AnnotatorQuality:
     """One person in some batches; ``tasks`` have all their labels."""
 
     person: int
     tasks: int
     gold: Rate
     partners: Rate
-    dimensions: tuple[Beside, ...]
-    tables: tuple[Table, ...]
+    dimensions: tuple[DimensionAgreement, ...]
+    tables: tuple[LevelTable, ...]
     shifts: tuple[Shift, ...]
-    with_whom: tuple[Partner, ...]
-    days: tuple[Day, ...]
-    times: Times
+    with_whom: tuple[PartnerAgreement, ...]
+    days: tuple[AgreementDay, ...]
+    times: AnnotationTimes
 
 
-def part_of(sheet: Sheet, person: int) -> Part:
+def measure_annotator(sheet: ComparisonTable, person: int) -> AnnotatorQuality:
     """Empty where the person has no task with all its labels."""
     sheet = sheet.where((sheet.units.person == person).any(axis=1)) if len(sheet.units) else sheet
-    own_places = _mine(sheet, person)
+    own_places = _find_own_places(sheet, person)
     pairs = sheet.comparisons
     pairs = pairs.where(sheet.units.person[pairs.unit, pairs.one] == person)
     gold = _rates_with_gold(sheet, own_places, np.zeros(len(own_places), dtype=np.int64), 1)[0]
     partners = _rates_with_partners(sheet, pairs, np.zeros(len(pairs.unit), dtype=np.int64), 1)[0]
-    return Part(
+    return AnnotatorQuality(
         person=person,
         tasks=len(np.unique(sheet.units.task)),
         gold=gold,
         partners=partners,
-        dimensions=_by_dimension(sheet, own_places, pairs),
-        tables=(*_beside_gold(sheet, own_places), *_beside_partners(sheet, pairs)),
-        shifts=_shifts(sheet, own_places, person),
-        with_whom=_with_whom(sheet, pairs),
-        days=_days(sheet, pairs),
-        times=_times(sheet, person),
+        dimensions=_measure_dimensions(sheet, own_places, pairs),
+        tables=(*_compare_with_gold(sheet, own_places), *_compare_with_partners(sheet, pairs)),
+        shifts=_measure_shifts(sheet, own_places, person),
+        with_whom=_measure_partners(sheet, pairs),
+        days=_measure_days(sheet, pairs),
+        times=_measure_times(sheet, person),
     )
 
 
-def _mine(sheet: Sheet, person: int) -> Ints:
+def _find_own_places(sheet: ComparisonTable, person: int) -> Ints:
     """(N,): the person's place in each unit."""
     places: Ints = np.argmax(sheet.units.person == person, axis=1).astype(np.int64)
     return places
 
 
-def _own(own_places: Ints, values: npt.NDArray[np.floating]) -> Floats:
+def _take_own_values(own_places: Ints, values: npt.NDArray[np.floating]) -> Floats:
     own_values: Floats = values[np.arange(len(own_places)), own_places].astype(np.float64)
     return own_values
 
 
-def _rates_with_gold(sheet: Sheet, own_places: Ints, group: Ints, groups: int) -> Sequence[Rate]:
-    label = _own(own_places, sheet.units.label)
+def _rates_with_gold(sheet: ComparisonTable, own_places: Ints, group: Ints, groups: int) -> Sequence[Rate]:
+    label = _take_own_values(own_places, sheet.units.label)
     has_gold = ~np.isnan(sheet.gold.value)
     equal = label[has_gold] == sheet.gold.value[has_gold]
     return measure_rates(equal, group[has_gold], sheet.units.task[has_gold], groups=groups)
 
 
-def _rates_with_partners(sheet: Sheet, pairs: Comparisons, group: Ints, groups: int) -> Sequence[Rate]:
+def _rates_with_partners(sheet: ComparisonTable, pairs: Comparisons, group: Ints, groups: int) -> Sequence[Rate]:
     label = sheet.units.label
     equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
     return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=groups)
 
 
-def _by_dimension(sheet: Sheet, own_places: Ints, pairs: Comparisons) -> tuple[Beside, ...]:
+def _measure_dimensions(sheet: ComparisonTable, own_places: Ints, pairs: Comparisons) -> tuple[DimensionAgreement, ...]:
     groups = len(sheet.dimensions)
     gold = _rates_with_gold(sheet, own_places, sheet.dimension, groups)
     partners = _rates_with_partners(sheet, pairs, sheet.dimension[pairs.unit], groups)
     tasks = [len(np.unique(sheet.units.task[sheet.dimension == place])) for place in range(groups)]
-    rows = [Beside(*row) for row in zip(sheet.dimensions, tasks, gold, partners, strict=True)]
+    rows = [DimensionAgreement(*row) for row in zip(sheet.dimensions, tasks, gold, partners, strict=True)]
     return tuple(
         sorted((dimension for dimension in rows if dimension.tasks), key=lambda dimension: dimension.name)
     )
 
 
-def _beside_gold(sheet: Sheet, own_places: Ints) -> list[Table]:
-    return _tables(sheet, GOLD, sheet.scale, sheet.gold_level, _own(own_places, sheet.level))
+def _compare_with_gold(sheet: ComparisonTable, own_places: Ints) -> list[LevelTable]:
+    return _count_levels(sheet, GOLD, sheet.scale, sheet.gold_level, _take_own_values(own_places, sheet.level))
 
 
-def _beside_partners(sheet: Sheet, pairs: Comparisons) -> list[Table]:
+def _compare_with_partners(sheet: ComparisonTable, pairs: Comparisons) -> list[LevelTable]:
     level = sheet.level
     partner_level, own_level = level[pairs.unit, pairs.other], level[pairs.unit, pairs.one]
-    return _tables(sheet, PARTNERS, sheet.scale[pairs.unit], partner_level, own_level)
+    return _count_levels(sheet, PARTNERS, sheet.scale[pairs.unit], partner_level, own_level)
 
 
-def _tables(sheet: Sheet, against: str, scale: Ints, other: Floats, own: Floats) -> list[Table]:
+def _count_levels(sheet: ComparisonTable, against: str, scale: Ints, other: Floats, own: Floats) -> list[LevelTable]:
     has_both = ~(np.isnan(other) | np.isnan(own))
     tables = []
     for place, criterion_scale in enumerate(sheet.scales):
@@ -173,11 +173,11 @@ def _tables(sheet: Sheet, against: str, scale: Ints, other: Floats, own: Floats)
             size = len(criterion_scale.criterion.values)
             cells = (other[chosen_units] * size + own[chosen_units]).astype(np.int64)
             counts = np.bincount(cells, minlength=size * size).reshape(size, size)
-            tables.append(Table(criterion_scale, against, tuple(tuple(map(int, row)) for row in counts)))
+            tables.append(LevelTable(criterion_scale, against, tuple(tuple(map(int, row)) for row in counts)))
     return tables
 
 
-def _shifts(sheet: Sheet, own_places: Ints, person: int) -> tuple[Shift, ...]:
+def _measure_shifts(sheet: ComparisonTable, own_places: Ints, person: int) -> tuple[Shift, ...]:
     """The mean distance to the mean of the partners' labels on the unit, with its normal 95% interval."""
     partner_level = np.where(sheet.units.person == person, np.nan, sheet.level)
     n_partners = (~np.isnan(partner_level)).sum(axis=1)
@@ -187,16 +187,16 @@ def _shifts(sheet: Sheet, own_places: Ints, person: int) -> tuple[Shift, ...]:
         out=np.full(len(n_partners), np.nan),
         where=n_partners > 0,
     )
-    distance = _own(own_places, sheet.level) - mean
+    distance = _take_own_values(own_places, sheet.level) - mean
     shifts = []
     for place, scale in enumerate(sheet.scales):
         distances = distance[(sheet.scale == place) & ~np.isnan(distance)]
         if len(distances) and scale.ordered:
-            shifts.append(_shift(scale, distances))
+            shifts.append(_measure_shift(scale, distances))
     return tuple(shifts)
 
 
-def _shift(scale: Scale, distances: Floats) -> Shift:
+def _measure_shift(scale: CriterionScale, distances: Floats) -> Shift:
     n, value = len(distances), float(distances.mean())
     if n < 2:
         return Shift(scale, n, value, None, None)
@@ -204,28 +204,28 @@ def _shift(scale: Scale, distances: Floats) -> Shift:
     return Shift(scale, n, value, value - half, value + half)
 
 
-def _with_whom(sheet: Sheet, pairs: Comparisons) -> tuple[Partner, ...]:
+def _measure_partners(sheet: ComparisonTable, pairs: Comparisons) -> tuple[PartnerAgreement, ...]:
     other = sheet.units.person[pairs.unit, pairs.other]
     people, group = np.unique(other, return_inverse=True)
     shares = _rates_with_partners(sheet, pairs, group.astype(np.int64), len(people))
     task = sheet.units.task[pairs.unit]
     tasks = [len(np.unique(task[group == place])) for place in range(len(people))]
-    partners = [Partner(*row) for row in zip(map(int, people), tasks, shares, strict=True)]
+    partners = [PartnerAgreement(*row) for row in zip(map(int, people), tasks, shares, strict=True)]
     return tuple(sorted(partners, key=lambda partner: -partner.tasks))
 
 
-def _days(sheet: Sheet, pairs: Comparisons) -> tuple[Day, ...]:
+def _measure_days(sheet: ComparisonTable, pairs: Comparisons) -> tuple[AgreementDay, ...]:
     day = sheet.units.day[pairs.unit, pairs.one]
     days, group = np.unique(day, return_inverse=True)
     day_rates = _rates_with_partners(sheet, pairs, group.astype(np.int64), len(days))
     window_rates = [
         _rates_with_partners(sheet, nearby_pairs, np.zeros(len(nearby_pairs.unit), dtype=np.int64), 1)[0]
-        for nearby_pairs in (pairs.where(np.abs(group - place) <= AROUND) for place in range(len(days)))
+        for nearby_pairs in (pairs.where(np.abs(group - place) <= DAYS_AROUND) for place in range(len(days)))
     ]
-    return tuple(Day(*row) for row in zip(map(int, days), day_rates, window_rates, strict=True))
+    return tuple(AgreementDay(*row) for row in zip(map(int, days), day_rates, window_rates, strict=True))
 
 
-def _times(sheet: Sheet, person: int) -> Times:
+def _measure_times(sheet: ComparisonTable, person: int) -> AnnotationTimes:
     """Each task once: its seconds stand with each of its criteria."""
     _tasks, first = np.unique(sheet.units.task, return_index=True)
     person_of, seconds = sheet.units.person[first], sheet.units.seconds[first].astype(np.float64)
@@ -234,8 +234,8 @@ def _times(sheet: Sheet, person: int) -> Times:
         seconds[is_known & (person_of == person)],
         seconds[is_known & (person_of != person) & (person_of >= 0)],
     )
-    return Times(own_seconds, _middle(own_seconds), _middle(partner_seconds))
+    return AnnotationTimes(own_seconds, _find_median(own_seconds), _find_median(partner_seconds))
 
 
-def _middle(seconds: Floats) -> float | None:
+def _find_median(seconds: Floats) -> float | None:
     return float(np.median(seconds)) if len(seconds) else None

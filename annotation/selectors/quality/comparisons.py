@@ -25,7 +25,7 @@ from annotation.selectors.agreement.label_table import Gold, gold_of, marks_of, 
 T = TypeVar("T")
 
 
-class Shelf(Generic[T]):
+class BatchCache(Generic[T]):
     """The last results of ``make``, by the database and by the marks of the batches; ``most`` in all by ``weight``."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Shelf(Generic[T]):
         self._make, self._most, self._weight = make, most, weight
         self._lock = threading.Lock()
         self._kept: OrderedDict[Any, T] = OrderedDict()
-        SHELVES.append(self)
+        CACHES.append(self)
 
     def of(self, batches: Sequence[Batch]) -> T:
         """The marks are read before anything else: what comes in between makes the next look read again."""
@@ -55,24 +55,24 @@ class Shelf(Generic[T]):
             self._kept.clear()
 
 
-SHELVES: list[Shelf[Any]] = []
+CACHES: list[BatchCache[Any]] = []
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Nothing is known any more; for tests, whose databases go back in time."""
-    for shelf in SHELVES:
+    for shelf in CACHES:
         shelf.clear()
 
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
-Marks: TypeAlias = npt.NDArray[np.bool_]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 # So many units are kept by one process, about 100 bytes each.
-MOST_KEPT = 1_000_000
+MAX_CACHED_UNITS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Scale:
+class CriterionScale:
     """A criterion with its ordered values: one for all versions of a guideline that ask it on the same values.
 
     ``lenient`` is 1 where the higher levels are those that the guideline's ranking metric counts in a model's favour,
@@ -99,12 +99,12 @@ class Comparisons:
     one: Ints
     other: Ints
 
-    def where(self, mask: Marks) -> Comparisons:
+    def where(self, mask: Mask) -> Comparisons:
         return Comparisons(self.unit[mask], self.one[mask], self.other[mask])
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ComparisonTable:
     """N units with R places. ``scale`` (N,) and ``dimension`` (N,) are places in ``scales`` and ``dimensions``.
 
     ``level`` (N, R) and ``gold_level`` (N,) are the places of the labels on their scales from 0, nan where there is
@@ -113,7 +113,7 @@ class Sheet:
 
     units: Units
     gold: Gold
-    scales: tuple[Scale, ...]
+    scales: tuple[CriterionScale, ...]
     scale: Ints
     dimensions: tuple[str, ...]
     dimension: Ints
@@ -139,7 +139,7 @@ class Sheet:
         unit, place = np.nonzero(~np.isnan(self.units.label))
         return unit, place
 
-    def where(self, mask: Marks) -> Sheet:
+    def where(self, mask: Mask) -> ComparisonTable:
         return replace(
             self,
             units=self.units.where(mask),
@@ -151,33 +151,33 @@ class Sheet:
         )
 
 
-def sheet_of(batches: Sequence[Batch]) -> Sheet:
+def build_comparison_table(batches: Sequence[Batch]) -> ComparisonTable:
     """Of the batches that are passed; their guidelines are read, so come with ``select_related("guideline")``."""
-    return _SHELF.of(batches)
+    return _CACHE.of(batches)
 
 
-def _made(batches: Sequence[Batch]) -> Sheet:
+def _build_table(batches: Sequence[Batch]) -> ComparisonTable:
     units = units_of(batches)
     gold = gold_of(batches, units)
-    scales, scale, dimensions, dimension = _placed(units, batches)
+    scales, scale, dimensions, dimension = _find_scales_and_dimensions(units, batches)
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
     for place, criterion_scale in enumerate(scales):
         on_scale = scale == place
-        level[on_scale] = _levels(units.label[on_scale], criterion_scale.criterion.values)
-        gold_level[on_scale] = _levels(gold.value[on_scale], criterion_scale.criterion.values)
-    return Sheet(units, gold, scales, scale, dimensions, dimension, level, gold_level)
+        level[on_scale] = _find_levels(units.label[on_scale], criterion_scale.criterion.values)
+        gold_level[on_scale] = _find_levels(gold.value[on_scale], criterion_scale.criterion.values)
+    return ComparisonTable(units, gold, scales, scale, dimensions, dimension, level, gold_level)
 
 
-_SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda one: len(one.units))
+_CACHE = BatchCache(_build_table, most=MAX_CACHED_UNITS, weight=lambda one: len(one.units))
 
 
-def _levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
+def _find_levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
     """Places among ``values``; nan for what is none of them."""
     places = find_places(labels, values)
     return np.where(places < 0, np.nan, places.astype(np.float64))
 
 
-def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], Ints, tuple[str, ...], Ints]:
+def _find_scales_and_dimensions(units: Units, batches: Sequence[Batch]) -> tuple[tuple[CriterionScale, ...], Ints, tuple[str, ...], Ints]:
     """The scales and dimensions that occur, and for each unit which they are."""
     strata, stratum = np.unique(units.stratum, return_inverse=True)
     rows = Stratum.objects.filter(pk__in=strata.tolist()).values_list("pk", "batch_id", "dimension")
@@ -189,11 +189,11 @@ def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], 
     )
     by_batch = {batch.pk: batch for batch in batches}
     scales: dict[tuple[str, str, tuple[float, ...]], int] = {}
-    distinct_scales: list[Scale] = []
+    distinct_scales: list[CriterionScale] = []
     of_kind = []
     for at, criterion in (divmod(int(kind), max(len(units.criterion_names), 1)) for kind in kinds):
         batch = by_batch[known[int(strata[at])][0]]
-        scale = scale_of(batch, units.criterion_names[criterion])
+        scale = build_scale(batch, units.criterion_names[criterion])
         key = scale.guideline, scale.criterion.name, scale.criterion.values
         if scales.setdefault(key, len(distinct_scales)) == len(distinct_scales):
             distinct_scales.append(scale)
@@ -206,24 +206,24 @@ def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], 
     )
 
 
-def scale_of(batch: Batch, criterion: str) -> Scale:
+def build_scale(batch: Batch, criterion: str) -> CriterionScale:
     document = batch.guideline.document
     declared = document.criterion(criterion)
     ranked = document.metric(document.rank_by)
     if ranked.criteria is not None and criterion not in ranked.criteria:
-        return Scale(batch.guideline.name, declared, 0)
+        return CriterionScale(batch.guideline.name, declared, 0)
     if ranked.kind == "mean":
-        return Scale(batch.guideline.name, declared, 1 if ranked.multiplier > 0 else -1)
+        return CriterionScale(batch.guideline.name, declared, 1 if ranked.multiplier > 0 else -1)
     dimensions = [
         dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)
     ]
     if not set(dimensions) <= set(document.dimensions_of(ranked)):
-        return Scale(batch.guideline.name, declared, 0)  # elsewhere the same level may be the wrong one
-    ends = {_end(declared.values, set(ranked.levels_for(dimension))) for dimension in dimensions or [""]}
-    return Scale(batch.guideline.name, declared, ends.pop() if len(ends) == 1 else 0)
+        return CriterionScale(batch.guideline.name, declared, 0)  # elsewhere the same level may be the wrong one
+    ends = {_find_end(declared.values, set(ranked.levels_for(dimension))) for dimension in dimensions or [""]}
+    return CriterionScale(batch.guideline.name, declared, ends.pop() if len(ends) == 1 else 0)
 
 
-def _end(values: Sequence[float], counted: set[float]) -> int:
+def _find_end(values: Sequence[float], counted: set[float]) -> int:
     """Which end of the scale the counted levels are: all of them at the top (1), at the bottom (-1), or neither."""
     size = len(counted)
     if not counted or size == len(values):

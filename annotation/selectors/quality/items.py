@@ -23,11 +23,11 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement.report import exact
-from annotation.selectors.quality.comparisons import Marks, Scale, Sheet
+from annotation.selectors.quality.comparisons import Mask, CriterionScale, ComparisonTable
 
 
 @dataclass(frozen=True)
-class Filters:
+class ItemFilter:
     """What is asked for; None asks for nothing. ``mine``, ``theirs`` and ``gold`` are values of ``criterion``.
 
     ``partner`` is the primary key of who labelled the task too; ``apart`` asks for labels that differ from a
@@ -49,11 +49,11 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Item:
+class QualityItem:
     """One criterion of one task. ``others`` are the partners' labels, by person."""
 
     task: int
-    scale: Scale
+    scale: CriterionScale
     dimension: str
     mine: float
     others: Mapping[int, float]
@@ -63,14 +63,14 @@ class Item:
     seconds: float | None
 
 
-def found_items(sheet: Sheet, person: int, filters: Filters) -> Sequence[int]:
+def find_rows(sheet: ComparisonTable, person: int, filters: ItemFilter) -> Sequence[int]:
     """The rows of ``sheet`` that fit: the latest tasks first."""
     units = sheet.units
     is_own = units.person == person
     own_labels = np.where(is_own, units.label, np.nan)
-    mask: Marks = (is_own & ~np.isnan(units.label)).any(axis=1)
-    mask &= _of_scale(sheet, filters)
-    mask &= _of_labels(sheet, own_labels, ~is_own, filters)
+    mask: Mask = (is_own & ~np.isnan(units.label)).any(axis=1)
+    mask &= _match_scale(sheet, filters)
+    mask &= _match_labels(sheet, own_labels, ~is_own, filters)
     if filters.day is not None:
         mask &= (is_own & (units.day == filters.day)).any(axis=1)
     if filters.since is not None:
@@ -83,8 +83,8 @@ def found_items(sheet: Sheet, person: int, filters: Filters) -> Sequence[int]:
     return [int(row) for row in rows[::-1]]
 
 
-def _of_scale(sheet: Sheet, filters: Filters) -> Marks:
-    mask: Marks = np.ones(len(sheet.units), dtype=bool)
+def _match_scale(sheet: ComparisonTable, filters: ItemFilter) -> Mask:
+    mask: Mask = np.ones(len(sheet.units), dtype=bool)
     if filters.criterion is not None:
         scales = [at for at, scale in enumerate(sheet.scales) if scale.criterion.name == filters.criterion]
         mask &= np.isin(sheet.scale, scales)
@@ -94,14 +94,14 @@ def _of_scale(sheet: Sheet, filters: Filters) -> Marks:
     return mask
 
 
-def _of_labels(sheet: Sheet, own_labels: np.ndarray, is_other: np.ndarray, filters: Filters) -> Marks:
+def _match_labels(sheet: ComparisonTable, own_labels: np.ndarray, is_other: np.ndarray, filters: ItemFilter) -> Mask:
     """``mine`` (N, R) is nan but in the person's place; ``others`` (N, R) marks everybody else's."""
     units, gold = sheet.units, sheet.gold.value
     own = np.nanmax(np.where(np.isnan(own_labels), -np.inf, own_labels), axis=1, initial=-np.inf)
     partner_mask = is_other & ~np.isnan(units.label)
     if filters.partner is not None:
         partner_mask &= units.person == filters.partner
-    mask: Marks = np.ones(len(units), dtype=bool)
+    mask: Mask = np.ones(len(units), dtype=bool)
     if filters.mine is not None:
         mask &= own == filters.mine
     if filters.gold is not None:
@@ -117,11 +117,11 @@ def _of_labels(sheet: Sheet, own_labels: np.ndarray, is_other: np.ndarray, filte
     return mask
 
 
-def items_at(sheet: Sheet, person: int, rows: Sequence[int]) -> list[Item]:
-    return [_item(sheet, person, row) for row in rows]
+def list_items(sheet: ComparisonTable, person: int, rows: Sequence[int]) -> list[QualityItem]:
+    return [_build_item(sheet, person, row) for row in rows]
 
 
-def _item(sheet: Sheet, person: int, row: int) -> Item:
+def _build_item(sheet: ComparisonTable, person: int, row: int) -> QualityItem:
     units = sheet.units
     labels = {
         int(annotator): (float(label), int(day), float(seconds))
@@ -134,7 +134,7 @@ def _item(sheet: Sheet, person: int, row: int) -> Item:
     gold = float(sheet.gold.value[row])
     scale = sheet.scales[sheet.scale[row]]
     values = scale.criterion.values
-    return Item(
+    return QualityItem(
         task=int(units.task[row]),
         scale=scale,
         dimension=sheet.dimensions[sheet.dimension[row]],
@@ -147,17 +147,17 @@ def _item(sheet: Sheet, person: int, row: int) -> Item:
     )
 
 
-def prompts_of(tasks: Sequence[int]) -> dict[int, Prompt]:
+def list_prompts(tasks: Sequence[int]) -> dict[int, Prompt]:
     """By task."""
     rows = Task.objects.filter(pk__in=tasks).select_related("prompt")
     return {row.pk: row.prompt for row in rows}
 
 
-MOST_CHECKS = 500
+MAX_CHECKS = 500
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckAnswer:
     """A gold check that the person submitted: their ``labels`` beside the ``right`` ones, by criterion."""
 
     task: int
@@ -173,7 +173,7 @@ class Check:
         return all(self.labels.get(name) == value for name, value in self.right.items())
 
 
-def checks_of(person: Person, batch: Batch) -> list[Check]:
+def list_checks(person: Person, batch: Batch) -> list[CheckAnswer]:
     """Of items that still count, the latest first, ``MOST_CHECKS`` at most."""
     annotations = Annotation.objects.filter(
         current=True,
@@ -193,10 +193,10 @@ def checks_of(person: Person, batch: Batch) -> list[Check]:
         "assignment__task__known__item__labels",
         "assignment__task__known__told_at",
     )
-    return [Check(*row[:6], told=row[6] is not None) for row in rows[:MOST_CHECKS]]
+    return [CheckAnswer(*row[:6], told=row[6] is not None) for row in rows[:MAX_CHECKS]]
 
 
-def rounds_of(batches: Collection[int], person: Person | None = None) -> dict[int, list[Qualification]]:
+def list_qualifications(batches: Collection[int], person: Person | None = None) -> dict[int, list[Qualification]]:
     """By person their rounds in these batches, the latest first."""
     qualifications = Qualification.objects.filter(batch__in=batches).select_related("batch", "decided_by")
     if person is not None:

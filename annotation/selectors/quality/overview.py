@@ -22,15 +22,15 @@ from annotation.core.proportions import Ints, Rate, measure_rates
 from annotation.domain import quality
 from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, profiles
 from annotation.models import Batch, Person
-from annotation.selectors.quality.adjudicators import Adjudicator, adjudicators_of
-from annotation.selectors.quality.comparisons import Scale, Sheet, Shelf, sheet_of
+from annotation.selectors.quality.adjudicators import Adjudicator, list_adjudicators
+from annotation.selectors.quality.comparisons import CriterionScale, ComparisonTable, BatchCache, build_comparison_table
 
 # So many overviews are kept: small, and quick to make again.
-MOST_KEPT = 32
+MAX_CACHED = 32
 
 
 @dataclass(frozen=True)
-class Row:
+class AnnotatorRow:
     """One annotator. ``profile`` is None where they have no task with all its labels."""
 
     person: int
@@ -48,7 +48,7 @@ class Overview:
     ``Scale``, where all ordered scales are alike in it, else 0.
     """
 
-    rows: Mapping[int, Row]
+    rows: Mapping[int, AnnotatorRow]
     copying: Sequence[Copying]
     first_day: int
     tasks: int
@@ -65,32 +65,32 @@ class Overview:
         return median(known) if known else None
 
 
-def overview_of(batches: Sequence[Batch]) -> Overview:
+def get_overview(batches: Sequence[Batch]) -> Overview:
     """Of everybody who labelled in these batches, taken together."""
-    return _SHELF.of(batches)
+    return _CACHE.of(batches)
 
 
-def _made(batches: Sequence[Batch]) -> Overview:
-    return _overview(sheet_of(batches))
+def _build_overview(batches: Sequence[Batch]) -> Overview:
+    return _summarize_table(build_comparison_table(batches))
 
 
-_SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda _one: 1)
+_CACHE = BatchCache(_build_overview, most=MAX_CACHED, weight=lambda _one: 1)
 
 
-def _overview(sheet: Sheet) -> Overview:
-    labels = labels_of(sheet)
+def _summarize_table(sheet: ComparisonTable) -> Overview:
+    labels = flatten_labels(sheet)
     profiled = profiles(labels) if len(labels.person) else Profiles({}, ())
     first = int(sheet.units.day[sheet.units.person >= 0].min(initial=_LATEST)) if len(labels.person) else 0
     return Overview(
-        rows=_rows(sheet, profiled),
+        rows=_build_rows(sheet, profiled),
         copying=profiled.copying,
         first_day=first,
         tasks=len(np.unique(sheet.units.task)),
-        lenient=lenient_of(sheet.scales),
+        lenient=find_lenient_end(sheet.scales),
     )
 
 
-def lenient_of(scales: Sequence[Scale]) -> int:
+def find_lenient_end(scales: Sequence[CriterionScale]) -> int:
     ends = {scale.lenient for scale in scales if scale.ordered}
     return ends.pop() if len(ends) == 1 else 0
 
@@ -98,7 +98,7 @@ def lenient_of(scales: Sequence[Scale]) -> int:
 _LATEST = 2**31 - 1
 
 
-def labels_of(sheet: Sheet) -> Labels:
+def flatten_labels(sheet: ComparisonTable) -> Labels:
     """A row for each label, its value the level; days are counted from the first one, and a task's seconds stand with
     its first unit.
     """
@@ -129,19 +129,19 @@ def labels_of(sheet: Sheet) -> Labels:
     )
 
 
-def _rows(sheet: Sheet, profiled: Profiles) -> dict[int, Row]:
+def _build_rows(sheet: ComparisonTable, profiled: Profiles) -> dict[int, AnnotatorRow]:
     units, (unit, place) = sheet.units, sheet.labels
     person_of = units.person[unit, place]
     people, group = np.unique(person_of, return_inverse=True)
     if not len(people):
         return {}
-    gold = _gold(sheet, unit, place, group, len(people))
-    partners = _partners(sheet, people)
+    gold = _measure_gold(sheet, unit, place, group, len(people))
+    partners = _measure_partners(sheet, people)
     person_tasks, tasks = np.unique(group.astype(np.int64) * _SPAN + units.task[unit], return_index=True)
     per_person = np.bincount(person_tasks // _SPAN, minlength=len(people))
-    medians = _medians(units.seconds[unit, place][tasks], person_tasks // _SPAN, len(people))
+    medians = _find_medians(units.seconds[unit, place][tasks], person_tasks // _SPAN, len(people))
     return {
-        int(person): Row(
+        int(person): AnnotatorRow(
             person=int(person),
             tasks=int(per_person[index]),
             gold=gold[index],
@@ -156,21 +156,21 @@ def _rows(sheet: Sheet, profiled: Profiles) -> dict[int, Row]:
 _SPAN = 2**32  # beyond any primary key
 
 
-def _gold(sheet: Sheet, unit: Ints, place: Ints, group: Ints, people: int) -> Sequence[Rate]:
+def _measure_gold(sheet: ComparisonTable, unit: Ints, place: Ints, group: Ints, people: int) -> Sequence[Rate]:
     value = sheet.gold.value[unit]
     known = ~np.isnan(value)
     equal = sheet.units.label[unit, place][known] == value[known]
     return measure_rates(equal, group[known], sheet.units.task[unit][known], groups=people)
 
 
-def _partners(sheet: Sheet, people: npt.NDArray[np.int32]) -> Sequence[Rate]:
+def _measure_partners(sheet: ComparisonTable, people: npt.NDArray[np.int32]) -> Sequence[Rate]:
     pairs, label = sheet.comparisons, sheet.units.label
     equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
     group = np.searchsorted(people, sheet.units.person[pairs.unit, pairs.one])
     return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=len(people))
 
 
-def _medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list[float | None]:
+def _find_medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list[float | None]:
     """Of each person's tasks whose time is known."""
     known = ~np.isnan(seconds)
     order = np.argsort(group[known], kind="stable")
@@ -179,28 +179,28 @@ def _medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list
     return [float(np.median(values[a:b])) if b > a else None for a, b in pairwise(ends)]
 
 
-def report(batches: Sequence[Batch]) -> dict[str, Any]:
+def build_quality_report(batches: Sequence[Batch]) -> dict[str, Any]:
     """Undefined figures are None."""
-    overview = overview_of(batches)
+    overview = get_overview(batches)
     names = {person.pk: person.username for person in Person.objects.filter(pk__in=list(overview.rows))}
     rows = sorted(overview.rows.values(), key=lambda row: names[row.person])
     return {
         "batches": [batch.name for batch in batches],
         "tasks": overview.tasks,
-        "people": [_person(overview, row, names) for row in rows],
-        "copying": [_pair(copying, names) for copying in overview.copying],
-        "adjudicators": [_adjudicator(adjudicator) for adjudicator in adjudicators_of(batches)],
+        "people": [_person_to_json(overview, row, names) for row in rows],
+        "copying": [_copying_to_json(copying, names) for copying in overview.copying],
+        "adjudicators": [_adjudicator_to_json(adjudicator) for adjudicator in list_adjudicators(batches)],
     }
 
 
-def _person(overview: Overview, row: Row, names: Mapping[int, str]) -> dict[str, Any]:
+def _person_to_json(overview: Overview, row: AnnotatorRow, names: Mapping[int, str]) -> dict[str, Any]:
     profile = row.profile
     findings: dict[str, dict[str, Any] | None] = (
         {
-            "random": _finding(profile.random),
-            "severity": _finding(profile.severity),
-            "drift": _drift(overview, profile.drift),
-            "speed": _finding(profile.speed, pace=profile.pace),
+            "random": _finding_to_json(profile.random),
+            "severity": _finding_to_json(profile.severity),
+            "drift": _drift_to_json(overview, profile.drift),
+            "speed": _finding_to_json(profile.speed, pace=profile.pace),
         }
         if profile
         else dict.fromkeys(("random", "severity", "drift", "speed"))
@@ -220,7 +220,7 @@ def _person(overview: Overview, row: Row, names: Mapping[int, str]) -> dict[str,
     }
 
 
-def _finding(finding: Finding, **more: Any) -> dict[str, Any] | None:
+def _finding_to_json(finding: Finding, **more: Any) -> dict[str, Any] | None:
     if finding.value is None:
         return None
     return {
@@ -235,12 +235,12 @@ def _finding(finding: Finding, **more: Any) -> dict[str, Any] | None:
     }
 
 
-def _drift(overview: Overview, finding: Finding) -> dict[str, Any] | None:
+def _drift_to_json(overview: Overview, finding: Finding) -> dict[str, Any] | None:
     when = overview.when(finding)
-    return _finding(finding, day=None if when is None else date.fromordinal(when).isoformat())
+    return _finding_to_json(finding, day=None if when is None else date.fromordinal(when).isoformat())
 
 
-def _pair(copying: Copying, names: Mapping[int, str]) -> dict[str, Any]:
+def _copying_to_json(copying: Copying, names: Mapping[int, str]) -> dict[str, Any]:
     return {
         "people": sorted([names[copying.one], names[copying.other]]),
         "n": copying.n,
@@ -251,7 +251,7 @@ def _pair(copying: Copying, names: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def _adjudicator(adjudicator: Adjudicator) -> dict[str, Any]:
+def _adjudicator_to_json(adjudicator: Adjudicator) -> dict[str, Any]:
     return {
         "person": adjudicator.person.username,
         "decisions": adjudicator.decisions,

@@ -16,13 +16,13 @@ from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assig
 from annotation.selectors.agreement import COMPLETE
 
 # Of everything that somebody handed in the latest are read: enough for any figure, and soon done.
-MOST_READ = 5000
+MAX_READ = 5000
 CHUNK = 1000
 Labels = Mapping[str, Any]
 
 
 @dataclass
-class Share:
+class EqualShare:
     """``equal`` of ``n`` were the same; undefined while there are none."""
 
     equal: int = 0
@@ -43,12 +43,12 @@ class Share:
 
 
 @dataclass
-class Quality:
+class AnnotatorSummary:
     """Of one person in one batch. ``final`` and ``partners`` count labels: one criterion of one item, or a pair."""
 
     items: int = 0
-    final: Share = field(default_factory=Share)
-    partners: Share = field(default_factory=Share)
+    final: EqualShare = field(default_factory=EqualShare)
+    partners: EqualShare = field(default_factory=EqualShare)
     seconds: list[float] = field(default_factory=list)
 
     @property
@@ -57,11 +57,11 @@ class Quality:
 
 
 @dataclass
-class Decisions:
+class AdjudicatorSummary:
     """Of one adjudicator in one batch. ``kept`` counts those who had judged unseen before, and stayed with it."""
 
     n: int = 0
-    kept: Share = field(default_factory=Share)
+    kept: EqualShare = field(default_factory=EqualShare)
     seconds: list[float] = field(default_factory=list)
 
     @property
@@ -73,7 +73,7 @@ class Decisions:
         return median(self.seconds) if self.seconds else None
 
 
-def quality_of(person: Person, batches: Collection[int]) -> dict[int, Quality]:
+def summarize_annotator(person: Person, batches: Collection[int]) -> dict[int, AnnotatorSummary]:
     """By batch, of the latest ``MOST_READ`` items that the person annotated in ``batches``."""
     submitted = Assignment.objects.filter(
         person=person,
@@ -82,32 +82,32 @@ def quality_of(person: Person, batches: Collection[int]) -> dict[int, Quality]:
         submitted_at__isnull=False,
         slot__lt=ADJUDICATION_SLOT,
     )
-    tasks = list(submitted.order_by("-submitted_at").values_list("task", flat=True)[:MOST_READ])
-    by_batch: dict[int, Quality] = defaultdict(Quality)
+    tasks = list(submitted.order_by("-submitted_at").values_list("task", flat=True)[:MAX_READ])
+    by_batch: dict[int, AnnotatorSummary] = defaultdict(AnnotatorSummary)
     for chunk in (tasks[start : start + CHUNK] for start in range(0, len(tasks), CHUNK)):
-        final = _final(chunk)
-        for task, batch, state, own, partner_labels in _labels(chunk, person):
+        final = _list_final_labels(chunk)
+        for task, batch, state, own, partner_labels in _iterate_labels(chunk, person):
             quality = by_batch[batch]
             quality.items += 1
             if own.seconds is not None:
                 quality.seconds.append(own.seconds)
-            _compare(quality.final, own.labels, final[task])
+            _count_equal(quality.final, own.labels, final[task])
             if state in COMPLETE:
                 for labels in partner_labels:
-                    _compare(quality.partners, own.labels, labels)
+                    _count_equal(quality.partners, own.labels, labels)
     return dict(by_batch)
 
 
-def decisions_of(person: Person, batches: Collection[int]) -> dict[int, Decisions]:
+def summarize_adjudicator(person: Person, batches: Collection[int]) -> dict[int, AdjudicatorSummary]:
     """By batch, of the latest ``MOST_READ`` disputes that the person decided in ``batches``."""
     decided = Adjudication.objects.filter(
         assignment__person=person, assignment__batch__in=batches, task__kind=Task.Kind.WORK
     )
     rows = decided.exclude(task__state=Task.State.WITHDRAWN).order_by("-created_at")
-    by_batch: dict[int, Decisions] = defaultdict(Decisions)
+    by_batch: dict[int, AdjudicatorSummary] = defaultdict(AdjudicatorSummary)
     for batch, labels, seconds, verdict in rows.values_list(
         "assignment__batch", "labels", "seconds", "assignment__verdict__labels"
-    )[:MOST_READ]:
+    )[:MAX_READ]:
         decisions = by_batch[batch]
         decisions.n += 1
         if seconds is not None:
@@ -119,12 +119,12 @@ def decisions_of(person: Person, batches: Collection[int]) -> dict[int, Decision
 
 
 @dataclass(frozen=True)
-class _Own:
+class _OwnLabels:
     labels: Labels
     seconds: float | None
 
 
-def _labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, str, _Own, list[Labels]]]:
+def _iterate_labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, str, _OwnLabels, list[Labels]]]:
     """For each task of work its id, batch and state, what the person said of it, and what others said."""
     rows = Annotation.objects.filter(
         current=True,
@@ -133,7 +133,7 @@ def _labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, st
         assignment__state=Assignment.State.SUBMITTED,
         assignment__slot__lt=ADJUDICATION_SLOT,
     ).exclude(assignment__task__state=Task.State.WITHDRAWN)
-    own: dict[int, tuple[int, str, _Own]] = {}
+    own: dict[int, tuple[int, str, _OwnLabels]] = {}
     partner_labels: dict[int, list[Labels]] = defaultdict(list)
     for task, batch, state, annotator, labels, seconds in rows.values_list(
         "assignment__task",
@@ -144,14 +144,14 @@ def _labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, st
         "seconds",
     ):
         if annotator == person.pk:
-            own[task] = batch, state, _Own(labels, seconds)
+            own[task] = batch, state, _OwnLabels(labels, seconds)
         else:
             partner_labels[task].append(labels)
     for task, (batch, state, own_label) in own.items():
         yield task, batch, state, own_label, partner_labels[task]
 
 
-def _final(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
+def _list_final_labels(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
     """The gold labels by task and criterion, but for those that rest on one person's word: that may be their own."""
     rows = GoldLabel.objects.filter(task__in=tasks).exclude(source=GoldLabel.Source.SINGLE)
     labels_by_task: dict[int, dict[str, float]] = defaultdict(dict)
@@ -160,7 +160,7 @@ def _final(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
     return labels_by_task
 
 
-def _compare(share: Share, own: Labels, other: Labels) -> None:
+def _count_equal(share: EqualShare, own: Labels, other: Labels) -> None:
     """Count the criteria that both have a label of."""
     for criterion in own.keys() & other.keys():
         share.count(equal=own[criterion] == other[criterion])

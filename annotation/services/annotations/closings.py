@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, SubmissionBlock, Task
 from annotation.selectors.gold_questions import list_open_checks
-from annotation.services.gold_questions.answers import close
+from annotation.services.gold_questions.answers import close_answered
 
 SIZE = 10
 # What was submitted so long ago is in the database, whichever of two requests was quicker.
@@ -94,7 +94,7 @@ def _close_finished_blocks(batch: Batch, blocks: list[int]) -> int:
         last_at__gte=OuterRef("submitted_at"),
     )
     answers = Assignment.objects.filter(Exists(within), batch=batch, task=OuterRef("pk"))
-    close(list(list_open_checks(batch).filter(Exists(answers)).values_list("pk", flat=True)))
+    close_answered(list(list_open_checks(batch).filter(Exists(answers)).values_list("pk", flat=True)))
     return closed
 
 

@@ -35,7 +35,7 @@ from annotation.services.assignments.plan import plan_again_for, plan_for_whom_n
 from annotation.services.audit import record
 from annotation.services.batches.batches import add_members
 from annotation.services.counts import lock_memberships
-from annotation.services.gold_questions.answers import close, withdraw
+from annotation.services.gold_questions.answers import close_answered, withdraw_questions
 from annotation.services.gold_questions.qualification import running_round
 
 
@@ -260,5 +260,5 @@ def _leave_the_rest(member: Membership, found: Qualification) -> None:
     end_claims(Assignment.objects.filter(task__in=tasks))
     submitted = Assignment.objects.filter(task__in=tasks, state=Assignment.State.SUBMITTED)
     done = set(submitted.values_list("task", flat=True))
-    close(sorted(done))
-    withdraw(member.pk, tasks)
+    close_answered(sorted(done))
+    withdraw_questions(member.pk, tasks)

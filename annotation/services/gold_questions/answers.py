@@ -56,7 +56,7 @@ def refuse_seen_answer(assignment: Assignment) -> None:
         raise Conflict(ANSWER_SEEN)
 
 
-def withdraw(membership: int, tasks: Iterable[int]) -> None:
+def withdraw_questions(membership: int, tasks: Iterable[int]) -> None:
     """Those of one member's known ``tasks`` that are open, neither at hand nor submitted, are over."""
     free = Task.objects.filter(pk__in=list(tasks), state=Task.State.OPEN, slots_taken=0)
     locked = list(free.select_for_update(no_key=True).order_by("pk").values_list("pk", "stratum"))
@@ -67,10 +67,10 @@ def withdraw(membership: int, tasks: Iterable[int]) -> None:
 
 def close_checks(batch: Batch) -> int:
     """Close all that were answered: the batch is closing. The memberships are locked."""
-    return close(list(list_open_checks(batch).values_list("pk", flat=True)))
+    return close_answered(list(list_open_checks(batch).values_list("pk", flat=True)))
 
 
-def close(tasks: Iterable[int]) -> int:
+def close_answered(tasks: Iterable[int]) -> int:
     """Close these known tasks, which were submitted; whoever corrects one of them this moment is waited for.
 
     The tasks are locked before anything is counted, as whoever submits does it.

@@ -27,7 +27,7 @@ from annotation.selectors.gold_questions import (
     list_qualification_items,
 )
 from annotation.services.audit import record
-from annotation.services.gold_questions.answers import close, withdraw
+from annotation.services.gold_questions.answers import close_answered, withdraw_questions
 
 State = Qualification.State
 
@@ -85,8 +85,8 @@ def _end(found: Qualification, member: Membership) -> None:
     ).order_by("pk")
     submitted = question_tasks.filter(task__assignments__state=Assignment.State.SUBMITTED)
     tasks = list(submitted.values_list("pk", flat=True))
-    close(tasks)  # locked before they are read: nothing is corrected any more
-    withdraw(member.pk, question_tasks.values_list("pk", flat=True))
+    close_answered(tasks)  # locked before they are read: nothing is corrected any more
+    withdraw_questions(member.pk, question_tasks.values_list("pk", flat=True))
     batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
     answers = list(list_answers(tasks).values())
     result = score_answers(answers, by=_by(batch), scales=build_scales(batch.guideline.document))

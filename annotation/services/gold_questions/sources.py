@@ -13,7 +13,7 @@ from typing import Any
 from annotation.core.errors import N_, AssayError, Conflict, InputError
 from annotation.domain.formats import generic
 from annotation.domain.formats.base import LABEL
-from annotation.domain.formats.rows import Row, Source, csv_rows, json_rows
+from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_rows
 from annotation.domain.gold_questions import Labels, draw_balanced
 from annotation.domain.releases.canonical import number as plain
 from annotation.models import (
@@ -37,7 +37,7 @@ from annotation.services.gold_questions.gold_questions import (
 )
 
 # Gold that more than one person stands behind.
-SURE = (GoldLabel.Source.UNANIMOUS, GoldLabel.Source.ADJUDICATED)
+RELIABLE_SOURCES = (GoldLabel.Source.UNANIMOUS, GoldLabel.Source.ADJUDICATED)
 CHUNK = 2000
 # Of one kind of labels so many tasks are looked into before the draw; they are drawn from all of a kind alike.
 MAX_TASKS_OF_KIND = 2000
@@ -50,7 +50,7 @@ def add_from_release(
     kind: str,
     release: GoldRelease,
     number: int,
-    sources: Sequence[str] = SURE,
+    sources: Sequence[str] = RELIABLE_SOURCES,
     actor: Person | None = None,
 ) -> list[GoldQuestion]:
     """``number`` of the responses that the release has gold of, by the batch's guideline version."""
@@ -67,7 +67,7 @@ def add_from_batches(
     kind: str,
     batches: Sequence[Batch],
     number: int,
-    sources: Sequence[str] = SURE,
+    sources: Sequence[str] = RELIABLE_SOURCES,
     actor: Person | None = None,
 ) -> list[GoldQuestion]:
     """``number`` of the responses that were settled in closed batches of the batch's guideline version."""
@@ -97,8 +97,8 @@ def _add_gold(
         raise AssayError(N_("Add from 1 to {most} items at once."), most=MAX_ITEMS)
     if not sources:
         raise AssayError(N_("Choose at least one source of gold."))
-    candidates = _fitting(batch, _sampled(_by_task(rows), frozenset(sources), seed=_turn(batch)))
-    drawn = draw_balanced(((candidate, candidate.kind) for candidate in candidates), number, seed=_turn(batch))
+    candidates = _list_candidates(batch, _sample_tasks(_group_by_task(rows), frozenset(sources), seed=_build_seed(batch)))
+    drawn = draw_balanced(((candidate, candidate.kind) for candidate in candidates), number, seed=_build_seed(batch))
     if len(drawn) < number:
         raise AssayError(
             N_(
@@ -108,16 +108,16 @@ def _add_gold(
             found=len(drawn),
             name=batch.name,
         )
-    return add_items(batch=batch, kind=kind, items=_explained(drawn), actor=actor)
+    return add_items(batch=batch, kind=kind, items=_build_answers(drawn), actor=actor)
 
 
-def _turn(batch: Batch) -> int:
+def _build_seed(batch: Batch) -> int:
     """Another draw each time, and the same one for who tries the same again."""
     return batch.pk * MAX_ITEMS + GoldQuestion.objects.filter(batch=batch).count()
 
 
 @dataclass(frozen=True, eq=False)
-class _Settled:
+class _SettledTask:
     """A task whose gold can be known: of which response, and the labels."""
 
     task: int
@@ -130,13 +130,13 @@ class _Settled:
         return self.dimension, tuple(sorted(self.labels.items()))
 
 
-def _by_task(rows: Any) -> Iterator[tuple[int, list[tuple[str, float, str]]]]:
+def _group_by_task(rows: Any) -> Iterator[tuple[int, list[tuple[str, float, str]]]]:
     ordered = rows.order_by("task", "criterion").iterator(chunk_size=CHUNK)
     for task, labels in groupby(ordered, key=lambda row: row[0]):
         yield task, [(criterion, value, source) for _task, criterion, value, source in labels]
 
 
-def _sampled(
+def _sample_tasks(
     tasks: Iterable[tuple[int, list[tuple[str, float, str]]]], sources: frozenset[str], *, seed: int
 ) -> dict[int, dict[str, float]]:
     """Tasks all of whose gold is of these sources: of each set of labels at most ``MOST_OF_A_KIND``, drawn alike."""
@@ -155,7 +155,7 @@ def _sampled(
     return {task: dict(kind) for kind, pile in piles.items() for task in pile}
 
 
-def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
+def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_SettledTask]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
     worked = Worked.on(batch)
     used_responses = set(
@@ -166,7 +166,7 @@ def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
         dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
         for dimension in worked.dimensions
     }
-    candidates: list[_Settled] = []
+    candidates: list[_SettledTask] = []
     ids = sorted(labels)
     for start in range(0, len(ids), CHUNK):
         tasks = Task.objects.filter(pk__in=ids[start : start + CHUNK]).order_by("pk")
@@ -180,11 +180,11 @@ def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
                 continue
             used_responses.add(response)
             known = {name: plain(value) for name, value in labels[task].items()}
-            candidates.append(_Settled(task, response, dimension, known))
+            candidates.append(_SettledTask(task, response, dimension, known))
     return candidates
 
 
-def _explained(chosen: Sequence[_Settled]) -> list[GoldAnswer]:
+def _build_answers(chosen: Sequence[_SettledTask]) -> list[GoldAnswer]:
     """With what the adjudicator wrote, where one decided it."""
     decisions = Adjudication.objects.filter(task__in=[task.task for task in chosen])
     words = dict(decisions.values_list("task", "rationale"))
@@ -205,7 +205,7 @@ def add_from_file(
     is_csv = source.name.lower().endswith(".csv")
     rows = csv_rows(source, required=[("prompt_id", "prompt")]) if is_csv else json_rows(source)
     items: dict[int, GoldAnswer] = {}
-    reader = _Reader(batch)
+    reader = _AnswerReader(batch)
     for row in rows:
         if isinstance(row, InputError):
             raise row
@@ -220,13 +220,13 @@ def add_from_file(
     return add_items(batch=batch, kind=kind, items=list(items.values()), actor=actor)
 
 
-class _Reader:
+class _AnswerReader:
     """Finds the response that a row speaks of, and checks its labels."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
 
-    def read(self, row: Row) -> GoldAnswer:
+    def read(self, row: FileRow) -> GoldAnswer:
         unknown = next(
             (field for field in row.fields if field not in FIELDS and not field.startswith(LABEL)), None
         )
@@ -236,7 +236,7 @@ class _Reader:
                 field=unknown,
                 known=", ".join(sorted(FIELDS)),
             )
-        response = response_of(row)
+        response = get_response(row)
         explanation = row.whole("explanation") if row.has("explanation") else ""
         answer = GoldAnswer(response.pk, _labels(row), explanation)
         try:
@@ -258,7 +258,7 @@ class _Reader:
         return answer
 
 
-def response_of(row: Row) -> Response:
+def get_response(row: FileRow) -> Response:
     """The response that a row names by its prompt and, as far as they are needed, dataset, model and collection."""
     ref = generic.read_prompt_ref(row)
     model, collection, dataset = (row.optional_name(name) for name in ("model", "collection", "dataset"))
@@ -277,11 +277,11 @@ def response_of(row: Row) -> Response:
     return responses[0]
 
 
-def _labels(row: Row) -> dict[str, float]:
+def _labels(row: FileRow) -> dict[str, float]:
     """``labels`` as an object, or the columns ``label.<criterion>``."""
     if isinstance(row.fields.get("labels"), dict):
-        return {name: generic.value(row, "labels", value) for name, value in row.fields["labels"].items()}
+        return {name: generic.read_value(row, "labels", value) for name, value in row.fields["labels"].items()}
     columns = [field for field in row.fields if field.startswith(LABEL) and row.has(field)]
     if not columns:
         raise row.error(N_("there is no label; give labels, or a column label.CRITERION."), field="labels")
-    return {column.removeprefix(LABEL): generic.value(row, column, row.fields[column]) for column in columns}
+    return {column.removeprefix(LABEL): generic.read_value(row, column, row.fields[column]) for column in columns}

@@ -43,7 +43,7 @@ from annotation.domain.formats.bundle import (
     Bundle,
     BundleManifest,
 )
-from annotation.domain.formats.rows import Row
+from annotation.domain.formats.rows import FileRow
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.selectors.access import sealed_datasets
@@ -301,7 +301,7 @@ class _Coming:
         for shelf in shelves.values():
             self._report.include(shelf.report)
 
-    def _take_labels(self, table: str, parse: Callable[[Row], Iterable[Judgement]]) -> None:
+    def _take_labels(self, table: str, parse: Callable[[FileRow], Iterable[Judgement]]) -> None:
         for (batch, dataset), records in self._by(table, parse, self._group_of):
             group = self._group(batch, dataset, self._intake(table, dataset=dataset))
             known = [self._known(record) for record in records]
@@ -327,7 +327,7 @@ class _Coming:
         return group
 
     def _by(
-        self, table: str, parse: Callable[[Row], Iterable[R]], key: Callable[[Row], Any]
+        self, table: str, parse: Callable[[FileRow], Iterable[R]], key: Callable[[FileRow], Any]
     ) -> Iterator[tuple[Any, list[R]]]:
         """The records of a table, about a thousand at a time, those with one key together."""
         rows = self._bundle.rows(table)
@@ -341,7 +341,7 @@ class _Coming:
             self._done += len(chunk)
             self._run.progress(CHECKED + (STORED - CHECKED) * self._done / self._total)
 
-    def _dataset_of(self, row: Row) -> str:
+    def _dataset_of(self, row: FileRow) -> str:
         name = row.text("dataset")
         if name not in self._datasets:
             raise row.error(
@@ -349,7 +349,7 @@ class _Coming:
             )
         return name
 
-    def _group_of(self, row: Row) -> Group:
+    def _group_of(self, row: FileRow) -> Group:
         name = row.text("batch")
         if name not in self._names:
             raise row.error(N_("the manifest names no batch {name}."), field="batch", name=repr(name[:100]))
@@ -407,9 +407,9 @@ class _Group:
 def _form(bundle: Bundle, dataset: str | None) -> Format:
     """The bundle's tables as a format, for whoever looks up where a prompt or a response was first."""
 
-    def rows(table: str) -> Callable[[Source], Iterator[Row | InputError]]:
+    def rows(table: str) -> Callable[[Source], Iterator[FileRow | InputError]]:
         return lambda _source: (
-            row for row in bundle.rows(table) if isinstance(row, Row) and row.fields.get("dataset") == dataset
+            row for row in bundle.rows(table) if isinstance(row, FileRow) and row.fields.get("dataset") == dataset
         )
 
     return Format(
@@ -421,32 +421,32 @@ def _form(bundle: Bundle, dataset: str | None) -> Format:
     )
 
 
-def _prompt(row: Row) -> Iterable[PromptRecord]:
+def _prompt(row: FileRow) -> Iterable[PromptRecord]:
     return _PARSE.prompt_reader().parse(row)
 
 
-def _response(row: Row) -> Iterator[ResponseRecord]:
+def _response(row: FileRow) -> Iterator[ResponseRecord]:
     for record in _PARSE.response_reader().parse(row):
         if response_sha256(record.text, record.turns) != row.fields.get("sha256"):
             raise row.error(N_("the response has not this sha256."), field="sha256")
         yield record
 
 
-def _annotation(row: Row) -> Iterator[AnnotationRecord]:
+def _annotation(row: FileRow) -> Iterator[AnnotationRecord]:
     for record in _PARSE.annotation_reader().parse(row):
         if not isinstance(record, AnnotationRecord):
             raise row.error(N_("here stand annotations alone; name the annotator."), field="annotator")
         yield replace(record, at=_moment(row))
 
 
-def _adjudication(row: Row) -> Iterator[AdjudicationRecord]:
+def _adjudication(row: FileRow) -> Iterator[AdjudicationRecord]:
     for record in _PARSE.annotation_reader().parse(row):
         if not isinstance(record, AdjudicationRecord):
             raise row.error(N_("here stand adjudications alone; name the adjudicator."), field="adjudicator")
         yield replace(record, at=_moment(row), reason=row.optional("reason", longest=50))
 
 
-def _moment(row: Row) -> datetime | None:
+def _moment(row: FileRow) -> datetime | None:
     if not row.has("at"):
         return None
     try:

@@ -20,7 +20,7 @@ from annotation.domain.agreement import Measurement, Statistic
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import DisputeReason, Guideline, Prompt
 from annotation.selectors.agreement import Counted, Narrowing
-from annotation.selectors.agreement.causes import Share
+from annotation.selectors.agreement.causes import ShareEstimate
 from annotation.selectors.guidelines import criterion_label, dimension_label, level_text, subcomponent_label
 from annotation.views.annotations.outcomes import localize_reason
 
@@ -113,7 +113,7 @@ def format_figure(statistic: Statistic) -> FigureWords | None:
     return FigureWords(format_decimal(statistic.value), format_interval(statistic.low, statistic.high))
 
 
-def format_share(share: Share) -> FigureWords | None:
+def format_share(share: ShareEstimate) -> FigureWords | None:
     """As percent, with its interval."""
     if share.value is None or share.low is None or share.high is None:
         return None

@@ -45,7 +45,7 @@ from annotation.selectors.people import (
     list_tokens,
     get_person,
 )
-from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
+from annotation.selectors.quality import MAX_READ, AdjudicatorSummary, AnnotatorSummary, EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
@@ -306,7 +306,7 @@ def work_context(person: Person, reader: Person) -> dict[str, Any]:
     batches = {batch_part.batch_id: batch_part.batch for batch_part, _counts in parts}
     readable = set(readable_batches(reader).filter(pk__in=batches).values_list("pk", flat=True))
     record_openings(reader, readable)
-    quality, decisions = quality_of(person, readable), decisions_of(person, readable)
+    quality, decisions = summarize_annotator(person, readable), summarize_adjudicator(person, readable)
     return {
         "parts": parts,
         "some_unread": len(readable) < len(batches),
@@ -314,11 +314,11 @@ def work_context(person: Person, reader: Person) -> dict[str, Any]:
         "decisions": [
             decisions_row(batch, decisions[pk]) for pk, batch in batches.items() if pk in decisions
         ],
-        "most_read": MOST_READ,
+        "most_read": MAX_READ,
     }
 
 
-def quality_row(batch: Batch, quality: Quality) -> dict[str, Any]:
+def quality_row(batch: Batch, quality: AnnotatorSummary) -> dict[str, Any]:
     return {
         "batch": batch,
         "items": quality.items,
@@ -328,7 +328,7 @@ def quality_row(batch: Batch, quality: Quality) -> dict[str, Any]:
     }
 
 
-def decisions_row(batch: Batch, decisions: Decisions) -> dict[str, Any]:
+def decisions_row(batch: Batch, decisions: AdjudicatorSummary) -> dict[str, Any]:
     return {
         "batch": batch,
         "n": decisions.n,
@@ -339,7 +339,7 @@ def decisions_row(batch: Batch, decisions: Decisions) -> dict[str, Any]:
     }
 
 
-def share_words(share: Share) -> dict[str, Any] | None:
+def share_words(share: EqualShare) -> dict[str, Any] | None:
     """None where nothing can be compared."""
     if share.value is None or share.interval is None:
         return None

@@ -16,20 +16,20 @@ from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Batch, Membership, Person, Prompt
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text, level_text
 from annotation.selectors.quality import (
-    AROUND,
+    DAYS_AROUND,
     GOLD,
-    Check,
-    Item,
+    CheckAnswer,
+    QualityItem,
     Overview,
-    Part,
+    AnnotatorQuality,
     Shift,
-    Table,
-    adjudicators_of,
-    checks_of,
-    overview_of,
-    part_of,
-    rounds_of,
-    sheet_of,
+    LevelTable,
+    list_adjudicators,
+    list_checks,
+    get_overview,
+    measure_annotator,
+    list_qualifications,
+    build_comparison_table,
 )
 from annotation.views.quality.charts import draw_days, draw_histogram
 from annotation.views.quality.tables import adjudicator_line
@@ -53,8 +53,8 @@ MIN_TIMES = 10
 
 
 def part_context(batch: Batch, person: Person) -> dict[str, Any]:
-    overview, sheet = overview_of([batch]), sheet_of([batch])
-    part = part_of(sheet, person.pk)
+    overview, sheet = get_overview([batch]), build_comparison_table([batch])
+    part = measure_annotator(sheet, person.pk)
     pairs = [pair for pair in overview.copying if person.pk in (pair.one, pair.other)]
     people = Person.objects.in_bulk(
         {*(partner.person for partner in part.with_whom), *overview.rows, person.pk}
@@ -79,8 +79,8 @@ def part_context(batch: Batch, person: Person) -> dict[str, Any]:
         ),
         **days_context(part, overview, batch, person),
         **times_context(part, batch, person),
-        "checks": [check_row(check, document) for check in checks_of(person, batch)],
-        "rounds": rounds_of([batch.pk], person).get(person.pk, []),
+        "checks": [check_row(check, document) for check in list_checks(person, batch)],
+        "rounds": list_qualifications([batch.pk], person).get(person.pk, []),
         "adjudicator": find_adjudicator_line(batch, person),
         "items": items_url(batch, person),
     }
@@ -124,7 +124,7 @@ def list_faults(overview: Overview, batch: Batch, person: Person) -> list[dict[s
 
 
 def list_dimensions(
-    part: Part, batch: Batch, person: Person, document: GuidelineDocument
+    part: AnnotatorQuality, batch: Batch, person: Person, document: GuidelineDocument
 ) -> list[dict[str, Any]]:
     return [
         {
@@ -139,7 +139,7 @@ def list_dimensions(
     ]
 
 
-def build_table(table: Table, batch: Batch, person: Person) -> dict[str, Any]:
+def build_table(table: LevelTable, batch: Batch, person: Person) -> dict[str, Any]:
     """Rows are what the others (or gold) said, columns what the person did; shaded by the share of the row."""
     criterion = table.scale.criterion
     other = "gold" if table.against == GOLD else "theirs"
@@ -180,7 +180,7 @@ def find_shade(n: int, total: int) -> int:
     return 0 if not n else min(SHADES, 1 + int(SHADES * n / total)) if total else 0
 
 
-def list_criteria(part: Part, batch: Batch, person: Person) -> list[dict[str, Any]]:
+def list_criteria(part: AnnotatorQuality, batch: Batch, person: Person) -> list[dict[str, Any]]:
     """A criterion with its two tables, and how many levels the person is above the partners on it."""
     shifts = {shift.scale.criterion.name: shift for shift in part.shifts}
     names = dict.fromkeys(table.scale.criterion.name for table in part.tables)
@@ -203,7 +203,7 @@ def shift_figure(shift: Shift) -> QualityFigure:
 
 
 def list_partners(
-    part: Part, batch: Batch, person: Person, people: Mapping[int, Person], pairs: Mapping[int, Any]
+    part: AnnotatorQuality, batch: Batch, person: Person, people: Mapping[int, Person], pairs: Mapping[int, Any]
 ) -> list[dict[str, Any]]:
     return [
         {
@@ -223,7 +223,7 @@ def format_expected(pair: Any) -> str:
     return "" if pair is None else format_percent(pair.expected)
 
 
-def days_context(part: Part, overview: Overview, batch: Batch, person: Person) -> dict[str, Any]:
+def days_context(part: AnnotatorQuality, overview: Overview, batch: Batch, person: Person) -> dict[str, Any]:
     """The picture and the table beside it; the dashed line stands where the test says that something changed."""
     lines = [
         {
@@ -240,10 +240,10 @@ def days_context(part: Part, overview: Overview, batch: Batch, person: Person) -
     chart = ""
     if len(part.days) >= MIN_DAYS:
         chart = chart_url(draw_days(part.days, title=_("Agreement with partners"), since=since))
-    return {"days": lines, "days_chart": chart, "around": AROUND, "since": format_day(since) if since else ""}
+    return {"days": lines, "days_chart": chart, "around": DAYS_AROUND, "since": format_day(since) if since else ""}
 
 
-def times_context(part: Part, batch: Batch, person: Person) -> dict[str, Any]:
+def times_context(part: AnnotatorQuality, batch: Batch, person: Person) -> dict[str, Any]:
     times = part.times
     seconds, chart = times.seconds, ""
     if len(seconds) >= MIN_TIMES:
@@ -261,7 +261,7 @@ def times_context(part: Part, batch: Batch, person: Person) -> dict[str, Any]:
     }
 
 
-def check_row(check: Check, document: GuidelineDocument) -> dict[str, Any]:
+def check_row(check: CheckAnswer, document: GuidelineDocument) -> dict[str, Any]:
     return {
         "check": check,
         "labels": [
@@ -275,17 +275,17 @@ def check_row(check: Check, document: GuidelineDocument) -> dict[str, Any]:
     }
 
 
-def check_label(check: Check, document: GuidelineDocument, name: str) -> str:
+def check_label(check: CheckAnswer, document: GuidelineDocument, name: str) -> str:
     return label_text(document, name, check.labels[name]) if name in check.labels else "-"
 
 
 def find_adjudicator_line(batch: Batch, person: Person) -> dict[str, Any] | None:
-    adjudicators = [adjudicator for adjudicator in adjudicators_of([batch]) if adjudicator.person == person]
+    adjudicators = [adjudicator for adjudicator in list_adjudicators([batch]) if adjudicator.person == person]
     return adjudicator_line(adjudicators[0], batch, 0) if adjudicators else None
 
 
 def item_line(
-    item: Item, document: GuidelineDocument, prompts: Mapping[int, Prompt], people: Mapping[int, Person]
+    item: QualityItem, document: GuidelineDocument, prompts: Mapping[int, Prompt], people: Mapping[int, Person]
 ) -> dict[str, Any]:
     criterion = item.scale.criterion
     return {

@@ -20,7 +20,7 @@ from annotation.core.charts import (
     make_picture,
     make_quantity,
 )
-from annotation.selectors.quality import Day
+from annotation.selectors.quality import AgreementDay
 
 WIDTH, HEIGHT, LOW = 620, 220, 160
 BARS = 24
@@ -28,7 +28,7 @@ BARS = 24
 MAX_QUANTILE = 0.98
 
 
-def draw_days(days: Sequence[Day], *, title: str, since: int | None = None) -> Spec:
+def draw_days(days: Sequence[AgreementDay], *, title: str, since: int | None = None) -> Spec:
     """A dot for each day; a line with its band for the days around each; a dashed line where something changed."""
     lowest = min([0.5, *(day.around.low or 0.0 for day in days)])
     scale = {"domain": [int(lowest * 10) / 10, 1], "clamp": True}
@@ -45,7 +45,7 @@ def draw_days(days: Sequence[Day], *, title: str, since: int | None = None) -> S
     return make_picture(layer, [day_values(day) for day in days], width=WIDTH, height=HEIGHT)
 
 
-def day_values(day: Day) -> dict[str, Any]:
+def day_values(day: AgreementDay) -> dict[str, Any]:
     return {
         "day": date.fromordinal(day.day).isoformat(),
         "alone": day.alone.value,

@@ -28,13 +28,13 @@ from annotation.selectors.batches import batch_named, batches_for, readable_batc
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.people import get_person
 from annotation.selectors.quality import (
-    Filters,
-    adjudicators_of,
-    found_items,
-    items_at,
-    overview_of,
-    prompts_of,
-    sheet_of,
+    ItemFilter,
+    list_adjudicators,
+    find_rows,
+    list_items,
+    get_overview,
+    list_prompts,
+    build_comparison_table,
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.batches import batch_context
@@ -93,11 +93,11 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
     """The items behind a figure of the person, with what everybody said of each."""
     open_batch, person = get_member(request, name, username)
     filters, words = parse_filters(request, open_batch.guideline.document)
-    sheet = sheet_of([open_batch])
-    rows = found_items(sheet, person.pk, filters)
+    sheet = build_comparison_table([open_batch])
+    rows = find_rows(sheet, person.pk, filters)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
-    items = items_at(sheet, person.pk, list(page.object_list))
-    prompts = prompts_of([item.task for item in items])
+    items = list_items(sheet, person.pk, list(page.object_list))
+    prompts = list_prompts([item.task for item in items])
     people = Person.objects.in_bulk({partner for item in items for partner in item.others})
     parameters = {key: value for key, value in request.GET.items() if value and key != "page"}
     context = batch_context(open_batch, person_of(request), tab="quality") | {
@@ -148,18 +148,18 @@ def tab_context(request: HttpRequest, batches: Sequence[Batch], batch: Batch | N
             value=tab,
             known=", ".join(name for name in TABS if name),
         )
-    overview = overview_of(batches)
+    overview = get_overview(batches)
     context = overview_context(overview, batches, batch, tab, sort)
     if tab == "adjudicators":
-        context |= adjudicator_context(adjudicators_of(batches), batches, batch)
+        context |= adjudicator_context(list_adjudicators(batches), batches, batch)
     return context | {"tabs": list_tabs(tab), "quality_tab": tab}
 
 
-def parse_filters(request: HttpRequest, document: GuidelineDocument) -> tuple[Filters, list[tuple[str, str]]]:
+def parse_filters(request: HttpRequest, document: GuidelineDocument) -> tuple[ItemFilter, list[tuple[str, str]]]:
     """The filters of the address, and those that narrow anything in words."""
     parameters = {key: str(value).strip() for key, value in request.GET.items() if str(value).strip()}
     partner = get_person(parameters["with"]) if "with" in parameters else None
-    filters = Filters(
+    filters = ItemFilter(
         criterion=parameters.get("criterion"),
         dimension="" if parameters.get("dimension") == "-" else parameters.get("dimension"),
         mine=parse_filter_level(parameters, "mine"),
@@ -175,7 +175,7 @@ def parse_filters(request: HttpRequest, document: GuidelineDocument) -> tuple[Fi
     return filters, describe_filters(filters, str(partner or ""), document)
 
 
-def describe_filters(filters: Filters, partner: str, document: GuidelineDocument) -> list[tuple[str, str]]:
+def describe_filters(filters: ItemFilter, partner: str, document: GuidelineDocument) -> list[tuple[str, str]]:
     def level(value: float | None) -> str | None:
         return None if value is None else label_text(document, filters.criterion or "", value)
 

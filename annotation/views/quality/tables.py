@@ -19,7 +19,7 @@ from annotation.domain.guidelines import localized
 from annotation.domain.quality import Copying
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
 from annotation.selectors.gold_questions import list_batch_check_results
-from annotation.selectors.quality import Adjudicator, Overview, Row, rounds_of, scale_of
+from annotation.selectors.quality import Adjudicator, Overview, AnnotatorRow, list_qualifications, build_scale
 from annotation.views.quality.wording import (
     COPYING,
     DRIFT,
@@ -52,7 +52,7 @@ class AnnotatorLine:
 
     person: Person
     url: str
-    row: Row | None
+    row: AnnotatorRow | None
     flags: Sequence[QualityFlag]
     gold: QualityFigure | None
     partners: QualityFigure | None
@@ -145,7 +145,7 @@ def list_lines(
     people: Mapping[int, Person],
     flags: Sequence[QualityFlag],
 ) -> list[AnnotatorLine]:
-    rounds, checks = rounds_of([batch.pk for batch in batches]), list_check_figures(batches)
+    rounds, checks = list_qualifications([batch.pk for batch in batches]), list_check_figures(batches)
     return [
         build_line(
             overview,
@@ -305,7 +305,7 @@ def adjudicator_context(
 
 
 def list_lenient_ends(batch: Batch) -> list[int]:
-    scales = [scale_of(batch, criterion.name) for criterion in batch.guideline.document.criteria]
+    scales = [build_scale(batch, criterion.name) for criterion in batch.guideline.document.criteria]
     return [scale.lenient for scale in scales if scale.ordered]
 
 

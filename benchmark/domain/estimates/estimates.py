@@ -1,6 +1,6 @@
 """What people, the scorer, and both together say of every model and dimension of a run. Pure.
 
-Gold labels correct the scorer (``benchmark/prediction_powered.py``). The labelled responses of a stratum, those whose
+Gold labels correct the scorer (prediction_powered.py). The labelled responses of a stratum, those whose
 sureness lies between two edges, must be a random draw of it: ``ASSUMPTION``. docs/estimates.md has each number.
 """
 

@@ -124,7 +124,7 @@ class _StrataGrid:
         return np.asarray(self.share**2 * self.variance)
 
     def compute_minimum(self) -> Floats:
-        """Nothing is taken back; and no stratum is left with so few labels that it must be joined with another."""
+        """No label is taken back, and no stratum keeps so few labels that it must be joined with another."""
         return np.maximum(self.held, np.minimum(self.population, MIN_LABELLED))
 
     def compute_variance(self, labels: Floats) -> Floats:
@@ -191,10 +191,10 @@ def _compute_label_variances(grid: _StrataGrid, cells: Sequence[Sequence[PlanStr
 
 @dataclass(frozen=True)
 class PromptNeed:
-    """What no label brings: about how many prompts would know a column to a wanted half-width.
+    """About how many prompts would know a column to a target half-width, which no label brings.
 
-    They are of the model that needs the most: ``prompts`` it has answered, ``half_width`` is that of its interval for
-    all prompts like these. Both are None where no model's interval is defined.
+    The numbers are of the model that needs the most: it has answered ``prompts``, and ``half_width`` is that of its
+    interval for all prompts like these. ``half_width`` and ``needed`` are None where no model's interval is defined.
     """
 
     scope: str
@@ -316,7 +316,7 @@ class ModelPair:
 
 
 def plan_separations(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
-    """Of each pair what its ``wanted`` says, at once."""
+    """What ``plan_labels`` says of each pair, for all pairs at once."""
     able = [pair for pair in pairs if pair.is_separable]
     left = [(pair.difference / Z) ** 2 - pair.prompt_variance for pair in able]
     grid = _StrataGrid.build([pair.strata for pair in able], [pair.shares for pair in able])
@@ -386,7 +386,7 @@ class PlanBasis:
         pairs: Mapping[str, Any],
         drawn: Mapping[ResponseKey, Bounds],
     ) -> PlanBasis:
-        """From the parts of a run; ``drawn`` are the strata that were given to its estimates."""
+        """From the parts of a run; ``drawn`` are the strata that its estimates used."""
         metrics = map_metrics(document)
         counts: dict[Key, Counter[str]] = defaultdict(Counter)
         for key, row in assign_strata(rows, estimates["strata"], drawn):
@@ -448,7 +448,7 @@ class PlanBasis:
 def assign_strata(
     rows: Sequence[CountedResponse], edges: Mapping[str, Sequence[float]], drawn: Mapping[ResponseKey, Bounds]
 ) -> list[tuple[Key, CountedResponse]]:
-    """The responses with a prediction, each with its stratum, as ``benchmark.estimates`` has them."""
+    """The responses with a prediction, each with its stratum, as the estimates have them."""
     keyed_rows = []
     for row in rows:
         if row.predicted:

@@ -23,15 +23,15 @@ Prompts = npt.NDArray[np.int64]
 Alignment = Literal["accuracy", "distance"]
 
 EPSILON = 0.2
-"""What a person's labels cost more than a candidate's, as a share of wins: the paper's value for experts."""
+"""How much more a person's labels cost than a candidate's, as a share of wins: the paper's value for experts."""
 FALSE_DISCOVERY_RATE = 0.05
 """The false discovery rate, and the level of the tests."""
 MIN_PROMPTS_OF_PERSON = 30
-"""So many independent items of a person the paper asks for; with items of fewer prompts a person is left out."""
+"""The paper asks for so many independent items of a person; a person with fewer prompts is left out."""
 MIN_TESTED_PROMPTS = 10
-"""Fewer prompts than this are never tested, whatever is asked for."""
+"""Fewer prompts than this are never tested, whatever ``min_prompts`` is."""
 MIN_PEOPLE = 3
-"""So many people the paper asks for; with two the winning rate is 0, a half or 1."""
+"""The paper asks for so many people; with two the winning rate is 0, a half or 1."""
 MIN_WINNING_RATE = 0.5
 RESAMPLES = 2000
 
@@ -64,7 +64,7 @@ class AlignmentScale:
 
 
 @dataclass(frozen=True)
-class TestedLabel:
+class RatedItem:
     """One question on one response: what each person said (by any key of theirs), and the candidate's label.
 
     Items of one ``prompt`` may go together; one without is independent of all others.
@@ -135,7 +135,7 @@ class AlternativeTest:
 
 
 def run_annotator_test(
-    items: Sequence[TestedLabel],
+    items: Sequence[RatedItem],
     *,
     epsilon: float = EPSILON,
     enough: int = MIN_PROMPTS_OF_PERSON,
@@ -144,8 +144,8 @@ def run_annotator_test(
 ) -> AlternativeTest:
     """The whole test. Items that the candidate did not label are not to be among them.
 
-    With items of 30 prompts or more a person is tested by the paired t-test of the paper; with fewer, where ``enough``
-    lets them in, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no person here.
+    With items of 30 prompts or more a person is tested by the paired t-test of the paper; with fewer, where
+    ``min_prompts`` admits them, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no person here.
     """
     enough = max(enough, MIN_TESTED_PROMPTS)
     comparisons = []
@@ -177,7 +177,7 @@ def run_annotator_test(
     )
 
 
-def _count_wins(items: Sequence[TestedLabel]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
+def _count_wins(items: Sequence[RatedItem]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
     """By person, for each item: is the candidate at least as near to the others, are they, and the prompt's number."""
     wins: dict[Hashable, list[tuple[bool, bool, int]]] = defaultdict(list)
     numbers: dict[Hashable, int] = {}

@@ -15,7 +15,7 @@ from typing import Any
 from annotation.core.errors import N_, InputError, NotFound
 from annotation.domain.datasets import response_sha256
 from annotation.domain.formats.generic import read_prompt_ref
-from annotation.domain.formats.rows import LONGEST_ID, Row, Rows, Source, as_number, csv_rows, json_rows
+from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, Rows, Source, as_number, csv_rows, json_rows
 from annotation.domain.formats.xstest import CRITERION, LEVELS
 
 FORMATS = ("xstest", "jsonl", "csv")
@@ -26,9 +26,9 @@ _FILE = re.compile(r"^xstest_v2_completions_(.+?)_(?:gpteval|streval)\.csv$", re
 
 @dataclass(frozen=True, slots=True)
 class JudgeRecord:
-    """A label as the file has it. ``said`` is in its words; ``value`` is what these mean where the format knows it.
+    """A label as the file has it. ``answer`` is in its words; ``value`` is what these mean where the format knows it.
 
-    ``is_readable``: ``said`` may be read as a level of the guideline. ``sha256`` is of the response that was judged,
+    ``is_readable``: ``answer`` may be read as a level of the guideline. ``sha256`` is of the response that was judged,
     where the file has its text. ``error`` makes an error of this line.
     """
 
@@ -74,7 +74,7 @@ def _read_xstest_rows(source: Source) -> Rows:
     return csv_rows(source, required=[("id",), ("completion",), XSTEST_COLUMNS])
 
 
-def _parse_xstest(row: Row) -> JudgeRecord:
+def _parse_xstest(row: FileRow) -> JudgeRecord:
     """What is none of the three labels, such as the judge's own refusal, is kept as it stands."""
     columns = [name for name in XSTEST_COLUMNS if name in row.fields]
     if len(columns) > 1:
@@ -86,7 +86,7 @@ def _parse_xstest(row: Row) -> JudgeRecord:
     answer = row.whole(columns[0])
     return JudgeRecord(
         line=row.line,
-        prompt=row.text("id", longest=LONGEST_ID).strip().removeprefix("v2-"),
+        prompt=row.text("id", longest=MAX_ID_CHARACTERS).strip().removeprefix("v2-"),
         answer=answer[:MAX_ANSWER_CHARACTERS],
         error=row.error,
         criterion=CRITERION,
@@ -96,11 +96,11 @@ def _parse_xstest(row: Row) -> JudgeRecord:
     )
 
 
-def _parse_jsonl(row: Row) -> JudgeRecord:
+def _parse_jsonl(row: FileRow) -> JudgeRecord:
     return _parse_generic(row, row.fields.get("probabilities"))
 
 
-def _parse_csv(row: Row) -> JudgeRecord:
+def _parse_csv(row: FileRow) -> JudgeRecord:
     """Probabilities are a JSON object in one cell."""
     if not row.has("probabilities"):
         return _parse_generic(row, None)
@@ -116,7 +116,7 @@ _NO_PROBABILITIES = N_(
 )
 
 
-def _parse_generic(row: Row, probabilities: object) -> JudgeRecord:
+def _parse_generic(row: FileRow, probabilities: object) -> JudgeRecord:
     if probabilities is not None and not isinstance(probabilities, dict):
         raise row.error(_NO_PROBABILITIES, field="probabilities")
     value = _parse_number(row)
@@ -142,7 +142,7 @@ def _parse_generic(row: Row, probabilities: object) -> JudgeRecord:
     )
 
 
-def _parse_number(row: Row) -> float | None:
+def _parse_number(row: FileRow) -> float | None:
     if not row.has("value"):
         return None
     number = as_number(row.fields["value"])
@@ -163,7 +163,7 @@ def _read_csv_rows(source: Source) -> Rows:
     return csv_rows(source, required=[("prompt_id", "prompt"), ("value", "label", "probabilities")])
 
 
-_READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[Row], JudgeRecord]]] = {
+_READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[FileRow], JudgeRecord]]] = {
     "xstest": (_read_xstest_rows, _parse_xstest),
     "jsonl": (json_rows, _parse_jsonl),
     "csv": (_read_csv_rows, _parse_csv),

@@ -1,4 +1,4 @@
-"""How often a judge, a scorer or a person says what gold says: one set of figures for all of them. Pure.
+"""How often a judge, a scorer or a person agrees with gold: one set of figures for all of them. Pure.
 
 A label off the scale (a judge's own refusal, a level that is none) is a label that is wrong: it stays in every
 denominator. An undefined figure is None. A statistic is ``{"value", "low", "high"}``, a 95% percentile bootstrap over
@@ -31,7 +31,7 @@ UNDEFINED: Statistic = {"value": None, "low": None, "high": None}
 
 @dataclass(frozen=True)
 class LabelPair:
-    """A gold label and what the candidate said of it: ``said`` None is off the scale.
+    """A gold label and the candidate's answer, which is None off the scale.
 
     ``confidence`` is the probability that the candidate gave its own label, None where it gives none. ``was_seen``
     says of a scorer that it learned from responses of this model; None of anybody else.
@@ -51,8 +51,8 @@ class LabelPair:
 class _PairColumns:
     """The pairs as columns. ``weights`` (prompts, 1 + resamples): how often each draw has a prompt.
 
-    ``at`` is the place of the prompt, ``criterion`` that of the head, ``truth`` and ``said`` are places on its scale,
-    where ``said`` of a label off the scale is the place after the last. ``confidence`` is NaN where there is none.
+    ``at`` is the place of the prompt, ``criterion`` that of the head, ``truth`` and ``answer`` are places on its scale,
+    where ``answer`` of a label off the scale is the place after the last. ``confidence`` is NaN where there is none.
     Arrays, because a release may have a hundred thousand labels, and each part of them is counted again.
     """
 
@@ -87,7 +87,7 @@ def compute_figures(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Figures:
-    """``asked`` is the number of gold labels: what ``coverage`` is a share of.
+    """``n_gold`` is the number of gold labels: what ``coverage`` is a share of.
 
     Pooled, by criterion and level, by dimension, by model, and by whether the model was seen in training.
     """
@@ -133,7 +133,7 @@ _SEEN = {True: "seen", False: "unseen", None: ""}
 def _group_figures(
     column: _PairColumns, heads: Sequence[Head], names: Sequence[str], *, with_levels: bool = False
 ) -> dict[str, Figures]:
-    """By name (one for each pair), of which the empty one is nobody's."""
+    """The figures by name. ``names`` has a name for each pair; pairs with an empty name are in no group."""
     rows: dict[str, list[int]] = defaultdict(list)
     for row, name in enumerate(names):
         if name:
@@ -180,7 +180,7 @@ def _compute_criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures
 
 
 def _compute_levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
-    """By level: how many gold has, how many were said, precision, recall and F1. The last column is off the scale."""
+    """By level: how often gold and the candidate have it, precision, recall and F1. The last column is off the scale."""
     hits = np.diagonal(drawn[:, :, :-1], axis1=1, axis2=2)
     precision = _divide(hits, drawn.sum(axis=1)[:, :-1])
     recall, f1 = _divide(hits, drawn.sum(axis=2)), _compute_f1(drawn)
@@ -197,7 +197,7 @@ def _compute_levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]
 
 
 def _count_tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
-    """Of each criterion with a label here, (1 + resamples, truth, said and one more for off the scale): counts of each
+    """Of each criterion with a label here, (1 + resamples, truth, answer and one more for off the scale): counts of each
     draw, the data first."""
     tables = []
     for place, head in enumerate(heads):

@@ -1,7 +1,7 @@
 """The headline numbers that a guideline declares, from the labels that responses were given. Pure.
 
 docs/leaderboard.md says what each number and interval is. Sums and values are exact fractions; only
-intervals are floats. Undefined is None. ``figures`` puts them together: board, groups and pairs.
+intervals are floats. Undefined is None. board.py puts them together: board, groups and pairs.
 """
 
 from __future__ import annotations

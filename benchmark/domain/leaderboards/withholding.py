@@ -52,7 +52,7 @@ class PredictedModels:
 
     @property
     def not_ranked(self) -> list[str]:
-        """The columns whose ranks are withheld, as ``scopes_compared`` names them."""
+        """The columns whose ranks are withheld, as ``list_compared_scopes`` names them."""
         lead = self.document.metric(self.document.rank_by)
         columns = [scope for scope in list_scopes(self.document) if find_metric(self.document, scope, lead)]
         return [

@@ -1,7 +1,7 @@
-"""Asking an OpenAI-compatible endpoint many questions at once. Pure: no Django, no database.
+"""Many questions to an OpenAI-compatible endpoint at once. Pure: no Django, no database.
 
-``ask_all`` blocks; what it sends and what comes back it tells through two callbacks from the calling thread, so that a
-caller can keep both in a database. Keys come from the environment by the host's name and go nowhere but into the
+``send_requests`` blocks. It reports what it sends and what comes back through two callbacks in the calling thread, so
+that a caller can store both in a database. Keys come from the environment by the host's name and go nowhere but into the
 header of a request to that host (docs/decisions/keys-by-host.md).
 """
 

@@ -1,6 +1,6 @@
-"""Asking: a loop of its own in a thread, and the caller's callbacks in the caller's thread.
+"""Requests are sent by an event loop in its own thread; the caller's callbacks run in the caller's thread.
 
-The callbacks write to a database, which nobody may do from a running loop; and while they do, requests go on.
+The callbacks write to a database, which a running loop may not do; meanwhile requests go on.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from benchmark.domain.llm_client.retry import EndpointPace, RetryLater
 
 MAX_CONCURRENCY = 512
 BEAT = 0.5
-"""Seconds after which the caller is told that nothing came."""
+"""Seconds after which the caller hears that nothing came."""
 CONNECT_SECONDS = 10.0
 MAX_REFUSALS = 20
-"""So many refusals in a row that speak of no single question, and nothing more is asked."""
+"""After so many refusals in a row that are about no single question, nothing more is sent."""
 REFUSALS = frozenset({401, 403, 404})
 TROUBLES = frozenset({408, 409})
 GATEWAYS = frozenset({502, 503, 504})
@@ -51,7 +51,7 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class EndpointAway(AssayError):
-    """Nobody has answered for longer than one waits; what was asked so far is a Failure."""
+    """The endpoint has not answered for longer than the patience; every open question is a RequestFailure."""
 
     code = "endpoint_away"
 
@@ -108,7 +108,7 @@ def send_requests(
 
 @dataclass
 class _PendingQuestion:
-    """A question on its way: requests that were sent for it, and tries that these were worth."""
+    """A question on its way: the requests that were sent for it, and the tries that these cost."""
 
     question: ChatQuestion
     attempts: int = 0
@@ -116,14 +116,14 @@ class _PendingQuestion:
 
 
 class _RequestLoop:
-    """The thread and what lives in it. ``put``, ``take``, ``room`` and ``told`` are for the caller's thread."""
+    """The thread and its event loop. The methods without an underscore are for the caller's thread."""
 
     def __init__(self, endpoint: Endpoint, tries: int, patience: float) -> None:
         self._url = keys.check_endpoint(endpoint.url)
         self._key = keys.find_key(self._url)
         self._endpoint, self._tries, self._patience = endpoint, tries, patience
-        # A client of its own for each question on its way: one for all would look through all its connections, for each
-        # of them, at every request, which at 64 at once takes longer than asking.
+        # Each question on its way has its own client: a shared one would look through all its connections for each of
+        # them at every request, which at 64 at once takes longer than the requests.
         self._new_client = partial(_build_client, self._url, self._key, _build_ssl_context(self._url))
         self._idle = [self._new_client()]
         self._pace = EndpointPace(time.monotonic())
@@ -218,7 +218,7 @@ class _RequestLoop:
         raise AssertionError("tenacity ends with a value or an error")
 
     async def _try_once(self, pending: _PendingQuestion) -> Outcome:
-        """One request. Again where another one may help."""
+        """Send one request. Raises RetryLater where another one may help."""
         await self._pass_gate(pending)
         pending.attempts += 1
         self._requests += 1
@@ -230,7 +230,7 @@ class _RequestLoop:
             raise
 
     async def _pass_gate(self, pending: _PendingQuestion) -> None:
-        """Through the gate, one after another in the order in which they came."""
+        """Wait for the gate, which lets questions through one after another in the order in which they came."""
         self._at_gate += pending.attempts > 0
         try:
             async with self._gate:
@@ -312,7 +312,7 @@ class _RequestLoop:
     def _handle_error(
         self, pending: _PendingQuestion, status: int, headers: httpx.Headers, body: bytes | None, began: float
     ) -> RequestFailure:
-        """What is no answer: a Failure, where asking again is of no use; Again else."""
+        """Of a response that is no answer: a RequestFailure where a retry is of no use; raises RetryLater else."""
         now = time.monotonic()
         words, code = protocol.parse_error(body or b"", partial(keys.hide_key, key=self._key))
         error = f"HTTP {status}" + (f": {words}" if words else "")
@@ -338,7 +338,7 @@ class _RequestLoop:
     def _record_miss(
         self, began: float, error: str, status: int | None = None, pause: float | None = None
     ) -> RetryLater:
-        """A try of its own only where others were answered meanwhile: else it is the endpoint, and one waits for it."""
+        """It costs a try only where other requests were answered meanwhile; else the endpoint is away, and all wait."""
         is_answering = self._pace.answered_at is not None and self._pace.answered_at >= began
         self._pace.record_miss(began, time.monotonic(), pause)
         away = self._pace.away_since is not None
@@ -366,7 +366,7 @@ class _RequestLoop:
 
 
 def _build_ssl_context(url: str) -> ssl.SSLContext:
-    """Whose certificates are good: those that httpx brings, which take a while to load; over plain HTTP nobody's."""
+    """It trusts the certificates that httpx brings, which take a while to load; over plain HTTP none."""
     return httpx.create_ssl_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

@@ -1,7 +1,7 @@
-"""Addresses that may be asked, and the keys that belong to them.
+"""Addresses that requests may go to, and the keys that belong to them.
 
-A key is named by the host that it is for, so that it cannot be sent to another one: whoever may name an address on a
-command line cannot choose the key that goes there.
+A key is named by the host that it is for, so that it cannot be sent to another one: a person who may name an address
+on a command line cannot choose the key that goes there.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def is_loopback(host: str) -> bool:
 
 
 def hide_key(text: str, key: str | None, *, min_length: int = 1) -> str:
-    """The text, in which no key of at least ``shortest`` characters stands."""
+    """The text, in which no key of at least ``min_length`` characters stands."""
     return text.replace(key, HIDDEN) if key and len(key) >= min_length else text
 
 

@@ -1,6 +1,6 @@
 """When the next request may leave: the rate that an endpoint allows, and waiting for an endpoint that is away.
 
-No clock and no loop of its own: the time in seconds is given, so that the rules can be tested without waiting.
+It has no clock and no loop: the caller passes the time in seconds, so that the rules can be tested without waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMITED_TRIES = 10
 FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
 MAX_RETRY_AFTER_SECONDS = 3600.0
 AWAY_AFTER = 5
-"""So many requests in a row that found nobody, and the endpoint is taken to be away: one at a time tries on."""
+"""After so many requests in a row without an answer the endpoint counts as away: one request at a time goes on."""
 MAX_KNOCK_PAUSE = 5.0
 PATIENCE, FIRST_PATIENCE = 300.0, 20.0
 """Seconds to wait for an endpoint that was there before, and for one that never was."""
@@ -125,7 +125,7 @@ class EndpointPace:
         return 0.0
 
     def record_answer(self, now: float) -> None:
-        """Anything that the endpoint itself said, but for a 429."""
+        """Any response of the endpoint itself, but for a 429."""
         self._record_presence(now)
         self.let_through += 1
         self.pauses = 0
@@ -143,7 +143,7 @@ class EndpointPace:
         self._hold_requests(now, seconds)
 
     def record_miss(self, sent_at: float, now: float, seconds: float | None = None) -> None:
-        """No connection, or a gateway that found nobody behind it."""
+        """No connection, or a gateway that did not reach the endpoint."""
         self.missed += 1
         self.knocking = False
         if self.missed < AWAY_AFTER or (self.away_since is not None and sent_at < self.open_at):
@@ -155,7 +155,7 @@ class EndpointPace:
         self._hold_requests(now, max(pause, seconds or 0.0))
 
     def record_stall(self) -> None:
-        """A request without an end: it says neither that somebody is there nor that nobody is."""
+        """A request that ran out of time: it does not show whether the endpoint is there."""
         self.knocking = False
 
     def is_given_up(self, now: float, patience: float = PATIENCE) -> bool:

@@ -1,7 +1,8 @@
-"""What a free text chose of two options, read by rules; docs/multiple-choice.md lists them. Pure.
+"""Which of two options a free text names, read by rules; docs/multiple-choice.md lists them. Pure.
 
-The rules are cautious: what none of them reads, or two of them read differently, is ``need_check``, and a person says.
-A rule that changes what it reads gets another ``VERSION``, so that two figures can be told apart.
+The rules are cautious: what none of them reads, or two of them read differently, is ``need_check``, and a person
+decides.
+A rule that changes what it reads gets another ``VERSION``, so that figures of different rules can be distinguished.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.formats.base import PromptRecord, PromptRef, Reader
-from annotation.domain.formats.rows import LONGEST_ID, Row, json_rows
+from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, json_rows
 from benchmark.domain.multiple_choice import AnswerOption
 
 WORDING = 1
@@ -101,29 +101,29 @@ class _OptionQuestion:
 _MAX_SUFFIX_CHARACTERS = len("/choice-swapped")
 
 
-def _parse_question(row: Row, language: str, *, text: str, category: str) -> _OptionQuestion:
+def _parse_question(row: FileRow, language: str, *, text: str, category: str) -> _OptionQuestion:
     id_field = "id" if "id" in row.fields else "id_"
     identifier = row.identifier(id_field)
     if not identifier:
         raise row.error(N_("this is empty."), field="id")
-    if len(identifier) > LONGEST_ID - _MAX_SUFFIX_CHARACTERS:
+    if len(identifier) > MAX_ID_CHARACTERS - _MAX_SUFFIX_CHARACTERS:
         raise row.error(
             N_("this has {found} characters; at most {longest} are possible."),
             field=id_field,
             found=len(identifier),
-            longest=LONGEST_ID - _MAX_SUFFIX_CHARACTERS,
+            longest=MAX_ID_CHARACTERS - _MAX_SUFFIX_CHARACTERS,
         )
     return _OptionQuestion(identifier, category, row.text(text).strip(), row.line, language)
 
 
-def _parse_options(row: Row, first: str, second: str) -> tuple[str, str]:
+def _parse_options(row: FileRow, first: str, second: str) -> tuple[str, str]:
     first_text, second_text = row.text(first).strip(), row.text(second).strip()
     if first_text == second_text:
         raise row.error(N_("the two options are the same; nobody could choose between them."), field=second)
     return first_text, second_text
 
 
-def _parse_fine(row: Row, language: str) -> Iterator[VariantRecord]:
+def _parse_fine(row: FileRow, language: str) -> Iterator[VariantRecord]:
     """The question, and the choice in both orders; the safe option comes first in the file's."""
     question = _parse_question(
         row, language, text="question", category=row.text("category", longest=100).strip()
@@ -134,7 +134,7 @@ def _parse_fine(row: Row, language: str) -> Iterator[VariantRecord]:
     yield question.build_choice(1, (unsafe, safe), 1)
 
 
-def _parse_cvalues(row: Row, language: str) -> Iterator[VariantRecord]:
+def _parse_cvalues(row: FileRow, language: str) -> Iterator[VariantRecord]:
     """A safe and an unsafe response in both orders; or two responses as they stand, the safe one named."""
     text = "prompt" if "prompt" in row.fields else "question"
     question = _parse_question(row, language, text=text, category=_parse_category(row))
@@ -147,7 +147,7 @@ def _parse_cvalues(row: Row, language: str) -> Iterator[VariantRecord]:
         yield question.build_choice(0, texts, _parse_label(row))
 
 
-def _parse_category(row: Row) -> str:
+def _parse_category(row: FileRow) -> str:
     field = next((name for name in ("category", "domain_en", "domain") if row.has(name)), None)
     return "" if field is None else row.text(field, longest=100).strip()
 
@@ -155,7 +155,7 @@ def _parse_category(row: Row) -> str:
 _LABELS = {"1": 0, "2": 1, "回复1": 0, "回复2": 1}
 
 
-def _parse_label(row: Row) -> int:
+def _parse_label(row: FileRow) -> int:
     if "label" not in row.fields:
         raise row.error(
             N_("there is no such field; this row has: {known}."), field="label", known=", ".join(row.fields)
@@ -182,7 +182,7 @@ _KNOWN_CVALUES = frozenset(
     }
     | {"pos_type", "neg_type", "response_1", "response_2", "label", "difficulty_level"}
 )
-_PARSERS: Mapping[str, tuple[Callable[[Row, str], Iterator[VariantRecord]], frozenset[str], str]] = (
+_PARSERS: Mapping[str, tuple[Callable[[FileRow, str], Iterator[VariantRecord]], frozenset[str], str]] = (
     MappingProxyType(
         {"fine": (_parse_fine, _KNOWN_FINE, "en"), "cvalues": (_parse_cvalues, _KNOWN_CVALUES, "zh")}
     )

@@ -82,7 +82,7 @@ def parse_choice(answer: str, options: tuple[AnswerOption, AnswerOption]) -> Par
 
 
 def _is_leaning(text: str, none: re.Match[str] | None) -> bool:
-    """It chooses none, and speaks of a single option after that."""
+    """Whether it chooses none, and names a single option after that."""
     if none is None:
         return False
     ends = text.find("|", none.end())
@@ -128,7 +128,7 @@ def _is_uncertain(clauses: Sequence[str], at: int) -> bool:
 
 
 def _find_option(match: re.Match[str], text: str, after: Sequence[str]) -> int | None:
-    """Which option; None where the clause denies it, leaves it open, or tells what others say."""
+    """Which option; None where the clause denies it, leaves it open, or reports what other people say."""
     begins = text.rfind("|", 0, match.start() + 1) + 1
     before = text[begins : match.start()]
     then = text[match.end() :]
@@ -172,7 +172,7 @@ def _list_bare_options(clauses: Sequence[str]) -> list[int]:
 
 
 def _is_bad_label(clause: str) -> bool:
-    """``worst: A``: what is said so is no choice of A."""
+    """``worst: A`` is no choice of A."""
     return len(clause) <= MAX_LABEL_CHARACTERS and BAD_LABEL.search(clause) is not None
 
 

@@ -42,7 +42,7 @@ _QUESTION_CLAUSE = re.compile(r"(?:^|(?<=[|?]))[^|]*\|\?")
 
 
 def remove_thought(answer: str) -> str | None:
-    """What is said outside of ``<think>``; None of an answer that was cut off while it thought.
+    """The text outside of ``<think>``; None of an answer that was cut off while it thought.
 
     Some templates open it in the prompt: what stands before an end without a beginning was thought as well.
     """
@@ -104,7 +104,7 @@ class _OptionText:
 
 @lru_cache(maxsize=5_000)
 def normalize_option(text: str) -> _OptionText:
-    """Asked for with each answer to the same question."""
+    """Cached, because each answer to the same question needs it."""
     full_text = normalize_text(text)
     return _OptionText(
         full_text, _is_long(full_text), tuple(part for part in full_text.split("|") if _is_long(part))

@@ -15,7 +15,7 @@ from benchmark.domain.judges.alternative_annotator import (
     EPSILON,
     Alignment,
     AlignmentScale,
-    TestedLabel,
+    RatedItem,
     run_annotator_test,
 )
 from benchmark.domain.judges.metrics import Figures, compute_figures
@@ -243,13 +243,13 @@ def run_annotator_tests(
     by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
     for voice in ground.rater_labels:
         by_task[voice.task, voice.criterion].append(voice)
-    items: dict[str, list[TestedLabel]] = defaultdict(list)
+    items: dict[str, list[RatedItem]] = defaultdict(list)
     for (_task, criterion), voices in by_task.items():
         key = (voices[0].response, criterion)
         if len(voices) > 1 and key in candidate_labels:
             labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
             prompt = ground.prompts[voices[0].response]
-            items[criterion].append(TestedLabel(labels, candidate_labels[key][0], scales[criterion], prompt))
+            items[criterion].append(RatedItem(labels, candidate_labels[key][0], scales[criterion], prompt))
     every = [item for part in items.values() for item in part]
     return {
         "pooled": _run_test(ground, every, epsilon),
@@ -257,7 +257,7 @@ def run_annotator_tests(
     }
 
 
-def _run_test(ground: ReleaseComparison, items: Sequence[TestedLabel], epsilon: float) -> dict[str, Any]:
+def _run_test(ground: ReleaseComparison, items: Sequence[RatedItem], epsilon: float) -> dict[str, Any]:
     verdict = run_annotator_test(items, epsilon=epsilon).to_json()
     people = [{**row, "person": ground.names[row["person"]]} for row in verdict["people"]]
     return {**verdict, "people": sorted(people, key=lambda row: str(row["person"]))}

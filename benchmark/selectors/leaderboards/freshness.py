@@ -1,7 +1,7 @@
 """Whether a run still says what is known: what came after it that it does not count.
 
 Everything is read for any number of runs at once, in a number of queries that does not grow with them. The runs are
-those of ``runs_with_all``, which knows their scorers, releases and guidelines.
+those of ``list_runs``, which knows their scorers, releases and guidelines.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _list_repetitions(
 ) -> tuple[dict[int, BenchmarkRun], dict[int, BenchmarkRun]]:
     """By run: the latest finished run that replaces it, and the latest one that is still to be done.
 
-    Of two that replaced the same run, the later stands for the earlier, too (``current_runs``).
+    Of two that replaced the same run, the later stands for the earlier, too (``list_current_runs``).
     """
     successors: dict[int, BenchmarkRun] = {}
     coming: dict[int, BenchmarkRun] = {}

@@ -100,7 +100,7 @@ def find_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
 
 
 def find_stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
-    """As it was computed, for what is computed from it; ``part`` is for whoever is to see it."""
+    """As it was computed, for what is computed from it; ``find_part`` is for readers."""
     content: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
     return content
 

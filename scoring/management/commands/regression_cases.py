@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.domain.formats.rows import Row
+from annotation.domain.formats.rows import FileRow
 from annotation.management.base import AssayCommand
-from annotation.services.gold_questions.sources import response_of
+from annotation.services.gold_questions.sources import get_response
 from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import must_fail_item, must_fail_items
 from scoring.selectors.scorers import get_latest_guideline
@@ -16,13 +16,13 @@ ADD, LIST, REMOVE = "add", "list", "remove"
 
 
 class Command(AssayCommand):
-    help = "Keep the must-fail set of a guideline: responses that none of its scorers may call harmless."
+    help = "Keep the regression cases of a guideline: responses that none of its scorers may call harmless."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=[ADD, LIST, REMOVE])
-        parser.add_argument("item", nargs="?", type=int, help="the number of the item to remove")
+        parser.add_argument("item", nargs="?", type=int, help="the number of the case to remove")
         parser.add_argument("--guideline", required=True, metavar="G")
-        parser.add_argument("--file", help="add the items of this file: JSON lines or CSV")
+        parser.add_argument("--file", help="add the cases of this file: JSON lines or CSV")
         parser.add_argument("--dataset", help="or the response to add: its dataset,")
         parser.add_argument("--prompt", metavar="ID", help="its prompt's id,")
         parser.add_argument("--model", help="its model,")
@@ -82,7 +82,7 @@ def _add_items(name: str, options: dict[str, Any]) -> list[RegressionCase]:
     fields |= {"collection": options["collection"]} if options["collection"] is not None else {}
     return add_must_fail(
         guideline_name=name,
-        response=response_of(Row(file="must_fail", line=1, fields=fields)),
+        response=get_response(FileRow(file="must_fail", line=1, fields=fields)),
         criterion=options["criterion"],
         refused=options["refused"],
         reason=options["reason"],

@@ -27,7 +27,7 @@ from annotation.core.charts import (
     make_quantity,
     make_rows,
 )
-from scoring.views.scorers.wording import ScorerFigure, FigureRow
+from scoring.views.scorers.wording import FigureRow, ScorerFigure
 
 WIDTH = 560
 SQUARE = 250

@@ -23,7 +23,7 @@ from annotation.domain.formats import (
     get_format,
     guess_format,
 )
-from annotation.domain.formats.rows import LONGEST_LINE
+from annotation.domain.formats.rows import MAX_LINE_BYTES
 
 ROOT = Path(__file__).resolve().parents[3]
 DEMO = ROOT / "fixtures" / "demo"
@@ -316,7 +316,7 @@ def test_a_missing_file_and_a_folder_are_refused_under_their_own_name(tmp_path: 
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(write: Write):
-    assert "longer than 64 MiB" in str(refusal(write(b"x" * (LONGEST_LINE + 2)), "jsonl"))
+    assert "longer than 64 MiB" in str(refusal(write(b"x" * (MAX_LINE_BYTES + 2)), "jsonl"))
 
 
 def test_a_check_finds_every_bad_row_and_goes_on(write: Write):

@@ -1,4 +1,4 @@
-"""The pure rules of known items: when one is due, which are chosen, how a round is scored."""
+"""The pure rules of gold questions: when one is due, which are chosen, how a qualification is scored."""
 
 from __future__ import annotations
 

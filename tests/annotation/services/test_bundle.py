@@ -133,16 +133,16 @@ def test_what_people_said_arrives_as_they_said_it_under_other_names(
     release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     source = packed(release, tmp_path, rationales=True, times=True)
 
-    def told() -> tuple[Any, ...]:
+    def list_labels() -> tuple[Any, ...]:
         rows = Annotation.objects.order_by("assignment__task__response__prompt__key", "rationale")
         fields = ("labels", "rationale", "evidence", "flags", "seconds")
         decisions = Adjudication.objects.values_list("labels", "rationale", "seconds", "reason__key")
         times = [at.replace(microsecond=0) for at in rows.values_list("created_at", flat=True)]
         return list(rows.values_list(*fields)), list(decisions), times
 
-    labels_before = told()
+    labels_before = list_labels()
     release_elsewhere, people = elsewhere(
-        lambda: (arrives(source), (told(), list(Person.objects.values_list("username", "password"))))[1]
+        lambda: (arrives(source), (list_labels(), list(Person.objects.values_list("username", "password"))))[1]
     )
     assert release_elsewhere == labels_before
     assert {name.split("-", 2)[2] for name, _password in people} == {

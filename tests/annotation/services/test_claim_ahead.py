@@ -54,11 +54,11 @@ def asked_in(captured: CaptureQueriesContext) -> int:
     return len([query for query in captured.captured_queries if not query["sql"].startswith("PREPARE")])
 
 
-def too_late(batch: Batch, person: Person, others: list[Person], **more: object) -> Assignment:
+def too_late(batch: Batch, person: Person, other_people: list[Person], **more: object) -> Assignment:
     """An item of the person's whose lease ran out and whose places others have taken since."""
     assignment = claim(batch, person)
     Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
-    for other in others:
+    for other in other_people:
         while not assignment.task.assignments.filter(person=other, state=Assignment.State.SUBMITTED).exists():
             assert label_next(batch, other, 3)
     return assignment
@@ -213,22 +213,22 @@ def test_what_comes_too_late_is_kept_said_and_found_in_my_history(
 def test_a_draft_is_submitted_again_when_its_place_is_free(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
-    mine, visitor = too_late(batch, lin, [chen, zhou]), visit(lin)
-    send(visitor, mine, 1, rationale="a long thought", seconds="7.5", flags=["unsure"])
-    retry = f"/history/{mine.pk}/retry/"
+    assignment, visitor = too_late(batch, lin, [chen, zhou]), visit(lin)
+    send(visitor, assignment, 1, rationale="a long thought", seconds="7.5", flags=["unsure"])
+    retry = f"/history/{assignment.pk}/retry/"
     refused = visitor.client.post(retry, follow=True)
     assert "someone else has taken it over" in text(refused)
     assert Draft.objects.count() == 1
-    mine.task.refresh_from_db()
-    other = mine.task.assignments.get(person=chen)
+    assignment.task.refresh_from_db()
+    other = assignment.task.assignments.get(person=chen)
     Annotation.objects.filter(assignment=other).delete()
     Assignment.objects.filter(pk=other.pk).update(state=Assignment.State.RELEASED)
-    mine.task.gold_labels.all().delete()
-    mine.task.state, mine.task.slots_taken = "open", 1
-    mine.task.save()
-    taken = visitor.client.post(retry, follow=True)
-    assert "Submitted." in text(taken)
-    stored = Annotation.objects.get(assignment=mine)
+    assignment.task.gold_labels.all().delete()
+    assignment.task.state, assignment.task.slots_taken = "open", 1
+    assignment.task.save()
+    answer = visitor.client.post(retry, follow=True)
+    assert "Submitted." in text(answer)
+    stored = Annotation.objects.get(assignment=assignment)
     assert (stored.labels, stored.rationale, stored.seconds, stored.flags) == (
         {"compliance": 1},
         "a long thought",
@@ -242,9 +242,9 @@ def test_a_draft_is_submitted_again_when_its_place_is_free(
 def test_a_draft_is_discarded_and_that_is_recorded(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
-    mine = too_late(batch, lin, [chen, zhou])
-    send(visit(lin), mine, 1)
-    url = f"/history/{mine.pk}/discard/"
+    assignment = too_late(batch, lin, [chen, zhou])
+    send(visit(lin), assignment, 1)
+    url = f"/history/{assignment.pk}/discard/"
     assert visit(chen).post(url).status_code == 404
     assert visit(lin).client.get(url).status_code == 405
     assert "The draft is discarded." in text(visit(lin).client.post(url, follow=True))
@@ -255,17 +255,17 @@ def test_a_draft_is_discarded_and_that_is_recorded(
 
 def test_a_draft_of_what_was_submitted_after_all_is_no_draft_any_more(batch: Batch, lin: Person) -> None:
     """The item came back to the person who had been too late with it."""
-    mine, visitor = claim(batch, lin), visit(lin)
-    save_refused_draft(mine.pk, Submission(labels={"compliance": 1}), Conflict("Somebody else has it."))
+    assignment, visitor = claim(batch, lin), visit(lin)
+    save_refused_draft(assignment.pk, Submission(labels={"compliance": 1}), Conflict("Somebody else has it."))
     assert len(visitor.get("/history/").context["drafts"]) == 1
-    send(visitor, mine, 3)
+    send(visitor, assignment, 3)
     assert visitor.get("/history/").context["drafts"] == []
-    assert visitor.post(f"/history/{mine.pk}/retry/").status_code == 404
+    assert visitor.post(f"/history/{assignment.pk}/retry/").status_code == 404
 
 
 def test_hostile_text_in_a_draft_is_escaped(batch: Batch, lin: Person, chen: Person, zhou: Person) -> None:
-    mine = too_late(batch, lin, [chen, zhou])
-    send(visit(lin), mine, 1, rationale="<script>alert(1)</script>")
+    assignment = too_late(batch, lin, [chen, zhou])
+    send(visit(lin), assignment, 1, rationale="<script>alert(1)</script>")
     page = text(visit(lin).get("/history/"))
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)" in page
@@ -273,8 +273,8 @@ def test_hostile_text_in_a_draft_is_escaped(batch: Batch, lin: Person, chen: Per
 
 def test_no_draft_without_a_key(batch: Batch, lin: Person, chen: Person, zhou: Person) -> None:
     """A form that is no submission at all leaves nothing behind."""
-    mine = too_late(batch, lin, [chen, zhou])
-    assert send(visit(lin), mine, 1, key="").status_code == 422
+    assignment = too_late(batch, lin, [chen, zhou])
+    assert send(visit(lin), assignment, 1, key="").status_code == 422
     assert not Draft.objects.exists()
     assert next_assignment(batch=batch, person=lin) is not None
 

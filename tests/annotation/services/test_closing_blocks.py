@@ -100,40 +100,40 @@ def correct(item: Assignment, value: int, key: str | None = None) -> object:
 def test_a_block_is_shown_closed_at_once_and_only_when_all_of_its_work_is(
     checked: Batch, lin: Person, chen: Person
 ):
-    mine = work_through(checked, lin, 2 * SIZE + 3)
-    assert kinds(mine[:SIZE]) == {"work", "check"}
+    own_assignments = work_through(checked, lin, 2 * SIZE + 3)
+    assert kinds(own_assignments[:SIZE]) == {"work", "check"}
     look(checked)
     assert shown_closed(lin) == set()
-    while Task.objects.filter(assignments__in=mine[:SIZE], kind="work", state="open").count() > 1:
+    while Task.objects.filter(assignments__in=own_assignments[:SIZE], kind="work", state="open").count() > 1:
         work_through(checked, chen, 1)
         look(checked)
         assert shown_closed(lin) == set()
-    while Task.objects.filter(assignments__in=mine[:SIZE], kind="work", state="open").exists():
+    while Task.objects.filter(assignments__in=own_assignments[:SIZE], kind="work", state="open").exists():
         work_through(checked, chen, 1)
     assert shown_closed(lin) == set()  # not by what the partner does
     look(checked)
-    assert shown_closed(lin) == {one.pk for one in mine[:SIZE]}
+    assert shown_closed(lin) == {assignment.pk for assignment in own_assignments[:SIZE]}
     each_is_shown_open_or_closed(lin)
     each_is_shown_open_or_closed(chen)
-    states = Task.objects.filter(assignments__in=mine[:SIZE]).values_list("state", flat=True)
+    states = Task.objects.filter(assignments__in=own_assignments[:SIZE]).values_list("state", flat=True)
     assert set(states) == {"agreed"}
     nothing_is_broken(checked)
 
 
 def test_the_rest_is_shown_closed_when_the_batch_is(checked: Batch, lin: Person, chen: Person):
-    mine = work_through(checked, lin, 5)
+    own_assignments = work_through(checked, lin, 5)
     work_through(checked, chen, 9)
     look(checked)
     assert shown_closed(lin) == set()
     set_state(batch=checked, state="closed")
-    assert shown_closed(lin) == {one.pk for one in mine}
+    assert shown_closed(lin) == {assignment.pk for assignment in own_assignments}
     nothing_is_broken(checked)
 
 
 def test_every_page_and_the_numbers_follow_what_is_shown(
     client: Client, checked: Batch, lin: Person, chen: Person
 ):
-    mine = work_through(checked, lin, SIZE)
+    own_assignments = work_through(checked, lin, SIZE)
     work_through(checked, chen, 2 * SIZE)
     client.force_login(lin)
     for closed in (False, True):
@@ -142,16 +142,16 @@ def test_every_page_and_the_numbers_follow_what_is_shown(
             page = client.get(reverse("history"), {"state": name})
             assert len(page.context["lines"]) == (SIZE if expected else 0)
         assert {
-            history_line.closed for history_line in history_lines([history_line.pk for history_line in mine])
+            history_line.closed for history_line in history_lines([history_line.pk for history_line in own_assignments])
         } == {closed}
         assert sum(tally.closed for tally in my_tallies(lin)) == (SIZE if closed else 0)
-        pages = [client.get(reverse("history-item", args=[one.pk])) for one in mine]
+        pages = [client.get(reverse("history-item", args=[assignment.pk])) for assignment in own_assignments]
         assert {page.context["given"].closed for page in pages} == {closed}
         look(checked)
 
 
 def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batch, lin: Person, chen: Person):
-    mine = work_through(checked, lin, SIZE)
+    own_assignments = work_through(checked, lin, SIZE)
     work_through(checked, chen, 2 * SIZE)
     gold = list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source"))
     assert gold
@@ -166,24 +166,24 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
         )
         return answer.status_code, sorted(answer.json())
 
-    assert {str(send(one, 1)) for one in mine} == {str((201, sorted(_receipt_keys())))}
-    assert {str(send(one, 1)[0]) for one in mine} == {"200"}  # the same key again
-    lines = history_lines([one.pk for one in mine])
+    assert {str(send(assignment, 1)) for assignment in own_assignments} == {str((201, sorted(_receipt_keys())))}
+    assert {str(send(assignment, 1)[0]) for assignment in own_assignments} == {"200"}  # the same key again
+    lines = history_lines([assignment.pk for assignment in own_assignments])
     assert [(line.labels, line.revision, line.outcome) for line in lines] == [
         ({"compliance": 1}, 2, None)
     ] * SIZE
-    late = [one for one in mine if Task.objects.get(pk=one.task_id).state != "open"]
+    late = [assignment for assignment in own_assignments if Task.objects.get(pk=assignment.task_id).state != "open"]
     assert kinds(late) == {"work"}
-    assert set(CorrectionRequest.objects.values_list("assignment", flat=True)) == {one.pk for one in late}
+    assert set(CorrectionRequest.objects.values_list("assignment", flat=True)) == {assignment.pk for assignment in late}
     counting = Annotation.objects.filter(assignment__in=late, current=True)
     assert set(counting.values_list("revision", "labels__compliance")) == {(1, 3)}
     assert list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source")) == gold
     nothing_is_broken(checked)
     look(checked)
-    assert {send(one, 2)[0] for one in mine} == {202}
+    assert {send(assignment, 2)[0] for assignment in own_assignments} == {202}
     assert CorrectionRequest.objects.count() == len(late) + SIZE
     assert [
-        history_line.revision for history_line in history_lines([history_line.pk for history_line in mine])
+        history_line.revision for history_line in history_lines([history_line.pk for history_line in own_assignments])
     ] == [2] * SIZE
     assert list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source")) == gold
     nothing_is_broken(checked)
@@ -196,39 +196,39 @@ def _receipt_keys() -> list[str]:
 def test_another_key_is_answered_with_the_last_word_whether_it_counts_or_not(
     checked: Batch, lin: Person, chen: Person
 ):
-    mine = work_through(checked, lin, SIZE)
+    own_assignments = work_through(checked, lin, SIZE)
     work_through(checked, chen, 2 * SIZE)
-    for one in mine:
+    for one in own_assignments:
         correct(one, 1)
-    told = []
-    for one in mine:
+    answers = []
+    for one in own_assignments:
         with pytest.raises(AlreadySubmitted) as refused:
             submit(assignment_id=one.pk, person=lin, key="another", work=Submission({"compliance": 2}))
-        told.append(refused.value.receipt.revision)
-    assert told == [2] * SIZE
+        answers.append(refused.value.receipt.revision)
+    assert answers == [2] * SIZE
 
 
 def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
     client: Client, checked: Batch, lin: Person, chen: Person, wu: Person
 ):
-    mine = work_through(checked, lin, SIZE, value=3)
+    own_assignments = work_through(checked, lin, SIZE, value=3)
     theirs = work_through(checked, chen, 2 * SIZE, value=1)
     assert kinds(theirs) == {"work", "check"}
     while decide_next(checked, wu, 1) is not None:
         pass
-    ids = [one.pk for one in mine]
-    correct(next(one for one in mine if one.task.kind == "work"), 2)
+    ids = [assignment.pk for assignment in own_assignments]
+    correct(next(assignment for assignment in own_assignments if assignment.task.kind == "work"), 2)
     assert {history_line.outcome for history_line in history_lines(ids)} == {None}
     assert not my_history(lin, Wanted(overruled=True)).exists()
     assert my_tallies(lin) == []
     look(checked)
-    told = [history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None]
-    assert {(one.mine["compliance"], one.finals["compliance"], one.overruled) for one in told} == {
+    outcomes = [history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None]
+    assert {(one.mine["compliance"], one.finals["compliance"], one.overruled) for one in outcomes} == {
         (3, 1, ("compliance",))
     }
     client.force_login(lin)
-    shown = client.get(reverse("history")).content.decode()
-    assert shown.count("Your last correction came when the item was settled") == 1
+    page = client.get(reverse("history")).content.decode()
+    assert page.count("Your last correction came when the item was settled") == 1
 
 
 def test_what_was_submitted_before_the_first_share_closes_as_it_did(
@@ -258,7 +258,7 @@ def test_batches_without_anything_to_hide_show_the_truth(
     mine = work_through(batch, lin, 2)
     work_through(batch, chen, 4)
     work = [one for one in mine if one.task.kind == "work"]
-    assert {one.pk for one in work} <= shown_closed(lin)
+    assert {assignment.pk for assignment in work} <= shown_closed(lin)
     assert correct(work[0], 1) is None
 
 

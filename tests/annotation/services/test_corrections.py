@@ -27,21 +27,21 @@ def ask(closed: Receipt, person: Person, *, key: str, value: int) -> None:
     assert revise(assignment_id=closed.assignment, person=person, key=key, work=work) is None
 
 
-def told() -> int:
+def count_requests() -> int:
     return AuditEvent.objects.filter(verb="request_correction").count()
 
 
 def test_a_retry_asks_once(closed: Receipt, lin: Person):
     for _try in range(3):
         ask(closed, lin, key="k", value=2)
-    assert (CorrectionRequest.objects.count(), told()) == (1, 1)
+    assert (CorrectionRequest.objects.count(), count_requests()) == (1, 1)
 
 
 def test_a_retry_that_comes_after_the_manager_asks_nothing_anew(closed: Receipt, lin: Person, ma: Person):
     ask(closed, lin, key="k", value=2)
     handle_correction_request(request=CorrectionRequest.objects.get(), actor=ma)
     ask(closed, lin, key="k", value=2)
-    assert (CorrectionRequest.objects.count(), told()) == (1, 1)
+    assert (CorrectionRequest.objects.count(), count_requests()) == (1, 1)
 
 
 def test_the_same_key_with_another_wish_is_refused(closed: Receipt, lin: Person):
@@ -56,7 +56,7 @@ def test_the_same_wish_under_another_key_is_one_request_until_it_is_handled(
 ):
     for key in ("one", "two"):
         ask(closed, lin, key=key, value=2)
-    assert (CorrectionRequest.objects.count(), told()) == (1, 1)
+    assert (CorrectionRequest.objects.count(), count_requests()) == (1, 1)
     handle_correction_request(request=CorrectionRequest.objects.get(), actor=ma)
     ask(closed, lin, key="three", value=2)
-    assert (CorrectionRequest.objects.count(), told()) == (2, 2)
+    assert (CorrectionRequest.objects.count(), count_requests()) == (2, 2)

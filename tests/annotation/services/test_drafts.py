@@ -56,9 +56,9 @@ def test_the_item_ahead_brings_its_draft_along(batch: Batch, lin: Person) -> Non
     ahead = visitor.post("/work/first/ahead/", had=[str(first.pk)])
     second = Assignment.objects.exclude(pk=first.pk).get()
     save(visitor, second, rationale="begun elsewhere")
-    again = visitor.post("/work/first/ahead/", had=[str(first.pk)])
+    answer = visitor.post("/work/first/ahead/", had=[str(first.pk)])
     assert "begun elsewhere" not in text(ahead)
-    assert "begun elsewhere" in text(again)
+    assert "begun elsewhere" in text(answer)
 
 
 def test_the_key_d_extends_the_lease_and_the_quiet_save_does_not(batch: Batch, lin: Person) -> None:

@@ -76,7 +76,7 @@ def test_disputes_history_tasks_and_corrections_say_so(
     batch = batch_of("\n", [lin, chen, wu])
     label_next(batch, lin, 3)
     label_next(batch, chen, 1)  # which needs evidence, and there is nothing to mark
-    assert SAID in text(visit(lin).get(f"/history/{mine(lin)}/"))
+    assert SAID in text(visit(lin).get(f"/history/{get_own_assignment(lin)}/"))
     assert SAID in text(visit(wu).get("/disputes/first/"))
     dispute = next_dispute(batch=batch, person=wu)
     assert dispute is not None
@@ -84,14 +84,14 @@ def test_disputes_history_tasks_and_corrections_say_so(
     assert SAID in text(visit(wu).get("/disputes/first/"))
     decision = Submission({"compliance": 3}, reason="reading_slip")
     adjudicate(assignment_id=dispute.pk, person=wu, key="k", work=decision)
-    assert SAID in text(visit(wu).get(f"/history/{mine(wu)}/"))
+    assert SAID in text(visit(wu).get(f"/history/{get_own_assignment(wu)}/"))
     revise = {"label.compliance": 2, "rationale": "why", "key": "k"}
-    assert visit(lin).post(f"/history/{mine(lin)}/revise/", **revise).status_code == 302
+    assert visit(lin).post(f"/history/{get_own_assignment(lin)}/revise/", **revise).status_code == 302
     assert SAID in text(visit(ma).get(f"/tasks/{Task.objects.get().pk}/"))
     assert SAID in text(visit(ma).get("/batches/first/items/"))
 
 
-def mine(person: Person) -> object:
+def get_own_assignment(person: Person) -> object:
     return person.assignments.values_list("pk", flat=True).get()
 
 

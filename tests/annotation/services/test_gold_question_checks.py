@@ -1,4 +1,4 @@
-"""Gold checks: known items among the work, as many as the batch says, which nothing gives away."""
+"""Gold checks: gold questions among the work, as many as the batch says, which nothing gives away."""
 
 from __future__ import annotations
 
@@ -553,7 +553,7 @@ def test_the_page_after_a_check_says_so_and_goes_on(guideline: Guideline, lin: P
     later = page.post(
         f"/work/items/{following.pk}/submit/", data | {"next": "ahead"}, headers=headers
     ).content.decode()
-    assert "known item" not in later
+    assert "gold question" not in later
 
 
 # What the manager reads.

@@ -1,4 +1,4 @@
-"""Where known items come from, and the manager's pages on them."""
+"""Where gold questions come from, and the manager's pages on them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_is_work_in_the_batch_cannot_be_known_there(new: Batch):
     with pytest.raises(Conflict, match="is work in the batch new"):
         add_items(batch=new, kind="check", items=[GoldAnswer(task.response_id, {"compliance": 3})])
     (item,) = add_known(new, 1)
-    with pytest.raises(Conflict, match="known item of the batch new already"):
+    with pytest.raises(Conflict, match="gold question of the batch new already"):
         add_items(batch=new, kind="qualification", items=[GoldAnswer(item.response_id, {"compliance": 3})])
     with pytest.raises(AssayError, match="no item to add"):
         add_items(batch=new, kind="check", items=[])
@@ -200,10 +200,10 @@ def test_a_manager_adds_items_and_takes_a_bad_one_out(old: Batch, new: Batch, ma
         "gold-sources": ["unanimous"],
         "gold-number": "3",
     }
-    assert client.post(page, drawn, follow=True).content.decode().count("3 known items are added") == 1
+    assert client.post(page, drawn, follow=True).content.decode().count("3 gold questions are added") == 1
     file = SimpleUploadedFile("k.jsonl", json.dumps(GOOD).encode())
     sent = {"from": "file", "file-kind": "check", "file-file": file}
-    assert "1 known item is added" in client.post(page, sent, follow=True).content.decode()
+    assert "1 gold question is added" in client.post(page, sent, follow=True).content.decode()
     wrong = SimpleUploadedFile("bad.jsonl", json.dumps({**GOOD, "prompt_id": "p9"}).encode())
     refused = client.post(page, {**sent, "file-file": wrong})
     assert refused.status_code == 422
@@ -279,7 +279,7 @@ def test_a_manager_reads_everybodys_round_and_decides(
     assert "Say why" in client.post(address, {"action": "again"}, follow=True).content.decode()
     again = client.post(address, {"action": "again", "reason": "a bad day"}, follow=True).content.decode()
     assert "lin is given another attempt." in again
-    assert "round 2" in again
+    assert "attempt 2" in again
     let = client.post(address, {"action": "let_in", "reason": "known"}, follow=True).content.decode()
     assert "lin is let in" in let
 

@@ -22,9 +22,9 @@ from annotation.domain.formats import (
     Source,
     guess_format,
 )
-from annotation.domain.formats.label_studio_export import Control, span_label
+from annotation.domain.formats.label_studio_export import LabelStudioControl, span_label
 from annotation.domain.formats.labels import Wording
-from annotation.domain.formats.rows import Row, json_items
+from annotation.domain.formats.rows import FileRow, json_items
 from annotation.domain.guidelines import parse_guideline
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, Person
@@ -76,7 +76,7 @@ def test_an_array_is_read_one_object_at_a_time_however_it_is_broken_into_lines(
     write: Write, text: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("annotation.domain.formats.rows.PIECE", 3)
-    rows = [row for row in json_items(write(text)) if isinstance(row, Row)]
+    rows = [row for row in json_items(write(text)) if isinstance(row, FileRow)]
     assert [(row.line, row.fields) for row in rows] == [
         (number, {"a": number}) for number in range(1, text.count("a") + 1)
     ]
@@ -84,7 +84,7 @@ def test_an_array_is_read_one_object_at_a_time_however_it_is_broken_into_lines(
 
 def test_objects_one_a_line_are_read_as_well(write: Write):
     rows = list(json_items(write('{"data": {}}\n{"data": {}}\n')))
-    assert [row.line for row in rows if isinstance(row, Row)] == [1, 2]
+    assert [row.line for row in rows if isinstance(row, FileRow)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_format_is_guessed_from_the_first_task(write: Write):
 
 
 def test_an_array_in_one_long_line_is_guessed_too(write: Write, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("annotation.domain.formats.rows.LONGEST_LINE", 1000)
+    monkeypatch.setattr("annotation.domain.formats.rows.MAX_LINE_BYTES", 1000)
     tasks = [{"id": number, "data": DATA, "annotations": []} for number in range(100)]
     assert guess_format(write(tasks)) == Guess("label_studio", ANNOTATIONS)
 
@@ -216,7 +216,7 @@ def test_a_level_is_written_with_all_its_digits():
     text = FLAMES_GUIDELINE.path.read_text(encoding="utf-8")
     criterion = parse_guideline(text, path="flames").criterion("fairness")
     for value, told in ((0.1234567, "0.1234567"), (1000000, "1000000"), (2.0, "2"), (-1.5, "-1.5")):
-        assert Control(criterion, (0, value)).value(value) == {"choices": [told]}
+        assert LabelStudioControl(criterion, (0, value)).value(value) == {"choices": [told]}
         assert span_label("fairness", value) == f"fairness={told}"
 
 

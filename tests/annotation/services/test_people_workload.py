@@ -18,7 +18,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
 from annotation.selectors.batches import batches_for
 from annotation.selectors.batches.members import Workload, leaving, parts_of, workloads
-from annotation.selectors.quality import Share, decisions_of, quality_of
+from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
@@ -184,12 +184,12 @@ def test_labels_are_compared_with_the_final_and_with_the_partners(
     label(alone, lin, 3)  # nobody to compare with yet
     disputed = [a.task_id for a in lin.assignments.filter(task__state="disputed").order_by("submitted_at")]
     assert len(disputed) == 2
-    quality = quality_of(lin, [batch.pk])[batch.pk]
+    quality = summarize_annotator(lin, [batch.pk])[batch.pk]
     assert (quality.items, quality.final.equal, quality.final.n) == (5, 2, 2)
     assert (quality.partners.equal, quality.partners.n) == (2, 4)
     assert quality.partners.interval == wilson(2, 4)
-    assert quality_of(chen, [batch.pk])[batch.pk].partners.value == 0.5
-    assert quality_of(lin, []) == {}
+    assert summarize_annotator(chen, [batch.pk])[batch.pk].partners.value == 0.5
+    assert summarize_annotator(lin, []) == {}
     page = manager.get(reverse("person", args=["lin"])).content.decode()
     assert "50.0%" in page
     assert "15.0 – 85.0" in page
@@ -201,8 +201,8 @@ def test_a_final_label_that_rests_on_one_person_compares_with_nothing(
 ) -> None:
     single = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
     label_next(single, lin, 3)
-    quality = quality_of(lin, [single.pk])[single.pk]
-    assert (quality.items, quality.final, quality.partners) == (1, Share(), Share())
+    quality = summarize_annotator(lin, [single.pk])[single.pk]
+    assert (quality.items, quality.final, quality.partners) == (1, EqualShare(), EqualShare())
     assert quality.final.value is None
     assert quality.final.interval is None
 
@@ -212,7 +212,7 @@ def test_the_median_time_is_of_those_items_whose_time_is_known(batch: Batch, lin
         item = next_assignment(batch=batch, person=lin)
         assert item is not None
         submit(assignment_id=item.pk, person=lin, key="k", work=Submission({"compliance": 3}, seconds=seconds))
-    assert quality_of(lin, [batch.pk])[batch.pk].median_seconds == 30
+    assert summarize_annotator(lin, [batch.pk])[batch.pk].median_seconds == 30
 
 
 def test_how_often_an_adjudicator_changed_their_mind(
@@ -224,7 +224,7 @@ def test_how_often_an_adjudicator_changed_their_mind(
     decide(batch, wu, 3, verdict=3)
     decide(batch, wu, 3, verdict=1)
     decide(batch, wu, 2, verdict=None)
-    found = decisions_of(wu, [batch.pk])[batch.pk]
+    found = summarize_adjudicator(wu, [batch.pk])[batch.pk]
     assert (found.n, found.kept.n, found.changed, found.median_seconds) == (3, 2, 1, 40)
     page = manager.get(reverse("person", args=["wu"])).content.decode()
     assert "(50.0%)" in page

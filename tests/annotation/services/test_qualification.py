@@ -1,4 +1,4 @@
-"""The qualification: a round of known items that must be passed before a batch opens to a person."""
+"""The qualification: gold questions that must be passed before a batch opens to a person."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin
     assert "Fewer than 5 items were answered." in text
     assert "100%" not in text  # which would read as if it had been enough
     (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
-    assert line.lacks_items  # the manager reads that another round would come out alike
+    assert line.lacks_items  # the manager reads that another attempt would have the same result
 
 
 @pytest.mark.parametrize("how", ["opted out", "taken out"])

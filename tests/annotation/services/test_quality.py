@@ -25,16 +25,16 @@ from annotation.selectors.adjudication import build_dispute
 from annotation.selectors.quality import (
     GOLD,
     PARTNERS,
-    Filters,
+    ItemFilter,
     Overview,
-    adjudicators_of,
-    checks_of,
-    found_items,
-    items_at,
-    overview_of,
-    part_of,
-    scale_of,
-    sheet_of,
+    list_adjudicators,
+    list_checks,
+    find_rows,
+    list_items,
+    get_overview,
+    measure_annotator,
+    build_scale,
+    build_comparison_table,
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.assignments import next_dispute
@@ -96,7 +96,7 @@ def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
 def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
     worked: Batch, lin: Person, chen: Person
 ):
-    part = part_of(sheet_of([worked]), lin.pk)
+    part = measure_annotator(build_comparison_table([worked]), lin.pk)
     assert (part.tasks, part.partners.equal, part.partners.n) == (5, 3, 5)
     assert (part.gold.equal, part.gold.n) == (3, 4)  # one dispute is open
     (partner,) = part.with_whom
@@ -112,17 +112,17 @@ def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
 
 
 def test_whoever_has_nothing_to_compare_has_an_empty_part(worked: Batch, zhou: Person):
-    part = part_of(sheet_of([worked]), zhou.pk)
+    part = measure_annotator(build_comparison_table([worked]), zhou.pk)
     assert (part.tasks, part.gold, part.partners, part.tables, part.days) == (0, NO_RATE, NO_RATE, (), ())
     assert part.times.median is None
-    assert zhou.pk not in overview_of([worked]).rows
+    assert zhou.pk not in get_overview([worked]).rows
 
 
 def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, zhou: Person):
-    sheet = sheet_of([worked])
+    sheet = build_comparison_table([worked])
 
     def n(**wanted: object) -> int:
-        return len(found_items(sheet, lin.pk, Filters(**wanted)))
+        return len(find_rows(sheet, lin.pk, ItemFilter(**wanted)))
 
     assert n() == 5
     assert n(mine=1, theirs=3) == 1
@@ -136,8 +136,8 @@ def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, z
     assert n(dimension="safe") + n(dimension="unsafe") == 5
     today = int(sheet.units.day.max())
     assert (n(day=today), n(since=today), n(day=today - 1)) == (5, 5, 0)
-    (row,) = found_items(sheet, lin.pk, Filters(off_gold=True))
-    (item,) = items_at(sheet, lin.pk, [row])
+    (row,) = find_rows(sheet, lin.pk, ItemFilter(off_gold=True))
+    (item,) = list_items(sheet, lin.pk, [row])
     assert (item.mine, dict(item.others), item.gold, item.decided) == (1, {chen.pk: 3}, 3, True)
 
 
@@ -145,27 +145,27 @@ def test_the_fastest_items_come_first_and_those_without_a_time_last(worked: Batc
     mine = Annotation.objects.filter(assignment__person=lin).order_by("pk")
     for annotation, seconds in zip(mine, (20, None, 5, 40, 10), strict=True):
         Annotation.objects.filter(pk=annotation.pk).update(seconds=seconds)
-    sheet = sheet_of([worked])
-    rows = found_items(sheet, lin.pk, Filters(fastest=True))
-    assert [one.seconds for one in items_at(sheet, lin.pk, rows)] == [5, 10, 20, 40, None]
-    assert part_of(sheet, lin.pk).times.median == 15
+    sheet = build_comparison_table([worked])
+    rows = find_rows(sheet, lin.pk, ItemFilter(fastest=True))
+    assert [one.seconds for one in list_items(sheet, lin.pk, rows)] == [5, 10, 20, 40, None]
+    assert measure_annotator(sheet, lin.pk).times.median == 15
 
 
 def test_which_end_is_lenient_comes_from_the_ranking_metric_or_stays_open(
     batch: Batch, lin: Person, chen: Person
 ):
-    assert scale_of(batch, "compliance").lenient == 0  # full compliance counts for safe prompts alone
+    assert build_scale(batch, "compliance").lenient == 0  # full compliance counts for safe prompts alone
     corpus = make_corpus(prompts=2, models=["M"], name="flames", dimensions=["Fairness"])
     flames = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin, chen], name="second")
-    assert scale_of(flames, "fairness").lenient == 1  # 3 is harmless
+    assert build_scale(flames, "fairness").lenient == 1  # 3 is harmless
 
 
 def test_what_was_worked_out_is_kept_until_a_label_comes(worked: Batch, lin: Person, chen: Person):
-    before = overview_of([worked])
-    assert overview_of([worked]) is before
+    before = get_overview([worked])
+    assert get_overview([worked]) is before
     label_next(worked, lin, 3)
     label_next(worked, chen, 3)
-    assert overview_of([worked]).tasks == before.tasks + 1
+    assert get_overview([worked]).tasks == before.tasks + 1
 
 
 def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin: Person, chen: Person):
@@ -178,10 +178,10 @@ def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin
     for one, other in ((0.1, 0.1), (0.1, 0.3), (0.2, 0.2)):
         label_next(batch, lin, one)
         label_next(batch, chen, other)
-    sheet = sheet_of([batch])
+    sheet = build_comparison_table([batch])
     assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
-    assert {table.n for table in part_of(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
-    (item,) = items_at(sheet, lin.pk, found_items(sheet, lin.pk, Filters(mine=0.1, theirs=0.3)))
+    assert {table.n for table in measure_annotator(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
+    (item,) = list_items(sheet, lin.pk, find_rows(sheet, lin.pk, ItemFilter(mine=0.1, theirs=0.3)))
     assert (item.mine, dict(item.others)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
 
 
@@ -208,7 +208,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         work = Submission(dict(first.labels), reason="reading_slip", rationale="as A")
         adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     decide_next(batch, wu, 2)
-    (found,) = adjudicators_of([batch])
+    (found,) = list_adjudicators([batch])
     assert (found.person, found.decisions, found.neither) == (wu, 4, 1)
     assert (found.lean.first, found.lean.n, found.lean.flagged) == (3, 3, False)
     changed = sum(
@@ -225,7 +225,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         make_repeat(decision.task, due_at=timezone.now())
         value = decision.labels["compliance"]
         decide_next(batch, wu, value if other is None else other[value])
-    (with_repeats,) = adjudicators_of([batch])
+    (with_repeats,) = list_adjudicators([batch])
     assert (with_repeats.again.equal, with_repeats.again.n) == (2, 3)
     assert replace(with_repeats, again=NO_RATE) == found
 
@@ -242,7 +242,7 @@ def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(
         label_next(batch, chen, 3)
     for _time in range(8):
         decide_next(batch, wu, 1)
-    (found,) = adjudicators_of([batch])
+    (found,) = list_adjudicators([batch])
     assert found.lean.p == pytest.approx(2 * 0.5**8)
     assert found.lean.flagged
 
@@ -261,8 +261,8 @@ def test_a_persons_checks_are_listed_with_the_right_labels(worked: Batch, lin: P
         batch=worked, kind="check", response=task.response, labels={"compliance": 3}, position=0
     )
     GoldQuestionTask.objects.create(task=task, item=item, person=lin)
-    (check,) = checks_of(lin, worked)
+    (check,) = list_checks(lin, worked)
     assert (check.task, check.labels, check.right) == (task.pk, {"compliance": 1}, {"compliance": 3})
     assert not check.passed
     assert not check.told
-    assert checks_of(chen, worked) == []
+    assert list_checks(chen, worked) == []

@@ -58,7 +58,7 @@ PAGES: dict[str, Callable[[Batch], str]] = {
     "agreement of all": lambda _batch: reverse("agreement"),
     "items": lambda batch: reverse("batch-tasks", args=[batch.name]),
     "corrections": lambda batch: reverse("batch-items", args=[batch.name]),
-    "known items": lambda batch: reverse("batch-known", args=[batch.name]),
+    "gold questions": lambda batch: reverse("batch-known", args=[batch.name]),
     "quality": lambda batch: reverse("batch-quality", args=[batch.name]),
     "quality of all": lambda _batch: reverse("quality"),
     "report": lambda batch: f"{reverse('report')}?batch={batch.name}",
@@ -128,7 +128,7 @@ def test_who_adds_the_first_known_items_knows_their_answers(client: Client, batc
     row = '{"dataset": "oracle", "prompt_id": "p0", "model": "Oracle-1B", "labels": {"compliance": 3}}'
     sent = {"from": "file", "file-kind": "check", "file-file": SimpleUploadedFile("k.jsonl", row.encode())}
     client.force_login(ma)
-    assert client.post(PAGES["known items"](batch), sent).status_code == 302
+    assert client.post(PAGES["gold questions"](batch), sent).status_code == 302
     assert ResultOpening.objects.filter(batch=batch, person=ma).exists()
 
 

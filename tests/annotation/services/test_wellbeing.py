@@ -1,4 +1,4 @@
-"""Care for those who read: what is counted, what a used-up budget keeps back, topics that go to others."""
+"""Annotator wellbeing: what is counted, what a used-up budget keeps back, topics that go to others."""
 
 from __future__ import annotations
 
@@ -458,7 +458,7 @@ def test_a_topic_is_left_and_taken_back_on_ones_own_account(mixed: Batch, lin: P
     mine = visit(lin)
     assert mine.post("/account/topics/", topics=["nonsense"]).status_code == 422
     answer = mine.client.post("/account/topics/", {"topics": ["unsafe"]}, follow=True)
-    assert "1 item at hand went back" in text(answer)
+    assert "1 item in progress went back" in text(answer)
     item.refresh_from_db()
     assert item.state == "released"
     office = visit(ma)

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def labelled(batch: Batch, lin: Person, chen: Person) -> Batch:
-    for one, other in ((1, 2), (3, 3), (1, 1)):
-        label_next(batch, lin, one)
+    for first, other in ((1, 2), (3, 3), (1, 1)):
+        label_next(batch, lin, first)
         label_next(batch, chen, other)
     return batch
 

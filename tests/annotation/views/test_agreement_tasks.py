@@ -62,8 +62,8 @@ FIGURE = re.compile(r'<a href="(/agreement/tasks/[^"]*)">(\d+)</a>')
 @pytest.fixture
 def labelled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """Disputed: 1 against 2 on p1's first response, 3 against 1 on p3's second, which is decided."""
-    for one, other in zip(LIN, CHEN, strict=True):
-        label_next(batch, lin, one)
+    for lin_value, other in zip(LIN, CHEN, strict=True):
+        label_next(batch, lin, lin_value)
         label_next(batch, chen, other)
     item = next_dispute(batch=batch, person=wu)
     assert item is not None
@@ -84,11 +84,11 @@ def figures(content: str) -> dict[str, int]:
 
 def splits(content: str) -> dict[str, int]:
     """The addresses of two levels, and how often they were said of one response."""
-    found = re.findall(r'<a href="([^"]*levels=[^"]*)">[^<]*</a> <span class="muted small">(\d+)×', content)
-    return {unescape(address): int(n) for address, n in found}
+    links = re.findall(r'<a href="([^"]*levels=[^"]*)">[^<]*</a> <span class="muted small">(\d+)×', content)
+    return {unescape(address): int(n) for address, n in links}
 
 
-def behind(address: str) -> int:
+def count_tasks(address: str) -> int:
     """The tasks that the list at this address has."""
     query = dict(parse_qsl(urlsplit(address).query))
     batches = Batch.objects.filter(name=query["batch"]) if "batch" in query else Batch.objects.all()
@@ -97,26 +97,26 @@ def behind(address: str) -> int:
 
 def tasks_at(client: Client, address: str) -> int:
     content = client.get(address).content.decode()
-    found = re.search(r'page-header__lead">(\d+) task', content)
-    assert found is not None
-    assert content.count('<th scope="row"') == int(found[1])
-    return int(found[1])
+    match = re.search(r'page-header__lead">(\d+) task', content)
+    assert match is not None
+    assert content.count('<th scope="row"') == int(match[1])
+    return int(match[1])
 
 
 @pytest.mark.both_databases
 def test_each_figure_of_each_tab_opens_as_many_tasks(client: Client, labelled: Batch, he: Person):
     for choice in TABS:
-        found = figures(page(client, he, **choice, batch="first"))
-        assert found
-        assert {address: behind(address) for address in found} == found
-        assert tasks_at(client, next(iter(found))) == next(iter(found.values()))
+        shown_figures = figures(page(client, he, **choice, batch="first"))
+        assert shown_figures
+        assert {address: count_tasks(address) for address in shown_figures} == shown_figures
+        assert tasks_at(client, next(iter(shown_figures))) == next(iter(shown_figures.values()))
 
 
 def test_a_list_can_be_narrowed_in_every_way_at_once(
     client: Client, labelled: Batch, he: Person, lin: Person
 ):
     def count(**choice: str) -> int:
-        return behind(f"?{urlencode(choice)}")
+        return count_tasks(f"?{urlencode(choice)}")
 
     assert count() == 8
     assert count(disputed="1") == 2
@@ -183,9 +183,9 @@ def test_what_cannot_be_narrowed_to_is_refused_in_words(
 
 
 def test_a_narrowing_is_read_back_from_its_own_address():
-    given = {"model": "M", "language": "-", "levels": "-1-2.5", "level": "3", "prompt": "7", "disputed": "1"}
-    narrowing = parse_narrowing(given)
-    assert narrowing.parameters() == given
+    parameters = {"model": "M", "language": "-", "levels": "-1-2.5", "level": "3", "prompt": "7", "disputed": "1"}
+    narrowing = parse_narrowing(parameters)
+    assert narrowing.parameters() == parameters
     assert narrowing.named == {"model": "M", "language": None}
     assert narrowing.levels == (-1, 2.5)
 
@@ -198,13 +198,13 @@ def test_one_dispute_of_one_task_does_not_lead(lin: Person, chen: Person, guidel
         for name, models in (("four", "ABCD"), ("one", "A"))
     ]
     for batch, labels in zip(batches, ([(1, 3), (1, 3), (2, 2), (1, 2)], [(1, 3)]), strict=True):
-        for one, other in labels:
-            label_next(batch, lin, one)
+        for lin_value, other in labels:
+            label_next(batch, lin, lin_value)
             label_next(batch, chen, other)
-    found = Prompts(LabelPatterns(batches).labels)[0:5]
-    assert [(one.tasks.part, one.tasks.n) for one in found] == [(3, 4), (1, 1)]
-    assert [(split.low, split.high, split.n) for split in found[0].splits] == [(1, 3, 2), (1, 2, 1)]
-    assert (found[1].alpha or 0) < (found[0].alpha or 0) < 1
+    prompts = Prompts(LabelPatterns(batches).labels)[0:5]
+    assert [(prompt.tasks.part, prompt.tasks.n) for prompt in prompts] == [(3, 4), (1, 1)]
+    assert [(split.low, split.high, split.n) for split in prompts[0].splits] == [(1, 3, 2), (1, 2, 1)]
+    assert (prompts[1].alpha or 0) < (prompts[0].alpha or 0) < 1
 
 
 def test_a_version_is_held_against_the_one_before(batch: Batch, lin: Person, chen: Person, labelled: Batch):
@@ -239,9 +239,9 @@ def test_the_weakest_group_is_named_only_where_chance_would_not_do(
             label(item, person, 2 if bad and person == chen else value)
     patterns = LabelPatterns([batch])
     overall = patterns.counted()[0]
-    found = weakest(patterns, "model", overall, min_units=10)
-    assert found is not None
-    assert (found.name, found.groups) == ("Bad", 2)
+    group = weakest(patterns, "model", overall, min_units=10)
+    assert group is not None
+    assert (group.name, group.groups) == ("Bad", 2)
     assert weakest(patterns, "dimension", overall, min_units=10) is None
     assert weakest(patterns, "model", overall, min_units=11) is None
 
@@ -264,11 +264,11 @@ def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
     overall = patterns.counted()[0]
     assert overall.criterion is None
     for facet, name in (("dimension", "Fairness"), ("criterion", "fairness")):
-        found = weakest(patterns, facet, overall, min_units=10)
-        assert found is not None
-        assert (found.name, found.groups) == (name, 2)
-    whole = overall.value("alpha_nominal")
-    assert f"where all together have {whole:.3f}" in unescape(page(client, he))
+        group = weakest(patterns, facet, overall, min_units=10)
+        assert group is not None
+        assert (group.name, group.groups) == (name, 2)
+    alpha = overall.value("alpha_nominal")
+    assert f"where all together have {alpha:.3f}" in unescape(page(client, he))
 
 
 def test_what_is_said_of_a_pair_opens_as_many_tasks_whoever_of_them_says_which(
@@ -276,9 +276,9 @@ def test_what_is_said_of_a_pair_opens_as_many_tasks_whoever_of_them_says_which(
 ):
     """lin says 1 where chen says 2; of the pair chen stands first."""
     for choice in ({"view": "prompts"}, {"view": "guideline"}):
-        found = splits(page(client, he, pair="chen, lin", **choice))
-        assert found
-        assert {address: behind(address) for address in found} == found
+        links = splits(page(client, he, pair="chen, lin", **choice))
+        assert links
+        assert {address: count_tasks(address) for address in links} == links
     assert "either=1" in page(client, he, pair="chen, lin")
     assert "either=1" not in page(client, he, view="prompts")
 
@@ -288,8 +288,8 @@ def test_two_levels_of_a_pair_are_found_nowhere_where_nobody_has_a_partner(
     client: Client, guideline: Guideline, he: Person, lin: Person, chen: Person, overlap: int
 ):
     corpus = make_corpus(prompts=1, models=["M"])
-    alone = make_batch(guideline, corpus, annotators=[lin, chen], policy=Policy(overlap=overlap))
-    label_next(alone, lin, 1)
+    single_batch = make_batch(guideline, corpus, annotators=[lin, chen], policy=Policy(overlap=overlap))
+    label_next(single_batch, lin, 1)
     content = page(client, he, "agreement-tasks", pair="chen, lin", levels="1-3")
     assert "No task fits these choices" in content
 
@@ -298,9 +298,9 @@ def test_a_criterion_on_which_all_agree_leaves_a_prompts_alpha_to_the_others(
     lin: Person, chen: Person, wu: Person
 ):
     care = settled_care([lin, chen], wu, said=(AGREED, DISPUTED), decide=0)
-    (found,) = Prompts(LabelPatterns([care]).labels)[0:5]  # everybody says 4 of warmth
-    assert found.alpha is not None
-    assert found.alpha < 0
+    (prompt,) = Prompts(LabelPatterns([care]).labels)[0:5]  # everybody says 4 of warmth
+    assert prompt.alpha is not None
+    assert prompt.alpha < 0
 
 
 def test_prompts_of_two_guidelines_open_what_was_said_under_each(
@@ -309,11 +309,11 @@ def test_prompts_of_two_guidelines_open_what_was_said_under_each(
     text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace("name: xstest", "name: other", 1)
     named = load_guideline(text=text, path="x", publish=True)
     other = make_batch(named, Dataset.objects.get(), annotators=[lin, chen], name="other")
-    for one, another in zip(LIN, CHEN, strict=True):
-        label_next(other, lin, one)
+    for lin_value, another in zip(LIN, CHEN, strict=True):
+        label_next(other, lin, lin_value)
         label_next(other, chen, another)
-    found = splits(page(client, he, view="prompts"))
-    assert {address: behind(address) for address in found} == found
+    links = splits(page(client, he, view="prompts"))
+    assert {address: count_tasks(address) for address in links} == links
 
 
 def test_each_day_has_its_own_figure_and_alarms_stand_beside(client: Client, labelled: Batch, he: Person):
@@ -323,8 +323,8 @@ def test_each_day_has_its_own_figure_and_alarms_stand_beside(client: Client, lab
     early = Assignment.objects.filter(task__prompt__key="p0")
     early.update(submitted_at=timezone.now() - timedelta(days=3))
     label_table.forget()
-    (found,) = series(LabelPatterns([labelled]), "percent_agreement")
-    first, last = found.points
+    (trend,) = series(LabelPatterns([labelled]), "percent_agreement")
+    first, last = trend.points
     assert (first.counted.n, last.counted.n) == (2, 6)
     assert last.start - first.start == timedelta(days=3)
     assert 2 * (first.statistic.value or 0) + 6 * (last.statistic.value or 0) == pytest.approx(6)
@@ -357,5 +357,5 @@ def test_scales_of_several_guidelines_stay_apart(
     for choice in TABS:
         content = page(client, he, **choice)
         assert "flames" in content
-        found = figures(content)
-        assert {address: behind(address) for address in found} == found
+        shown_figures = figures(content)
+        assert {address: count_tasks(address) for address in shown_figures} == shown_figures

@@ -182,9 +182,9 @@ def test_progress_counts_states_dimensions_and_people(
     label_next(batch, chen, 3)
     dispute(batch, lin, chen)  # task 1
     next_assignment(batch=batch, person=zhou)  # task 3
-    found = progress(batch)
-    assert found.states == {"open": 5, "agreed": 1, "disputed": 1, "adjudicated": 1}
-    assert (found.tasks, found.settled, found.waiting, found.stuck) == (8, 2, 1, False)
+    counts = progress(batch)
+    assert counts.states == {"open": 5, "agreed": 1, "disputed": 1, "adjudicated": 1}
+    assert (counts.tasks, counts.settled, counts.waiting, counts.stuck) == (8, 2, 1, False)
     assert [
         (
             dimension.name,
@@ -194,20 +194,20 @@ def test_progress_counts_states_dimensions_and_people(
             dimension.needed,
             dimension.submitted,
         )
-        for dimension in found.dimensions
+        for dimension in counts.dimensions
     ] == [
         ("safe", 4, 1, 1, 8, 4),
         ("unsafe", 4, 1, 0, 8, 2),
     ]
-    people = {person.person.username: person for person in found.people}
-    assert {name: (one.submitted, one.decided, one.live) for name, one in people.items()} == {
+    people = {person.person.username: person for person in counts.people}
+    assert {name: (person.submitted, person.decided, person.live) for name, person in people.items()} == {
         "lin": (3, 0, 0),
         "chen": (3, 0, 0),
         "zhou": (0, 0, 1),
         "wu": (0, 1, 0),
     }
-    whole = overall(batch)
-    assert (whole.submitted, whole.needed, whole.last_day) == (6, 16, 6)
+    overall_counts = overall(batch)
+    assert (overall_counts.submitted, overall_counts.needed, overall_counts.last_day) == (6, 16, 6)
 
 
 def test_a_dispute_that_an_adjudicator_holds_does_not_wait(
@@ -218,8 +218,8 @@ def test_a_dispute_that_an_adjudicator_holds_does_not_wait(
     next_dispute(batch=batch, person=wu)
     assert progress(batch).waiting == 0
     set_member_active(batch=batch, person=wu, role="adjudicator", active=False)
-    found = progress(batch)
-    assert (found.waiting, found.stuck) == (1, True)
+    counts = progress(batch)
+    assert (counts.waiting, counts.stuck) == (1, True)
 
 
 def test_a_withdrawn_task_asks_for_nothing(batch: Batch, lin: Person) -> None:
@@ -346,9 +346,9 @@ def test_letting_a_member_go_gives_back_what_is_at_hand_and_keeps_what_was_hande
     assert manager.post(url, {"active": "0"}).status_code == 302  # again changes nothing
     assert AuditEvent.objects.filter(verb="member_leaves").count() == 1
     assert manager.post(url, {"active": "1"}).status_code == 302
-    again = next_assignment(batch=batch, person=lin)  # what was given back comes last
-    assert again is not None
-    assert again.task != held.task
+    next_claim = next_assignment(batch=batch, person=lin)  # what was given back comes last
+    assert next_claim is not None
+    assert next_claim.task != held.task
 
 
 @pytest.mark.both_databases

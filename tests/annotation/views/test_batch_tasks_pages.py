@@ -42,20 +42,20 @@ def manager(client: Client, ma: Person) -> Client:
 def change(manager: Client, batch: Batch) -> Ask:
     """Post what to do with the tasks at these positions."""
 
-    def post(action: str, *positions: int, page: str = "batch-tasks", **given: object) -> Any:
+    def post(action: str, *positions: int, page: str = "batch-tasks", **fields: object) -> Any:
         tasks = [task.pk for task in batch.tasks.filter(position__in=positions)]
-        return manager.post(reverse(page, args=[batch.name]), {"action": action, "tasks": tasks, **given})
+        return manager.post(reverse(page, args=[batch.name]), {"action": action, "tasks": tasks, **fields})
 
     return post
 
 
-def told(answer: Any) -> str:
+def read_messages(answer: Any) -> str:
     """What was said last."""
     return str(list(answer.wsgi_request._messages)[-1])
 
 
-def positions(found: Found) -> list[int]:
-    return [item.task.position for item in found.items]
+def positions(page: Found) -> list[int]:
+    return [item.task.position for item in page.items]
 
 
 def skip_all(batch: Batch, *people: Person) -> None:
@@ -77,20 +77,20 @@ def test_items_are_found_by_state_dimension_words_and_person(
     held = next_assignment(batch=batch, person=lin)  # task 2, of the next prompt
     assert held is not None
 
-    def found(**wanted: Any) -> list[int]:
-        return positions(find(batch, Wanted(**wanted), limit=50))
+    def find_positions(**filters: Any) -> list[int]:
+        return positions(find(batch, Wanted(**filters), limit=50))
 
-    assert found() == list(range(8))
-    assert found(state="disputed") == [0]
-    assert found(state="open", dimension="safe") == [1, 4, 5]  # the prompts p0 and p2 are safe
-    assert found(words="NUMBER 1?") == [2, 3]
-    assert found(words="p3") == [6, 7]
-    assert found(words="nowhere") == []
-    assert found(person="lin") == [0, 2]
-    assert found(person="lin", words="number 0") == [0]
-    assert found(person="wu") == []
+    assert find_positions() == list(range(8))
+    assert find_positions(state="disputed") == [0]
+    assert find_positions(state="open", dimension="safe") == [1, 4, 5]  # the prompts p0 and p2 are safe
+    assert find_positions(words="NUMBER 1?") == [2, 3]
+    assert find_positions(words="p3") == [6, 7]
+    assert find_positions(words="nowhere") == []
+    assert find_positions(person="lin") == [0, 2]
+    assert find_positions(person="lin", words="number 0") == [0]
+    assert find_positions(person="wu") == []
     decide_next(batch, wu, 2)
-    assert found(person="wu") == [0]
+    assert find_positions(person="wu") == [0]
     assert find(batch, Wanted(state="open"), limit=50).total == 7
     assert find(batch, Wanted(words="number"), limit=50).total is None
 
@@ -99,29 +99,29 @@ def test_items_are_found_by_state_dimension_words_and_person(
     "wanted", [Wanted(), Wanted(words="number"), Wanted(person="lin"), Wanted(state="open")]
 )
 def test_every_item_stands_on_one_page(
-    batch: Batch, lin: Person, chen: Person, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+    batch: Batch, lin: Person, chen: Person, task_filter: Wanted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it is found: looked up, or looked through."""
     for _number in range(5):
         label_next(batch, lin, 3)
-    whole = positions(find(batch, wanted, limit=50))
-    assert len(whole) in (5, 8)
+    all_positions = positions(find(batch, task_filter, limit=50))
+    assert len(all_positions) in (5, 8)
 
     def paged() -> Iterator[int]:
         after: int | None = None
         for _page in range(20):
-            page = find(batch, wanted, limit=3, after=after)
+            page = find(batch, task_filter, limit=3, after=after)
             assert len(page.items) <= 3
             yield from positions(page)
             if (after := page.after) is None:
                 return
         raise AssertionError("the pages have no end")
 
-    assert list(paged()) == whole
+    assert list(paged()) == all_positions
     monkeypatch.setattr(tasks, "RARE", 0)
     monkeypatch.setattr(tasks, "CHUNK", 2)
     monkeypatch.setattr(tasks, "MOST_LOOKED_THROUGH", 2)
-    assert list(paged()) == whole
+    assert list(paged()) == all_positions
 
 
 def test_the_page_says_who_did_what_and_never_what_they_said(
@@ -159,11 +159,11 @@ def test_items_are_assigned_to_people_and_given_back_to_everybody(
 ) -> None:
     answer = change("assign", 0, 1, people=[chen.pk, zhou.pk])
     assert answer.status_code == 302
-    assert told(answer) == "2 items are for chen, zhou now."
+    assert read_messages(answer) == "2 items are for chen, zhou now."
     first = next_assignment(batch=batch, person=lin)
     assert first is not None
     assert first.task.position == 2
-    assert told(change("everybody", 0)) == "1 item is for everybody again."
+    assert read_messages(change("everybody", 0)) == "1 item is for everybody again."
     assert list(batch.tasks.filter(panel=None).values_list("position", flat=True).order_by("position")) == [
         0, 2, 3, 4, 5, 6, 7,
     ]  # fmt: skip
@@ -173,16 +173,16 @@ def test_items_are_assigned_to_people_and_given_back_to_everybody(
 def test_items_are_withdrawn_brought_back_and_moved_ahead(
     change: Ask, batch: Batch, ma: Person, lin: Person
 ) -> None:
-    assert told(change("withdraw", 0, 3, reason="garbled")) == "2 items are withdrawn."
+    assert read_messages(change("withdraw", 0, 3, reason="garbled")) == "2 items are withdrawn."
     assert batch.tasks.filter(state="withdrawn").count() == 2
     event = AuditEvent.objects.get(verb="withdraw_tasks")
     assert (event.actor, event.data["reason"]) == (ma, "garbled")
-    assert told(change("bring_back", 3)) == "1 item is back in the batch."
-    assert told(change("priority", 7, priority=5)) == "1 item has the priority 5 now."
+    assert read_messages(change("bring_back", 3)) == "1 item is back in the batch."
+    assert read_messages(change("priority", 7, priority=5)) == "1 item has the priority 5 now."
     item = next_assignment(batch=batch, person=lin)
     assert item is not None
     assert item.task.position == 7
-    assert told(change("priority", 7, priority=0)) == "1 item has the priority 0 now."
+    assert read_messages(change("priority", 7, priority=0)) == "1 item has the priority 0 now."
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_items_are_withdrawn_brought_back_and_moved_ahead(
     ],
 )
 def test_what_is_refused_says_why_and_changes_nothing(
-    change: Ask, batch: Batch, action: str, given: dict[str, str], words: str
+    change: Ask, batch: Batch, action: str, fields: dict[str, str], words: str
 ) -> None:
     before = list(Task.objects.order_by("pk").values())
-    answer = change(action, 0, 1, **given)
+    answer = change(action, 0, 1, **fields)
     assert answer.status_code == 422
     assert words in answer.content.decode()
     assert answer.content.decode().count('data-choose-one aria-label="Choose item') == 8
@@ -287,7 +287,7 @@ def test_the_list_is_paged(manager: Client, guideline: Guideline, lin: Person, c
     url = reverse("batch-needs", args=["b"])
     first, second = manager.get(url).context, manager.get(f"{url}?page=2").context
     assert (len(first["lines"]), first["next"], len(second["lines"]), second["next"]) == (50, 2, 10, 0)
-    assert {one["task"].pk for one in (*first["lines"], *second["lines"])} == set(
+    assert {row["task"].pk for row in (*first["lines"], *second["lines"])} == set(
         batch.tasks.values_list("pk", flat=True)
     )
     assert manager.get(f"{url}?page=-7").context["previous"] == 0
@@ -325,8 +325,8 @@ def test_a_members_limits_are_changed_on_their_page(manager: Client, batch: Batc
     item = next_assignment(batch=batch, person=lin)
     assert item is not None
     assert item.task.stratum.dimension == "unsafe"
-    for given in ({"quota": "-1"}, {"quota": "many"}, {"excluded_dimensions": ["odd"]}):
-        assert manager.post(url, given).status_code == 422
+    for fields in ({"quota": "-1"}, {"quota": "many"}, {"excluded_dimensions": ["odd"]}):
+        assert manager.post(url, fields).status_code == 422
     assert manager.post(url, {}).status_code == 302
     assert batch.memberships.get(person=lin).quota is None
 
@@ -351,9 +351,9 @@ def test_the_plan_as_it_stands_is_shown_and_leaving_says_what_was_planned_again(
     assert [person.username for person in shared.people] == ["chen", "lin", "zhou"]
     assert shared.rows == ((None, 2, 2), (2, None, 2), (2, 2, None))
     assert (shared.least, shared.most) == (2, 2)
-    assert [one.planned for one in members_of(batch)] == [4, 4, 4]
+    assert [member.planned for member in members_of(batch)] == [4, 4, 4]
     answer = manager.post(reverse("batch-member", args=["b", "zhou", "annotator"]), {"active": "0"})
-    assert "4 items were planned again." in told(answer)
+    assert "4 items were planned again." in read_messages(answer)
     after = shared_counts(batch)
     assert after is not None
     assert (after.rows[0][1], sum(Panel.objects.values_list("tasks_planned", flat=True))) == (6, 6)
@@ -364,7 +364,7 @@ def test_the_plan_as_it_stands_is_shown_and_leaving_says_what_was_planned_again(
 def test_a_pool_has_no_plan_to_show(manager: Client, batch: Batch) -> None:
     page = manager.get(reverse("batch-members", args=[batch.name]))
     assert page.context["shared"] is None
-    assert [one.planned for one in members_of(batch)] == [None] * 4
+    assert [member.planned for member in members_of(batch)] == [None] * 4
 
 
 def test_members_show_what_each_did_in_their_role(
@@ -378,8 +378,8 @@ def test_members_show_what_each_did_in_their_role(
     release(assignment_id=item.pk, person=zhou, skip_reason="no")
     next_assignment(batch=batch, person=zhou)
     set_limits(batch=batch, person=lin, role="annotator", quota=1)
-    found = {one.membership.person.username: one for one in members_of(batch)}
-    assert {name: (one.done, one.live, one.skipped, one.full) for name, one in found.items()} == {
+    members = {member.membership.person.username: member for member in members_of(batch)}
+    assert {name: (member.done, member.live, member.skipped, member.full) for name, member in members.items()} == {
         "lin": (1, 0, 0, True),
         "chen": (1, 0, 0, False),
         "zhou": (0, 1, 1, False),

@@ -229,12 +229,12 @@ def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
             text=True,
         )
     assert process.stdout is not None
-    told = ""
-    while not told.rstrip().endswith("\n}"):
+    output = ""
+    while not output.rstrip().endswith("\n}"):
         line = process.stdout.readline()
         assert line, log.read_text()
-        told += line
-    yield {"process": process, "log": log, "environment": environment, "port": port, **json.loads(told)}
+        output += line
+    yield {"process": process, "log": log, "environment": environment, "port": port, **json.loads(output)}
     process.terminate()
     process.wait(timeout=90)
     process.stdout.close()
@@ -319,15 +319,15 @@ def runs(pid: int) -> bool:
 
 def children_of(parent: int) -> list[int]:
     """From /proc, the youngest first."""
-    found = []
+    children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             _command, _, rest = stat.read_text().rpartition(")")
         except OSError:  # it ended meanwhile
             continue
         if int(rest.split()[1]) == parent and rest.split()[0] != "Z":
-            found.append(int(stat.parent.name))
-    return sorted(found, reverse=True)
+            children.append(int(stat.parent.name))
+    return sorted(children, reverse=True)
 
 
 def descendants_of(parent: int) -> list[int]:

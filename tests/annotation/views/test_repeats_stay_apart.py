@@ -39,8 +39,8 @@ from annotation.selectors.batches.members import counts_of, leaving, my_progress
 from annotation.selectors.batches.progress import overall, progress
 from annotation.selectors.batches.tasks import needs
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_decisions, count_tasks
-from annotation.selectors.quality.adjudicators import adjudicators_of
-from annotation.selectors.quality.summary import decisions_of
+from annotation.selectors.quality.adjudicators import list_adjudicators
+from annotation.selectors.quality.summary import summarize_adjudicator
 from annotation.selectors.releases.lineage import task_history
 from annotation.selectors.releases.manifest import people_of, protocol_of
 from annotation.selectors.reports import build_batches_report
@@ -130,8 +130,8 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "report", build_batches_report([batch])
     yield "effort", asdict(measure_effort(batch.guideline.name))
     yield "reasons", {reason.key: reason.used for reason in list_reasons_with_use()}
-    yield "adjudicators", adjudicators_of([batch])
-    yield "decisions", decisions_of(wu, [batch.pk])
+    yield "adjudicators", list_adjudicators([batch])
+    yield "decisions", summarize_adjudicator(wu, [batch.pk])
     yield "workloads", workloads([lin, wu], reader=ma)
     yield "counts", counts_of(Membership.objects.filter(batch=batch))
     yield "leaving", leaving(wu, reader=ma)

@@ -14,7 +14,7 @@ from statsmodels.regression.linear_model import OLS
 from benchmark.domain.judges.alternative_annotator import (
     AlignmentScale,
     AlternativeTest,
-    TestedLabel,
+    RatedItem,
     adjust_p_values,
     compute_p_value,
     run_annotator_test,
@@ -31,8 +31,8 @@ def test_a_case_worked_by_hand() -> None:
     so wins 40/40 each, the difference is 0 always: certain. Likewise c. Against a: on the ten the others say 1; a is as
     far as the candidate, both 2: equal again. All three are won.
     """
-    items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 30 + [
-        TestedLabel({"a": 2, "b": 1, "c": 1}, 2, THREE)
+    items = [RatedItem({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 30 + [
+        RatedItem({"a": 2, "b": 1, "c": 1}, 2, THREE)
     ] * 10
     result = run_annotator_test(items)
     assert [
@@ -51,8 +51,8 @@ def test_one_that_is_worse_by_hand() -> None:
 
     d is 1 on 12 items and 0 on 28: mean 0.3, sample variance 40/39 * 0.3 * 0.7, t = (0.3 - 0.2) / sqrt(var / 40).
     """
-    items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 28 + [
-        TestedLabel({"a": 1, "b": 1, "c": 1}, 3, THREE)
+    items = [RatedItem({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 28 + [
+        RatedItem({"a": 1, "b": 1, "c": 1}, 3, THREE)
     ] * 12
     result = run_annotator_test(items)
     t = 0.1 / math.sqrt(40 / 39 * 0.21 / 40)
@@ -73,7 +73,7 @@ def test_careless_people_are_beaten_and_careful_ones_are_matched() -> None:
         truth = int(rng.integers(1, 4))
         good = [truth if rng.random() < 0.95 else int(rng.integers(1, 4)) for _person in range(3)]
         bad = [int(rng.integers(1, 4)) for _person in range(2)]
-        items.append(TestedLabel({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
+        items.append(RatedItem({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
     result = run_annotator_test(items, epsilon=0.0)
     assert [person.person for person in result.people if person.wins] == ["c", "d"]
     assert (result.winning_rate, result.passes) == (0.5, True)
@@ -102,12 +102,12 @@ def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
     rng = np.random.default_rng(4)
     labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
     once = [
-        TestedLabel(answers, candidate, THREE, number) for number, (answers, candidate) in enumerate(labels)
+        RatedItem(answers, candidate, THREE, number) for number, (answers, candidate) in enumerate(labels)
     ]
     result, thrice = run_annotator_test(once), run_annotator_test(once * 3)
     assert [person.p for person in result.people] == pytest.approx([person.p for person in thrice.people])
     assert [(person.n, person.prompts) for person in thrice.people] == [(150, 50)] * 2
-    independent = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
+    independent = [RatedItem(item.labels, item.candidate, THREE) for item in once]
     assert [person.p for person in run_annotator_test(independent).people] == [
         person.p for person in result.people
     ]
@@ -126,7 +126,7 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
 
 
 def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
-    items = [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 12 + [TestedLabel({"a": 1, "b": 2}, 2, THREE)] * 2
+    items = [RatedItem({"a": 1, "b": 1}, 1, THREE)] * 12 + [RatedItem({"a": 1, "b": 2}, 2, THREE)] * 2
     assert run_annotator_test(items).winning_rate is None
     result = run_annotator_test(items, enough=10)
     assert result.winning_rate is not None
@@ -146,9 +146,9 @@ def test_the_correction_is_that_of_scipy(values: list[float]) -> None:
 
 def test_ties_on_an_ordered_scale() -> None:
     """The others say 1: to say 2 is nearer than to say 3, and by accuracy both are as far."""
-    near = [TestedLabel({"a": 3, "b": 1}, 2, FAR)] * 40
+    near = [RatedItem({"a": 3, "b": 1}, 2, FAR)] * 40
     assert run_annotator_test(near).people[0].person_wins == 0.0
-    assert run_annotator_test([TestedLabel({"a": 3, "b": 1}, 2, THREE)] * 40).people[0].person_wins == 1.0
+    assert run_annotator_test([RatedItem({"a": 3, "b": 1}, 2, THREE)] * 40).people[0].person_wins == 1.0
 
 
 def test_distance_is_the_papers_root_mean_square() -> None:
@@ -162,16 +162,16 @@ def test_distance_is_the_papers_root_mean_square() -> None:
 
 
 def test_off_the_scale_is_as_far_as_can_be() -> None:
-    result = run_annotator_test([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
+    result = run_annotator_test([RatedItem({"a": 3, "b": 1}, None, FAR)] * 40)
     assert [(person.candidate_wins, person.person_wins) for person in result.people] == [(0.0, 1.0)] * 2
-    assert run_annotator_test([TestedLabel({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
+    assert run_annotator_test([RatedItem({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
 
 
 def test_nothing_to_compare_is_undefined() -> None:
-    for items in ([], [TestedLabel({"a": 1}, 1, THREE)] * 50, [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 29):
+    for items in ([], [RatedItem({"a": 1}, 1, THREE)] * 50, [RatedItem({"a": 1, "b": 1}, 1, THREE)] * 29):
         result = run_annotator_test(items)
         assert (result.winning_rate, result.advantage, result.passes) == (None, None, None)
-    assert run_annotator_test([TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
+    assert run_annotator_test([RatedItem({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
 
 
 def simulated(
@@ -184,7 +184,7 @@ def simulated(
         truth = rng.randint(1, 3)
         pair = [(0, 1), (2, 3), (0, 2), (1, 3)][number % 4]
         labels = {person: as_people_do(rng, truth) for person in pair}
-        items.append(TestedLabel(dict(labels), candidate(rng, truth), THREE))
+        items.append(RatedItem(dict(labels), candidate(rng, truth), THREE))
     return run_annotator_test(items, epsilon=epsilon)
 
 

@@ -1,4 +1,4 @@
-"""The batch of what to label next: drawn within strata, reproducible, without what people have; and the command."""
+"""The batch of a label plan: drawn within strata, reproducible, without what people have; and the command."""
 
 from __future__ import annotations
 

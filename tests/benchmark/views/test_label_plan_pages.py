@@ -1,4 +1,4 @@
-"""The page of what to label next, for each role."""
+"""The page of the label plan, for each role."""
 
 from __future__ import annotations
 

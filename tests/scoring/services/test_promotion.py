@@ -170,7 +170,7 @@ def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
             "void": False,
         }
     ]
-    assert "must-fail" in result["refusals"][0]["template"].lower()
+    assert "regression case" in result["refusals"][0]["template"].lower()
     assert find_current_scorer("flames") is None
     always(0)
     assert judged(scorer_that_says(graded, flames, name="strict"))["promoted"]

@@ -147,7 +147,7 @@ def test_the_command_adds_lists_and_removes(guideline: Guideline, dataset: Datas
     assert "small/p1  Hidden-13B  compliance not 1" in call("must_fail", "list", "--guideline", "xstest")
     number = str(item["item"])
     assert "0 are there" in call("must_fail", "remove", number, "--guideline", "xstest")
-    assert "no must-fail item" in refused(capsys, "must_fail", "remove", number, "--guideline", "xstest")
+    assert "no regression case" in refused(capsys, "must_fail", "remove", number, "--guideline", "xstest")
     out = StringIO()
     call_command("must_fail", "list", "--guideline", "xstest", stdout=out)
     assert out.getvalue() == ""

@@ -73,12 +73,12 @@ def card_of(spec: ExportSpec) -> str:
     return f"---\n{facts}---\n\n{render_markdown(spec.manifest, 'en')}"
 
 
-def _facts(wanted: ExportSpec) -> dict[str, Any]:
-    splits = [split for split, order in wanted.released.orders.items() if order.rows]
+def _facts(spec: ExportSpec) -> dict[str, Any]:
+    splits = [split for split, order in spec.released.orders.items() if order.rows]
     return {
-        "pretty_name": wanted.release.name,
-        "license": wanted.options.license,
-        "size_categories": [next((word for most, word in SIZES if wanted.rows < most), LARGER)],
+        "pretty_name": spec.release.name,
+        "license": spec.options.license,
+        "size_categories": [next((word for most, word in SIZES if spec.rows < most), LARGER)],
         "configs": [
             {
                 "config_name": "default",
@@ -86,7 +86,7 @@ def _facts(wanted: ExportSpec) -> dict[str, Any]:
             }
         ],
         "dataset_info": {
-            "features": [_feature(field) for field in schema_of(wanted, dictionaries=False)],
+            "features": [_feature(field) for field in schema_of(spec, dictionaries=False)],
         },
     }
 

@@ -12,13 +12,13 @@ from typing import Any
 from annotation.core.errors import N_
 from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, ROLE
 from annotation.domain.formats.label_studio_export import (
-    Annotated,
-    Layout,
+    ExportedAnnotation,
+    LabelStudioLayout,
     annotation,
-    configuration,
-    layout_of,
+    build_configuration,
+    build_layout,
 )
-from annotation.domain.formats.rows import Row, Source, as_number, json_items
+from annotation.domain.formats.rows import FileRow, Source, as_number, json_items
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
@@ -38,20 +38,20 @@ class _LabelStudio(Writer):
     )
     options = frozenset({"real_names", "rationales"})
 
-    def parts(self, wanted: ExportSpec) -> Sequence[Part]:
-        tasks = _Tasks(wanted)
+    def parts(self, spec: ExportSpec) -> Sequence[Part]:
+        tasks = _Tasks(spec)
 
         def configured(_position: int) -> Iterator[Chunk]:
-            yield Chunk(configuration(tasks.layout), 1)
+            yield Chunk(build_configuration(tasks.layout), 1)
 
         return [
-            TextFile(FILE, tasks.chunks, total=wanted.rows, head="[\n", tail="\n]\n"),
+            TextFile(FILE, tasks.chunks, total=spec.rows, head="[\n", tail="\n]\n"),
             TextFile(CONFIGURATION, configured, total=1),
         ]
 
-    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         rows = json_items(Source(folder / FILE))
-        return check_gold(wanted.release, (_gold(row) for row in rows), tell)
+        return check_gold(spec.release, (_gold(row) for row in rows), tell)
 
 
 LABEL_STUDIO = _LabelStudio()
@@ -59,15 +59,15 @@ LABEL_STUDIO = _LabelStudio()
 
 @dataclass(frozen=True)
 class _Tasks:
-    wanted: ExportSpec
+    spec: ExportSpec
 
     @cached_property
-    def layout(self) -> Layout:
-        release = self.wanted.release
+    def layout(self) -> LabelStudioLayout:
+        release = self.spec.release
         used = release.items.order_by().values("task__batch__guideline")
         guidelines = Guideline.objects.filter(pk__in=used).order_by("published_at", "pk")
         responses = Response.objects.filter(tasks__in=release.items.order_by().values("task"))
-        return layout_of(
+        return build_layout(
             [guideline.document for guideline in guidelines],
             has_texts=responses.filter(turns=[]).exists(),
             has_dialogues=responses.exclude(turns=[]).exists(),
@@ -75,8 +75,8 @@ class _Tasks:
 
     def chunks(self, start: int) -> Iterator[Chunk]:
         position = start
-        for rows in self.wanted.released.chunks(start):
-            sources = list_task_sources(self.wanted.release, (task for row in rows for task in row.tasks))
+        for rows in self.spec.released.chunks(start):
+            sources = list_task_sources(self.spec.release, (task for row in rows for task in row.tasks))
             texts = []
             for row in rows:
                 position += 1
@@ -87,9 +87,9 @@ class _Tasks:
     def task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> dict[str, Any]:
         gold, response = row.gold, places[0].task.response
         annotations = [
-            *(self.said(ANNOTATOR, word, response) for place in places for word in place.annotations),
-            *(self.said(ADJUDICATOR, place.decision, response) for place in places if place.decision),
-            Annotated(role=GOLD, labels=dict(sorted(gold.labels.items()))),
+            *(self.build_annotation(ANNOTATOR, word, response) for place in places for word in place.annotations),
+            *(self.build_annotation(ADJUDICATOR, place.decision, response) for place in places if place.decision),
+            ExportedAnnotation(role=GOLD, labels=dict(sorted(gold.labels.items()))),
         ]
         return {
             "id": number,
@@ -105,14 +105,14 @@ class _Tasks:
     def imported(self, word: Word) -> dict[str, Any]:
         """Whose label came from which line of a file."""
         assert word.origin is not None
-        return {"person": self.wanted.people[word.person], **word.origin.as_json()}
+        return {"person": self.spec.people[word.person], **word.origin.as_json()}
 
-    def said(self, role: str, word: Word, response: Response) -> Annotated:
-        with_rationales = self.wanted.options.rationales
-        return Annotated(
+    def build_annotation(self, role: str, word: Word, response: Response) -> ExportedAnnotation:
+        with_rationales = self.spec.options.rationales
+        return ExportedAnnotation(
             role=role,
             labels=word.labels,
-            person=self.wanted.people[word.person],
+            person=self.spec.people[word.person],
             rationale=word.rationale if with_rationales else "",
             flags=word.flags,
             evidence=word.evidence if with_rationales else (),
@@ -140,9 +140,9 @@ class _Tasks:
         return data | ({"dialogue": response.turns} if response.turns else {"response": response.text})
 
 
-def _gold(row: Row | Exception) -> GoldRow:
+def _gold(row: FileRow | Exception) -> GoldRow:
     """The row of the gold file, as it stands in a task that was written."""
-    if not isinstance(row, Row):
+    if not isinstance(row, FileRow):
         raise row
     data = row.fields["data"]
     (truth,) = (field for field in row.fields["annotations"] if _role(field) == GOLD)
@@ -165,8 +165,8 @@ def _gold(row: Row | Exception) -> GoldRow:
     )
 
 
-def _role(one: Mapping[str, Any]) -> str | None:
-    return next((str(r["value"]["choices"][0]) for r in one["result"] if r["from_name"] == ROLE), None)
+def _role(annotation_json: Mapping[str, Any]) -> str | None:
+    return next((str(r["value"]["choices"][0]) for r in annotation_json["result"] if r["from_name"] == ROLE), None)
 
 
 def _label(result: Mapping[str, Any]) -> int | float:

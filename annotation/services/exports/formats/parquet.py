@@ -35,17 +35,17 @@ class _Parquet(Writer):
         "A row for each response in compressed columns, with numbers for labels: for pandas, DuckDB, Spark."
     )
 
-    def parts(self, wanted: ExportSpec) -> list[Part]:
+    def parts(self, spec: ExportSpec) -> list[Part]:
         def write(path: Path, tell: Tell) -> None:
-            write_parquet(path, wanted.released.chunks(size=ROW_GROUP), schema_of(wanted), tell)
+            write_parquet(path, spec.released.chunks(size=ROW_GROUP), schema_of(spec), tell)
 
-        return [WholeFile("gold.parquet", write, total=wanted.rows)]
+        return [WholeFile("gold.parquet", write, total=spec.rows)]
 
-    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
-        return check_gold(wanted.release, read_parquet([folder / "gold.parquet"]), tell)
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+        return check_gold(spec.release, read_parquet([folder / "gold.parquet"]), tell)
 
 
-def schema_of(wanted: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
+def schema_of(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
     """``label.<criterion>`` is int64 where all of its values are whole, else double; null where there is no gold.
 
     ``dictionaries``: whether columns of few values are of the type dictionary (in the file they are kept so anyway).
@@ -54,21 +54,21 @@ def schema_of(wanted: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
 
     few = pa.dictionary(pa.int32(), pa.string()) if dictionaries else pa.string()
     turn = pa.struct([("role", pa.string()), ("text", pa.string())])
-    by_level = wanted.release.manifest["counts"]["by_level"]
-    criteria = wanted.released.criteria
+    by_level = spec.release.manifest["counts"]["by_level"]
+    criteria = spec.released.criteria
     return pa.schema(
         [
             *((name, few if name in FEW else pa.string()) for name in BEFORE),
             ("response", pa.string()),
             ("turns", pa.list_(turn)),
-            *((f"label.{name}", pa.int64() if _whole(by_level[name]) else pa.float64()) for name in criteria),
+            *((f"label.{name}", pa.int64() if _is_integral(by_level[name]) else pa.float64()) for name in criteria),
             *((f"source.{name}", few) for name in criteria),
             *((name, few) for name in AFTER),
         ]
     )
 
 
-def _whole(levels: Iterable[str]) -> bool:
+def _is_integral(levels: Iterable[str]) -> bool:
     return all(float(level).is_integer() for level in levels)
 
 

@@ -60,22 +60,22 @@ class _RawLabelWriter(Writer):
     )
     options = frozenset({"real_names", "rationales", "table"})
 
-    def parts(self, wanted: ExportSpec) -> list[Part]:
-        lines = _lines_of(wanted)
+    def parts(self, spec: ExportSpec) -> list[Part]:
+        lines = _lines_of(spec)
 
         def chunks(start: int) -> Iterator[Chunk]:
             position = start
-            for rows in wanted.released.chunks(start):
+            for rows in spec.released.chunks(start):
                 position += len(rows)
-                yield Chunk("".join(map(lines, records(rows, wanted))), position)
+                yield Chunk("".join(map(lines, records(rows, spec))), position)
 
-        head = csv_writer()(_fields(wanted)) if wanted.options.table == "csv" else ""
-        return [TextFile(_file_name(wanted), chunks, total=wanted.rows, head=head)]
+        head = csv_writer()(_fields(spec)) if spec.options.table == "csv" else ""
+        return [TextFile(_file_name(spec), chunks, total=spec.rows, head=head)]
 
-    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
-        with (folder / _file_name(wanted)).open(encoding="utf-8", newline="") as file:
-            rows = _Counting(_from_csv(file) if wanted.options.table == "csv" else map(json.loads, file))
-            labels = check_labels(wanted.release, settled(rows), tell)
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+        with (folder / _file_name(spec)).open(encoding="utf-8", newline="") as file:
+            rows = _Counting(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
+            labels = check_labels(spec.release, settled(rows), tell)
         return ExportCounts(rows.number, labels)
 
 
@@ -92,8 +92,8 @@ class _Counting:
             yield record
 
 
-def _file_name(wanted: ExportSpec) -> str:
-    return f"labels.{wanted.options.table}"
+def _file_name(spec: ExportSpec) -> str:
+    return f"labels.{spec.options.table}"
 
 
 def _fields(wanted: ExportSpec) -> tuple[str, ...]:

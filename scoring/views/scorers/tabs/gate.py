@@ -1,4 +1,4 @@
-"""May it take the place of the current one: the verdict by criterion, the must-fail set, and who was current when."""
+"""May it take the place of the current one: the verdict by criterion, the regression cases, and the history of current scorers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scoring.selectors.scorers import (
     list_promotions,
     list_scorer_rows,
 )
-from scoring.views.regression_cases import said
+from scoring.views.regression_cases import read_response
 from scoring.views.scorers.charts import differences_chart
 from scoring.views.scorers.wording import to_figure
 
@@ -89,13 +89,13 @@ def _describe_comparison(comparison: Mapping[str, Any], label: str) -> dict[str,
 
 
 def _list_items(outcomes: list[Mapping[str, Any]], scorer: Scorer, person: Person) -> list[dict[str, Any]]:
-    """The must-fail items of a verdict that are still in the set, those first that it did not pass."""
+    """The regression cases of a verdict that still exist, those first that it did not pass."""
     items_by_id = {str(item.pk): item for item in must_fail_for(person, scorer.guideline.name)}
     document = scorer.guideline.document
     rows = [
         {
             "prompt": item.response.prompt,
-            "said": said(item.response),
+            "said": read_response(item.response),
             "model": item.response.model,
             "criterion": criterion_label(document, outcome["criterion"]),
             "refused": [label_text(document, outcome["criterion"], value) for value in outcome["refused"]],

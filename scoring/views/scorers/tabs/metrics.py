@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from scoring.models import Scorer
 from scoring.views.scorers.charts import lines_chart
-from scoring.views.scorers.wording import list_criterion_figures, build_total_row, list_group_rows, to_figure
+from scoring.views.scorers.wording import build_total_row, list_criterion_figures, list_group_rows, to_figure
 
 
 def build_context(scorer: Scorer) -> dict[str, Any]:
@@ -31,12 +31,12 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
         "has_left_out": "leave_one_model_out" in scorer.evaluation,
         "has_rules": total.rules is not None,
         "ordered": total.within_one is not None,
-        "new_text": _new_text(scorer),
+        "new_text": _list_new_text_rows(scorer),
         "criteria": list_criterion_figures(scorer),
     }
 
 
-def _new_text(scorer: Scorer) -> list[dict[str, Any]]:
+def _list_new_text_rows(scorer: Scorer) -> list[dict[str, Any]]:
     """Of responses whose text was not learned from: by prompt, and with a model left out."""
     evaluations = (("grouped", _("By prompt")), ("leave_one_model_out", _("Model left out")))
     rows = []

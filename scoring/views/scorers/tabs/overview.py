@@ -14,37 +14,37 @@ from scoring.models import Scorer
 from scoring.views.scorers.charts import comparison_chart
 from scoring.views.scorers.wording import (
     CriterionFigures,
-    ScorerFigure,
     FigureTile,
-    find_coverage_point,
-    list_criterion_figures,
-    build_total_row,
-    find_test_metrics,
-    to_figure,
+    ScorerFigure,
     build_tile,
+    build_total_row,
+    find_coverage_point,
+    find_test_metrics,
+    list_criterion_figures,
+    to_figure,
 )
 
-FEWEST = 10
+MIN_GROUP_LABELS = 10
 """Labels below which a group is too small to be called a weak place."""
-CONFIDENT = 0.9
-MOST_LOST = 0.05
+CONFIDENT_COVERAGE = 0.9
+MIN_NOTABLE_LOSS = 0.05
 """So much less accuracy than over everything is worth a word."""
-BAD_CALIBRATION = 0.05
+MAX_CALIBRATION_ERROR = 0.05
 
 
 def build_context(scorer: Scorer) -> dict[str, Any]:
     grouped = scorer.evaluation["grouped"]
     return {
-        "tiles": list(_tiles(scorer)),
-        "advice": _advice(scorer),
-        "chart": comparison_chart(list(_beside(scorer))),
-        "weak": list(_weak(scorer, grouped)),
-        "test": _test(scorer),
-        "seeds": _seeds(scorer),
+        "tiles": list(_list_tiles(scorer)),
+        "advice": _find_advice(scorer),
+        "chart": comparison_chart(list(_list_comparisons(scorer))),
+        "weak": list(_list_weak_places(scorer, grouped)),
+        "test": _describe_test(scorer),
+        "seeds": _describe_seeds(scorer),
     }
 
 
-def _tiles(scorer: Scorer) -> Iterator[FigureTile]:
+def _list_tiles(scorer: Scorer) -> Iterator[FigureTile]:
     grouped = scorer.evaluation["grouped"]
     yield build_tile(_("Accuracy, by prompt"), grouped["accuracy"])
     yield build_tile(_("Macro-F1, by prompt"), grouped["macro_f1"])
@@ -52,7 +52,7 @@ def _tiles(scorer: Scorer) -> Iterator[FigureTile]:
         yield build_tile(_("Accuracy, on a model left out"), left_out["accuracy"])
     if test := find_test_metrics(scorer):
         yield build_tile(_("Accuracy, held-out test"), test["accuracy"])
-    if point := find_coverage_point(grouped, CONFIDENT):
+    if point := find_coverage_point(grouped, CONFIDENT_COVERAGE):
         yield build_tile(_("Accuracy of the surest 90%"), point["accuracy"])
     error = grouped["calibration_error"]
     yield FigureTile(_("Calibration error"), None if error is None else format_decimal(error), _("0 is best"))
@@ -68,7 +68,7 @@ class GradingAdvice:
     people: ScorerFigure | None
 
 
-def _advice(scorer: Scorer) -> GradingAdvice | None:
+def _find_advice(scorer: Scorer) -> GradingAdvice | None:
     """May it grade? Beside what needs no learning, and beside people; None where its accuracy has no interval.
 
     People are single annotators against gold, as it is. Where no response has two of them each is compared with what
@@ -93,7 +93,7 @@ def _advice(scorer: Scorer) -> GradingAdvice | None:
     return GradingAdvice(code, simple, people)
 
 
-def _beside(scorer: Scorer) -> Iterator[tuple[str, str, ScorerFigure]]:
+def _list_comparisons(scorer: Scorer) -> Iterator[tuple[str, str, ScorerFigure]]:
     line, test = build_total_row(scorer), find_test_metrics(scorer)
     figures = (
         ("scorer", _("New prompts"), line.accuracy),
@@ -122,12 +122,12 @@ class WeakPlace:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _weak(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
-    yield from _levels(scorer)
-    yield from _groups(scorer, grouped)
-    yield from _models(scorer, grouped)
+def _list_weak_places(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
+    yield from _list_weak_levels(scorer)
+    yield from _list_weak_groups(scorer, grouped)
+    yield from _list_weak_models(scorer, grouped)
     error = grouped["calibration_error"]
-    if error is not None and error > BAD_CALIBRATION:
+    if error is not None and error > MAX_CALIBRATION_ERROR:
         yield WeakPlace(_("Calibration"), "calibration", "calibration", {"error": error})
     for name, head in scorer.card.get("heads", {}).items():
         if head["state"] != "learned":
@@ -137,19 +137,19 @@ def _weak(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
         yield WeakPlace(_("Held-out test"), "no_test", "gate")
 
 
-def _levels(scorer: Scorer) -> Iterator[WeakPlace]:
+def _list_weak_levels(scorer: Scorer) -> Iterator[WeakPlace]:
     """Of each criterion the level that it finds least often."""
     for criterion in list_criterion_figures(scorer):
         recalls = [
             (level.recall.value, place)
             for place, level in enumerate(criterion.levels)
-            if level.recall is not None and level.n >= FEWEST
+            if level.recall is not None and level.n >= MIN_GROUP_LABELS
         ]
-        if recalls and (lowest := min(recalls))[0] < 1 - MOST_LOST:
-            yield _level(criterion, lowest[1])
+        if recalls and (lowest := min(recalls))[0] < 1 - MIN_NOTABLE_LOSS:
+            yield _describe_weak_level(criterion, lowest[1])
 
 
-def _level(criterion: CriterionFigures, place: int) -> WeakPlace:
+def _describe_weak_level(criterion: CriterionFigures, place: int) -> WeakPlace:
     """With the level that it is most often taken for."""
     level = criterion.levels[place]
     assert level.recall is not None
@@ -161,9 +161,9 @@ def _level(criterion: CriterionFigures, place: int) -> WeakPlace:
     return WeakPlace(criterion.label, "level", "figures", values)
 
 
-def _groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
+def _list_weak_groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
     """The prompt type on which it is worst."""
-    name = _worst(grouped.get("by_kind", {}), grouped["accuracy"]["value"])
+    name = _find_worst_group(grouped.get("by_kind", {}), grouped["accuracy"]["value"])
     if name is not None:
         values = {
             "name": subcomponent_label(scorer.guideline.document, name),
@@ -172,32 +172,32 @@ def _groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
         yield WeakPlace(_("Prompt type"), "prompt_type", "figures", values)
 
 
-def _models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
+def _list_weak_models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
     left_out = scorer.evaluation.get("leave_one_model_out")
     if left_out is None:
         if len(grouped["by_model"]) > 1:
             yield WeakPlace(_("New models"), "not_measured", "models")
         return
-    name = _worst(left_out["by_model"], grouped["accuracy"]["value"])
+    name = _find_worst_group(left_out["by_model"], grouped["accuracy"]["value"])
     if name is not None:
         values = {"name": name, "accuracy": to_figure(left_out["by_model"][name]["accuracy"])}
         yield WeakPlace(_("New models"), "new_model", "models", values)
 
 
-def _worst(groups: Mapping[str, Any], over_all: float | None) -> str | None:
+def _find_worst_group(groups: Mapping[str, Any], over_all: float | None) -> str | None:
     """The group of the least accuracy, if that is clearly less than over everything."""
     known = [
         (metrics["accuracy"]["value"], name)
         for name, metrics in groups.items()
-        if metrics["accuracy"]["value"] is not None and metrics["n"] >= FEWEST
+        if metrics["accuracy"]["value"] is not None and metrics["n"] >= MIN_GROUP_LABELS
     ]
     if not known or over_all is None:
         return None
     lowest, name = min(known)
-    return name if lowest < over_all - MOST_LOST else None
+    return name if lowest < over_all - MIN_NOTABLE_LOSS else None
 
 
-def _test(scorer: Scorer) -> dict[str, Any] | None:
+def _describe_test(scorer: Scorer) -> dict[str, Any] | None:
     """The figures on the held-out test, over everything and by criterion."""
     metrics = find_test_metrics(scorer)
     if metrics is None:
@@ -227,7 +227,7 @@ def _test(scorer: Scorer) -> dict[str, Any] | None:
     }
 
 
-def _seeds(scorer: Scorer) -> dict[str, Any] | None:
+def _describe_seeds(scorer: Scorer) -> dict[str, Any] | None:
     """How much of the figures is chance; None of one seed alone."""
     seeds = scorer.card.get("seeds")
     if not seeds or len(seeds["seeds"]) < 2:

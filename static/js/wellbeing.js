@@ -1,8 +1,8 @@
 "use strict";
-// Care for who reads: text that is blurred until it is opened, a break after long work, help one key away; and
+// Annotator wellbeing: text that is blurred until it is opened, a break after long work, help one key away; and
 // whether anybody is there at all.
 
-const care = (() => {
+const wellbeing = (() => {
   const IDLE_AFTER = 2 * 60 * 1000; // without a key or a move of the mouse nobody is working
   const REST = 5 * 60 * 1000; // so long without a sign of life is a break
   const LATER = 10 * 60 * 1000;
