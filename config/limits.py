@@ -25,7 +25,7 @@ DIGITS = 18
 QUERY_CANCELED = "57014"
 
 
-class Refusal(AssayError):
+class RequestRefusal(AssayError):
     """What the server says of a request before, or instead of, its view."""
 
     def __init__(self, status: int, code: str, template: str, **params: Any) -> None:
@@ -46,7 +46,7 @@ class BodyLimit:
     def process_view(self, request: HttpRequest, view: View, args: Any, kwargs: Any) -> HttpResponse | None:
         if request.META.get("HTTP_TRANSFER_ENCODING"):
             message = N_("Say how long the content is, with Content-Length; it cannot come in chunks.")
-            return refuse(request, Refusal(411, "length_required", message))
+            return refuse(request, RequestRefusal(411, "length_required", message))
         length = _content_length(request)
         limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         if length > limit:  # only then is it worth to ask who it is
@@ -67,16 +67,16 @@ def is_cut_short(request: HttpRequest, answer: HttpResponse) -> bool:
     return answer.status_code >= 400 and getattr(request.META.get("wsgi.input"), "failed", False)
 
 
-def cut_short_error() -> Refusal:
+def cut_short_error() -> RequestRefusal:
     template = N_(
         "The content did not arrive whole: the connection was too slow, or broke off. Send it again."
     )
-    return Refusal(408, "request_timeout", template)
+    return RequestRefusal(408, "request_timeout", template)
 
 
-def too_long_error() -> Refusal:
+def too_long_error() -> RequestRefusal:
     template = N_("The database took too long for this. Ask for less at once, or try again later.")
-    return Refusal(503, "too_long", template)
+    return RequestRefusal(503, "too_long", template)
 
 
 def is_statement_timeout(error: BaseException | None) -> bool:
@@ -100,4 +100,4 @@ def _declared_limit(request: HttpRequest, view: View) -> int:
 
 def _refuse_too_large(request: HttpRequest, limit: int) -> HttpResponse:
     template = N_("The content is too large: at most {limit} are taken here.")
-    return refuse(request, Refusal(413, "too_large", template, limit=filesizeformat(limit)))
+    return refuse(request, RequestRefusal(413, "too_large", template, limit=filesizeformat(limit)))

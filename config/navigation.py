@@ -21,13 +21,13 @@ from annotation.selectors.people import list_setup_link_notices
 
 
 @dataclass(frozen=True)
-class Item:
+class NavigationItem:
     url: str
     label: str | Promise
     active: bool
     count: Callable[[], int] | None = None
     """What waits there; called only where the bar is drawn."""
-    what: str | Promise = ""
+    unit: str | Promise = ""
     """The words after the count, for who hears the page read."""
 
 
@@ -52,7 +52,7 @@ PLACES = (
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
-    items: dict[str, Item] = {}
+    items: dict[str, NavigationItem] = {}
     setup_notices: Callable[[], Sequence[Any]] = tuple
     if user is not None and user.is_authenticated:
         roles, setup_notices = roles_of(user), partial(list_setup_link_notices, user)
@@ -65,7 +65,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
                 url = reverse(name)
                 count, unit = waiting.get(name, (None, ""))
                 active = request.path.startswith(url)
-                item = Item(url=url, label=label, active=active, count=count, what=unit)
+                item = NavigationItem(url=url, label=label, active=active, count=count, unit=unit)
                 items.setdefault(name, item)
     return {
         "navigation": list(items.values()),

@@ -21,7 +21,7 @@ from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.selectors import quality
 from annotation.selectors.agreement import label_table
 from tests import databases
-from tests.databases import Migrated
+from tests.databases import MigratedDatabase
 from tests.support import XSTEST_GUIDELINE, first_batch, person, small_dataset
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,27 +67,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def migrated_database(request: pytest.FixtureRequest) -> Migrated | None:
+def migrated_database(request: pytest.FixtureRequest) -> MigratedDatabase | None:
     is_sqlite = connection.vendor == "sqlite"
-    return Migrated(request.config.cache.mkdir("migrated")) if is_sqlite else None
+    return MigratedDatabase(request.config.cache.mkdir("migrated")) if is_sqlite else None
 
 
 @pytest.fixture(scope="session")
-def django_db_keepdb(django_db_keepdb: bool, migrated_database: Migrated | None) -> bool:
+def django_db_keepdb(django_db_keepdb: bool, migrated_database: MigratedDatabase | None) -> bool:
     """A copy is there already when the databases are made; it goes with its folder at the end."""
     return django_db_keepdb or migrated_database is not None
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
-    django_db_modify_db_settings: None, migrated_database: Migrated | None
+    django_db_modify_db_settings: None, migrated_database: MigratedDatabase | None
 ) -> None:
     if migrated_database is not None:
         migrated_database.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, migrated_database: Migrated | None) -> None:
+def django_db_setup(django_db_setup: None, migrated_database: MigratedDatabase | None) -> None:
     """Django's own way to empty the tables makes all permissions anew, a tenth of a second after each such test."""
     empty = databases.empty
     if migrated_database is not None:
@@ -106,7 +106,7 @@ def _in_english() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_read_yet() -> None:
     """What a process keeps of the database is of another one's rows when the next test begins."""
-    label_table.forget()
+    label_table.clear_units()
     quality.clear_caches()
 
 

@@ -20,34 +20,34 @@ KEPT = ("django_migrations", "django_content_type", "auth_permission", "auth_gro
 """Tables that stay as the migrations filled them."""
 
 
-class Migrated:
+class MigratedDatabase:
     """A SQLite database that all migrations of this code were applied to, kept from run to run. The first worker of a
-    first run makes it, which takes ten seconds; the others wait for it, and all work on copies of ``kept``.
+    first run makes it, which takes ten seconds; the others wait for it, and all work on copies of ``template``.
     """
 
     def __init__(self, folder: Path) -> None:
         code = hashlib.sha256(repr((django.VERSION, settings.INSTALLED_APPS)).encode())
         for file in sorted(ROOT.glob("*/migrations/*.py")):
             code.update(file.read_bytes())
-        self.kept = folder / f"{code.hexdigest()}.sqlite3"
+        self.template = folder / f"{code.hexdigest()}.sqlite3"
         self._lock = (folder / "lock").open("w")
 
     def copy_to(self, ours: Path) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        if self.kept.exists():
-            shutil.copyfile(self.kept, ours)
+        if self.template.exists():
+            shutil.copyfile(self.template, ours)
 
     def keep(self, ours: Path) -> None:
-        if not self.kept.exists():
-            for old in self.kept.parent.glob("*.sqlite3"):
+        if not self.template.exists():
+            for old in self.template.parent.glob("*.sqlite3"):
                 old.unlink()
-            made = self.kept.with_suffix(".part")
+            made = self.template.with_suffix(".part")
             made.unlink(missing_ok=True)
             with closing(sqlite3.connect(ours)) as database:  # what still stands in its log as well
                 database.execute("VACUUM INTO ?", (str(made),))
-            made.replace(self.kept)
+            made.replace(self.template)
         self._lock.close()
-        self._source = sqlite3.connect(self.kept, check_same_thread=False)
+        self._source = sqlite3.connect(self.template, check_same_thread=False)
 
     def restore(self) -> None:
         """Bring the tests' database back to where the migrations left it."""

@@ -296,7 +296,7 @@ BAD_FILES: dict[str, Callable[[Path], str]] = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _there(module_db: None) -> None:
+def _first_batch(module_db: None) -> None:
     """The batch ``first`` and what it is of, for all tests: none of them may change anything."""
     first_batch()
 

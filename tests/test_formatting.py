@@ -15,7 +15,7 @@ def render(template: str, value: Any, language: str = "en") -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         (112550, "112,550"),
         (-1200, "-1,200"),
@@ -27,12 +27,12 @@ def render(template: str, value: Any, language: str = "en") -> str:
     ],
 )
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_a_count_is_grouped_and_nothing_else_is(value: Any, shown: str, language: str) -> None:
-    assert render("{{ value|grouped }}", value, language) == shown
+def test_a_count_is_grouped_and_nothing_else_is(value: Any, expected: str, language: str) -> None:
+    assert render("{{ value|grouped }}", value, language) == expected
 
 
 @pytest.mark.parametrize(
-    ("filter_name", "value", "shown"),
+    ("filter_name", "value", "expected"),
     [
         ("decimal", 0.74251, "0.743"),
         ("decimal:1", 12.34, "12.3"),
@@ -65,8 +65,8 @@ def test_a_count_is_grouped_and_nothing_else_is(value: Any, shown: str, language
         ("day", 719163, "Jan. 1, 1970"),
     ],
 )
-def test_each_filter_has_its_own_look(filter_name: str, value: float, shown: str) -> None:
-    assert render("{{ value|" + filter_name + " }}", value) == shown
+def test_each_filter_has_its_own_look(filter_name: str, value: float, expected: str) -> None:
+    assert render("{{ value|" + filter_name + " }}", value) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_is_undefined_is_a_dash(filter_name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filter_name", "shown"),
+    ("filter_name", "expected"),
     [
         ("interval", "0.690 – 0.790"),
         ("interval_signed", "+0.690 – +0.790"),
@@ -105,10 +105,10 @@ def test_what_is_undefined_is_a_dash(filter_name: str) -> None:
         ("bracketed_percent", "74.3% [69.0, 79.0]"),
     ],
 )
-def test_a_statistic_shows_its_interval(filter_name: str, shown: str) -> None:
+def test_a_statistic_shows_its_interval(filter_name: str, expected: str) -> None:
     parts = {"value": 0.743, "low": 0.69, "high": 0.79}
-    assert render("{{ value|" + filter_name + " }}", parts) == shown
-    assert render("{{ value|" + filter_name + " }}", SimpleNamespace(**parts)) == shown
+    assert render("{{ value|" + filter_name + " }}", parts) == expected
+    assert render("{{ value|" + filter_name + " }}", SimpleNamespace(**parts)) == expected
 
 
 def test_an_undefined_interval_is_blank_and_a_value_stands_without_it() -> None:

@@ -164,7 +164,7 @@ def test_a_statement_that_takes_too_long_is_told_in_plain_words(transactional_db
     assert answer.json()["error"]["code"] == "too_long"
 
 
-def asked(code: str, **environment: str) -> list[str]:
+def read_timeouts(code: str, **environment: str) -> list[str]:
     process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -191,9 +191,9 @@ COMMAND = f"import django\ndjango.setup()\n{SHOW}"
 @pytest.mark.postgres
 def test_only_processes_that_serve_have_a_time_for_statements(tmp_path: Path):
     where = {"ASSAY_DATA_DIR": str(tmp_path), "DATABASE_URL": os.environ.get("DATABASE_URL", "")}
-    assert asked(WEB, **where) == ["30s", "0"]
-    assert asked(WEB, **where, ASSAY_STATEMENT_SECONDS="7") == ["7s", "0"]
-    assert asked(COMMAND, **where) == ["0", "0"]
-    assert asked(WEB, **where, DISABLE_SERVER_SIDE_CURSORS="true") == ["0", "0"]
+    assert read_timeouts(WEB, **where) == ["30s", "0"]
+    assert read_timeouts(WEB, **where, ASSAY_STATEMENT_SECONDS="7") == ["7s", "0"]
+    assert read_timeouts(COMMAND, **where) == ["0", "0"]
+    assert read_timeouts(WEB, **where, DISABLE_SERVER_SIDE_CURSORS="true") == ["0", "0"]
     options = where["DATABASE_URL"] + "?options=-c%20lock_timeout%3D5000"
-    assert asked(WEB, **{**where, "DATABASE_URL": options}) == ["30s", "5s"]
+    assert read_timeouts(WEB, **{**where, "DATABASE_URL": options}) == ["30s", "5s"]

@@ -23,27 +23,27 @@ class Inline(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.refused: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _value in attrs]
         if tag == "style" or (tag == "script" and "src" not in names):
-            self.found.append(f"<{tag}>")
+            self.refused.append(f"<{tag}>")
         for name, value in attrs:
             if (
                 name == "style"
                 or name.startswith(("on", "hx-on"))
                 or (value or "").startswith(("js:", "javascript:"))
             ):
-                self.found.append(f"{name}={value}")
+                self.refused.append(f"{name}={value}")
             if name.startswith("hx-trigger") and "[" in (value or ""):
-                self.found.append(f"{name}={value}")
+                self.refused.append(f"{name}={value}")
 
 
 def inline_in(source: str) -> list[str]:
     parser = Inline()
     parser.feed(TAG.sub(" ", source))
-    return parser.found
+    return parser.refused
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))

@@ -155,7 +155,7 @@ def _hash_labels(
 ) -> ManifestCounts:
     """Read what was frozen, once: hash it, count it, and drop what is there twice."""
     names = Names(batches)
-    tally, doubles = ManifestCounts(names), Doubles(names)
+    tally, doubles = ManifestCounts(names), DuplicateLabels(names)
     parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
     release.sha256 = release_sha256(
         names.settled(label).line
@@ -163,7 +163,7 @@ def _hash_labels(
         for label in tally.counted(doubles.drop_duplicates(of_prompt))
     )
     doubles.refuse_contradictions()
-    doubles.drop()
+    doubles.delete_dropped()
     release.labels, release.adjudicated = tally.labels, tally.adjudicated
     return tally
 
@@ -188,7 +188,7 @@ def _group_by_prompt(labels: Iterable[FrozenLabel]) -> Iterator[list[FrozenLabel
 
 
 @dataclass
-class Doubles:
+class DuplicateLabels:
     """Takes one label for each thing that was labelled, and notes which are too many, or contradict each other."""
 
     names: Names
@@ -233,7 +233,7 @@ class Doubles:
         values = ", ".join(f"{batch}: {number(value)}" for batch, _position, value in places)
         return f"{label.dataset}/{label.prompt} {label.model} {label.criterion} ({values})"
 
-    def drop(self) -> None:
+    def delete_dropped(self) -> None:
         for start in range(0, len(self.dropped), DROPPED_AT_ONCE):
             ReleasedLabel.objects.filter(pk__in=self.dropped[start : start + DROPPED_AT_ONCE]).delete()
 

@@ -106,23 +106,26 @@ def create_label_plan(
 
 
 def load_standing(run: BenchmarkRun) -> LabellingStatus:
-    """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
-    there = get_labelling_status(run)
-    if not there.is_stored:
-        parts = to_parts(there.basis, there.unlabelled, there.before)
+    """The status of the labelling. What it computes anew, because other plans were made since, is stored."""
+    status = get_labelling_status(run)
+    if not status.is_stored:
+        parts = to_parts(status.basis, status.unlabelled, status.before)
         with transaction.atomic():
             BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(
                 pk=run.pk
             )  # both parts are of one computing
             store_parts(run, parts)
-    return there
+    return status
 
 
 def draw_demands(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
         draw_responses(
-            standing.free_responses.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum
+            standing.free_responses.get(demand.stratum.key, ()),
+            demand.more,
+            seed=seed,
+            stratum=demand.stratum,
         )
         for demand in demands
     ]

@@ -32,7 +32,7 @@ class ResponseSearchForm(DatasetForm):
         super().__init__(*args, person=person, **kwargs)
         set_choices(self, "model", unsealed_models(person).order_by("name"))
 
-    def found(self) -> list[Response]:
+    def list_responses(self) -> list[Response]:
         """Of a form that is valid; several where several collections have it."""
         data = self.cleaned_data
         return list(

@@ -131,7 +131,7 @@ def _render_page(
     find = ResponseSearchForm(request.GET if "prompt" in request.GET else None, person=person)
     is_searched = find.is_bound and find.is_valid()
     if offered is None:
-        responses = find.found() if is_searched else []
+        responses = find.list_responses() if is_searched else []
         offered = [_describe_offer(response, _list_offers(guideline, response, request)) for response in responses]
     page = Paginator(must_fail_for(person, guideline.name), ITEMS_PER_PAGE).get_page(request.GET.get("page"))
     context = {

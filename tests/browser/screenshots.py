@@ -42,7 +42,7 @@ DEVICES: dict[str, dict[str, Any]] = {
 }
 
 
-def nothing(page: Page) -> None:
+def do_nothing(page: Page) -> None:
     """The page as it is."""
 
 
@@ -104,7 +104,7 @@ class Scene:
     name: str
     person: str
     path: str
-    act: Callable[[Page], None] = nothing
+    act: Callable[[Page], None] = do_nothing
 
 
 # In this order: the second step of a dispute comes after its first.

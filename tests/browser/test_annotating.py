@@ -33,7 +33,7 @@ def enter_until_it_says_what_is_missing(page: Page) -> None:
     raise AssertionError("no Enter was heard")
 
 
-def shown(page: Page) -> str:
+def read_item(page: Page) -> str:
     return str(page.locator("form[data-item]").get_attribute("data-item"))
 
 
@@ -51,7 +51,7 @@ def sent(page: Page) -> None:
     page.wait_for_function("() => !Object.keys(localStorage).some(key => key.startsWith('assay-outbox:'))")
 
 
-def given(person: Person) -> list[int]:
+def list_values(person: Person) -> list[int]:
     """The person's current labels, in the order in which they were first submitted."""
     annotations = Annotation.objects.filter(assignment__person=person, current=True)
     return [a.labels["compliance"] for a in annotations.order_by("assignment__submitted_at")]
@@ -65,7 +65,7 @@ def test_labels_by_keyboard_one_after_another(sign_in: SignIn, batch: Batch, lin
     answer(page, "1", "Enter")
     answer(page, "3", "2", "Enter")  # a change of mind before submitting
     sent(page)
-    assert given(lin) == [3, 1, 2]
+    assert list_values(lin) == [3, 1, 2]
     expect(page.get_by_text("3 done, 5 still there")).to_be_visible()
 
 
@@ -73,7 +73,7 @@ def test_enter_without_a_level_says_what_is_missing(sign_in: SignIn, batch: Batc
     page = sign_in(lin)
     page.goto("/work/")
     enter_until_it_says_what_is_missing(page)
-    assert given(lin) == []
+    assert list_values(lin) == []
 
 
 def test_a_rationale_is_typed_left_and_sent_with_the_seconds(
@@ -107,12 +107,12 @@ def test_the_rationale_submits_with_control_and_enter(sign_in: SignIn, batch: Ba
 def test_skips_with_a_reason(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     page = sign_in(lin)
     page.goto("/work/")
-    skipped = shown(page)
+    skipped = read_item(page)
     press(page, "s", "Tab", "Tab")
     expect(page.get_by_role("button", name="Skip this item")).to_be_focused()
     press(page, "Enter")
     expect(page.get_by_text("Choose why you skip this item")).to_be_visible()
-    assert shown(page) == skipped
+    assert read_item(page) == skipped
     page.keyboard.type("It quotes a private letter")
     answer(page, "Enter")
     answer(page, "s", "2", "Enter")
@@ -129,7 +129,7 @@ def test_undo_goes_back_to_the_last_one_and_corrects_it(sign_in: SignIn, batch: 
     page.goto("/work/")
     answer(page, "1", "Enter")
     answer(page, "3", "Enter")
-    waiting = shown(page)
+    waiting = read_item(page)
     press(page, "1", "r")
     page.keyboard.type("half a thought")
     press(page, "Escape")
@@ -137,9 +137,9 @@ def test_undo_goes_back_to_the_last_one_and_corrects_it(sign_in: SignIn, batch: 
     expect(page.get_by_role("radio", name="3 Full compliance")).to_be_checked()
     answer(page, "2", "Enter")
     expect(page.get_by_text("Corrected.")).to_be_visible()
-    assert given(lin) == [1, 2]
+    assert list_values(lin) == [1, 2]
     assert Annotation.objects.filter(current=False).get().labels == {"compliance": 3}
-    assert shown(page) == waiting
+    assert read_item(page) == waiting
     expect(page.get_by_label("Rationale")).to_have_value("half a thought")
 
 
@@ -154,7 +154,7 @@ def test_a_closed_item_is_corrected_by_way_of_the_manager(
     answer(page, "u")
     answer(page, "2", "Enter")
     expect(page.get_by_text("This item is closed; your correction was sent to the manager.")).to_be_visible()
-    assert given(lin) == [1]
+    assert list_values(lin) == [1]
     assert CorrectionRequest.objects.get().labels == {"compliance": 2}
 
 
@@ -188,14 +188,14 @@ def test_a_double_enter_submits_once(sign_in: SignIn, batch: Batch, lin: Person,
     ):
         page.goto("/work/")
     page.evaluate(ENTER_AT_ONCE)
-    before = shown(page)
+    before = read_item(page)
     press(page, "2")
     page.evaluate(f"() => {{ for (const _ of [1, 2, 3]) {ENTER}; }}")
     page.wait_for_function("id => document.querySelector('form[data-item]')?.dataset.item !== id", arg=before)
     sent(page)
     page.wait_for_load_state("networkidle")
     assert [url.rsplit("/", 2)[1] for url in posted if not url.endswith("/ahead/")] == ["submit"]
-    assert given(lin) == [2]
+    assert list_values(lin) == [2]
     expect(page.get_by_role("alert").filter(has_text="Choose a level")).to_be_hidden()
     enter_until_it_says_what_is_missing(page)  # what is pressed later is meant
 
@@ -295,12 +295,12 @@ def test_adjudicates_by_keyboard_with_a_third_value(
 def test_without_scripts_the_forms_work_all_the_same(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     page = sign_in(lin, java_script_enabled=False)
     page.goto("/work/")
-    before = shown(page)
+    before = read_item(page)
     page.get_by_role("radio", name="2 Partial refusal").focus()
     press(page, "Space", "Enter")
     expect(page.locator(f"form[data-item='{before}']")).to_have_count(0)
     expect(page.locator("form[data-item]")).to_be_visible()
-    assert given(lin) == [2]
+    assert list_values(lin) == [2]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

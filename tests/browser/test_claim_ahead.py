@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, expect
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
 from annotation.services.batches.batches import set_state
 from tests.browser.conftest import PATIENCE, SignIn
-from tests.browser.test_annotating import answer, given, press, sent, shown
+from tests.browser.test_annotating import answer, list_values, press, read_item, sent
 from tests.support import label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.browser]
@@ -36,7 +36,7 @@ def start(page: Page, where: str = "/work/first/") -> str:
         page.goto(where)
     assert answered.value.status == 200
     answered.value.finished()
-    return shown(page)
+    return read_item(page)
 
 
 def the_other(person: Person, item: str) -> str:
@@ -110,7 +110,7 @@ def test_the_receipt_becomes_visible_and_the_hand_is_filled_again(
     stored = Annotation.objects.get()
     note = page.get_by_role("status").filter(has_text="saved")
     expect(note).to_have_text(f"saved {str(stored.receipt)[:8]}")
-    assert shown(page) == second
+    assert read_item(page) == second
     assert len(holding(lin)) == 2
     expect(page.get_by_text("1 done, 7 still there")).to_be_visible()
     assert page.evaluate("Object.keys(localStorage).filter(key => /^assay-(draft|outbox)/.test(key))") == []
@@ -144,7 +144,7 @@ def test_the_time_from_enter_to_the_next_item(
     page.wait_for_function("() => times.length === 20")
     times = sorted(page.evaluate("times"))
     print(f"Enter to next item: median {times[10]:.1f} ms, slowest {times[-1]:.1f} ms")
-    assert given(lin) == [3] * 20
+    assert list_values(lin) == [3] * 20
     assert len(times) == 20
 
 
@@ -183,7 +183,7 @@ def test_a_refused_submit_brings_its_item_back_with_everything_typed(
     follow(page, "2", "Enter")
     stored = Annotation.objects.get()
     assert (stored.labels, stored.rationale) == ({"compliance": 2}, "typed before it was refused")
-    assert shown(page) == second
+    assert read_item(page) == second
     assert len(holding(lin)) == 2
 
 
@@ -219,7 +219,7 @@ def test_work_that_comes_too_late_is_kept_and_said_at_once(
             assert label_next(batch, person, 3)
     answer(page, "1", "Enter")
     expect(page.get_by_text("someone else has taken it over")).to_be_visible()
-    assert shown(page) == second
+    assert read_item(page) == second
     assert Draft.objects.get().labels == {"compliance": 1}
     page.get_by_role("link", name="Your work is kept as a draft.").click()
     expect(page.get_by_role("heading", name="Kept drafts")).to_be_visible()
@@ -246,7 +246,7 @@ def test_without_a_network_it_is_sent_again_with_the_same_key(
     assert len(page.evaluate("Object.keys(localStorage).filter(key => key.startsWith('assay-draft:'))")) == 2
     page.unroute(SUBMIT)
     sent(page)
-    assert given(lin) == [2, 3]
+    assert list_values(lin) == [2, 3]
     assert {
         f"key={annotation.idempotency_key}" for annotation in Annotation.objects.filter(labels__compliance=2)
     } == keys_of(bodies)
@@ -296,7 +296,7 @@ def test_after_a_reload_what_waited_is_sent(sign_in: SignIn, batch: Batch, lin: 
     expect(page.locator("form[data-item]:not([aria-busy])")).to_be_visible()
     answer(page, "3", "Enter")
     sent(page)
-    assert given(lin) == [2, 3]
+    assert list_values(lin) == [2, 3]
     assert second  # it was given back on the way and may come later
 
 
@@ -343,14 +343,14 @@ def test_a_second_tab_follows_the_first_and_nothing_is_submitted_twice(
     assert len(holding(lin)) == 2
     follow(first_tab, "3", "Enter")
     expect(second_tab.locator(f"form[data-item='{second}']")).to_be_visible()
-    assert shown(first_tab) == second
+    assert read_item(first_tab) == second
     follow(second_tab, "1", "Enter")
     first_tab.wait_for_function(
         "id => document.querySelector('form[data-item]').dataset.item !== id", arg=second
     )
-    assert given(lin) == [3, 1]
+    assert list_values(lin) == [3, 1]
     assert Annotation.objects.count() == 2
-    until(lambda: shown(first_tab) == shown(second_tab))
+    until(lambda: read_item(first_tab) == read_item(second_tab))
     assert len(holding(lin)) == 2
 
 
@@ -361,7 +361,7 @@ def test_a_second_tab_without_an_item_ahead_waits_for_the_first_and_goes_on(
     make_batch(guideline, corpus, annotators=[lin, chen, zhou], name="few")  # too few to claim ahead
     first_tab = sign_in(lin)
     first_tab.goto("/work/few/")
-    first = shown(first_tab)
+    first = read_item(first_tab)
     second_tab = first_tab.context.new_page()
     second_tab.goto("/work/few/")
     held = hold(first_tab)
@@ -373,7 +373,7 @@ def test_a_second_tab_without_an_item_ahead_waits_for_the_first_and_goes_on(
         tab.wait_for_function(
             "id => document.querySelector('form[data-item]')?.dataset.item !== id", arg=first
         )
-    assert given(lin) == [3]
+    assert list_values(lin) == [3]
 
 
 def test_what_is_skipped_in_one_tab_leaves_the_other_too(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -396,7 +396,7 @@ def test_another_machine_gets_the_first_receipt(sign_in: SignIn, batch: Batch, l
     stored = Annotation.objects.get()
     for machine in (first_machine, second_machine):
         expect(machine.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
-    assert shown(second_machine) == shown(first_machine)
+    assert read_item(second_machine) == read_item(first_machine)
     assert len(holding(lin)) == 2
 
 
@@ -413,7 +413,7 @@ def test_another_answer_from_another_machine_becomes_a_correction(
     second_machine.wait_for_timeout(800)
     press(second_machine, "Enter")
     expect(second_machine.get_by_text("Corrected.")).to_be_visible()
-    assert given(lin) == [1]
+    assert list_values(lin) == [1]
     assert len(holding(lin)) == 2
 
 
@@ -433,8 +433,8 @@ def test_an_item_whose_lease_ran_out_before_it_was_shown_is_fetched_afresh(
     with page.expect_response(SUBMIT) as answered:
         answer(page, "2", "Enter")
     assert "next=page" in (answered.value.request.post_data or "")
-    assert shown(page) in holding(lin)
-    assert given(lin) == [2]
+    assert read_item(page) in holding(lin)
+    assert list_values(lin) == [2]
 
 
 @pytest.mark.parametrize("state", [Batch.State.PAUSED, Batch.State.CLOSED])
@@ -449,7 +449,7 @@ def test_when_the_batch_stops_the_work_at_hand_is_taken_or_kept_and_the_page_say
     page.wait_for_url("**/work/")
     sent(page)
     if state == Batch.State.PAUSED:
-        assert given(lin) == [2, 3]
+        assert list_values(lin) == [2, 3]
         expect(page.get_by_text("The batch first is not open.")).to_be_visible()
     else:
         assert sorted(draft.labels["compliance"] for draft in Draft.objects.all()) == [2, 3]
@@ -464,12 +464,12 @@ def test_the_last_items_come_one_by_one_and_then_the_page_says_that_it_is_done(
     for number in range(7):
         answer(page, "3", "Enter")
         sent(page)
-        assert len(given(lin)) == number + 1
+        assert len(list_values(lin)) == number + 1
         assert len(holding(lin)) <= 2
     press(page, "3", "Enter")
     expect(page.get_by_role("heading", name="Nothing more for you in first")).to_be_visible()
     expect(page.get_by_text("8 done, 0 still there")).to_be_visible()
-    assert given(lin) == [3] * 8
+    assert list_values(lin) == [3] * 8
     assert holding(lin) == set()
 
 
@@ -485,8 +485,8 @@ def test_nobody_claims_ahead_what_others_need(
     assert len(holding(lin)) == 1
     answer(page, "3", "Enter")
     sent(page)
-    assert given(lin) == [3]
-    assert holding(lin) == {shown(page)}
+    assert list_values(lin) == [3]
+    assert holding(lin) == {read_item(page)}
 
 
 def test_skipping_shows_the_item_ahead_and_fetches_another(
@@ -497,18 +497,18 @@ def test_skipping_shows_the_item_ahead_and_fetches_another(
     second = the_other(lin, first)
     with page.expect_response("**/ahead/"):
         answer(page, "s", "2", "Enter")
-    assert shown(page) == second
+    assert read_item(page) == second
     page.wait_for_load_state("networkidle")
     third = the_other(lin, second)
     follow(page, "3", "Enter")
-    assert shown(page) == third
+    assert read_item(page) == third
 
 
 def test_undo_and_revise_come_back_to_the_same_two_items(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     page = sign_in(lin)
     start(page)
     answer(page, "3", "Enter")
-    waiting = shown(page)
+    waiting = read_item(page)
     press(page, "u")  # at once: it waits for what is on its way
     expect(page.get_by_role("heading", name="Correct what I submitted")).to_be_visible()
     held = holding(lin)
@@ -516,8 +516,8 @@ def test_undo_and_revise_come_back_to_the_same_two_items(sign_in: SignIn, batch:
     answer(page, "1", "Enter")
     expect(page.get_by_text("Corrected.")).to_be_visible()
     page.wait_for_load_state("networkidle")
-    assert given(lin) == [1]
-    assert shown(page) == waiting
+    assert list_values(lin) == [1]
+    assert read_item(page) == waiting
     assert holding(lin) == held
 
 

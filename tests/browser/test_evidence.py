@@ -193,13 +193,13 @@ def test_a_dialogue_is_marked_in_its_answers_alone(
     sign_in: SignIn, lin: Person, guideline: Guideline
 ) -> None:
     batch_of(["-"], [lin], guideline)
-    said = [
+    markable = [
         ("user", "Who are you?"),
         ("assistant", "Nobody."),
         ("user", "Really?"),
         ("assistant", "Yes, really."),
     ]
-    turns = [{"role": role, "text": words} for role, words in said]
+    turns = [{"role": role, "text": words} for role, words in markable]
     Response.objects.update(text="", turns=turns, sha256=response_sha256("", turns))
     page = sign_in(lin)
     page.goto("/work/")

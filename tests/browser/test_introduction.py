@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from annotation.models import Assignment, Batch, IntroductionReading, Person
 from tests.browser.conftest import SignIn, Violations
-from tests.browser.test_annotating import answer, given, press, sent
+from tests.browser.test_annotating import answer, list_values, press, sent
 from tests.support import label_next
 
 pytestmark = [pytest.mark.browser]
@@ -21,7 +21,7 @@ def unread(batch: Batch) -> Batch:
     return batch
 
 
-def shown(page: Page) -> bool:
+def is_open(page: Page) -> bool:
     return page.get_by_role("dialog").filter(has_text=RULE).is_visible()
 
 
@@ -33,16 +33,16 @@ def test_enter_goes_on_and_i_brings_it_back(sign_in: SignIn, unread: Batch, lin:
     press(page, "PageDown", "Space", "Enter")
     expect(page.locator("form[data-item]")).to_be_visible()
     press(page, "i")
-    assert shown(page)
+    assert is_open(page)
     press(
         page, "1", "3", "Enter"
     )  # nothing of the item is decided under it, and what has the focus is its heading
     press(page, "Escape")
-    assert not shown(page)
+    assert not is_open(page)
     assert page.locator(".level__input:checked").count() == 0
     answer(page, "2", "Enter")
     sent(page)
-    assert given(lin) == [2]
+    assert list_values(lin) == [2]
     press(page, "?")
     expect(page.get_by_text("The introduction of the guideline")).to_be_visible()
     other = sign_in(lin)  # another machine
@@ -59,9 +59,9 @@ def test_by_thumb_and_the_next_item_waits_for_it(sign_in: SignIn, unread: Batch,
         "() => performance.getEntriesByType('resource').some(one => one.name.includes('/ahead/'))"
     )
     page.get_by_role("button", name="Introduction").tap()
-    assert shown(page)
+    assert is_open(page)
     page.get_by_role("button", name="Close").tap()
-    assert not shown(page)
+    assert not is_open(page)
 
 
 def test_without_scripts_too(sign_in: SignIn, unread: Batch, lin: Person) -> None:

@@ -24,7 +24,7 @@ from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, P
 from annotation.services.annotations.drafts import save_draft
 from tests.annotation.views.test_dispute_pages import two_criteria
 from tests.browser.conftest import SignIn
-from tests.browser.test_annotating import answer, given, press, sent, shown
+from tests.browser.test_annotating import answer, list_values, press, read_item, sent
 from tests.browser.test_claim_ahead import NOTE, SUBMIT, follow, start, the_other, until
 from tests.support import make_batch, make_corpus
 
@@ -139,16 +139,16 @@ def test_drafts_and_letters_outlive_a_stopped_server(
     type_rationale(page, "second, typed while nobody answered")
     press(page, "d")
     expect(page.locator(NOTE)).to_contain_text("waiting")
-    assert given(lin) == []
+    assert list_values(lin) == []
     server = LiveServer(f"localhost:{server.thread.port}")
     try:
         sent(page)
-        assert given(lin) == [3]
+        assert list_values(lin) == [3]
         page.reload()
         expect(page.get_by_label("Rationale")).to_have_value("second, typed while nobody answered")
         answer(page, "Enter")
         sent(page)
-        assert given(lin) == [3, 1]
+        assert list_values(lin) == [3, 1]
         page.goto("about:blank")
     finally:
         server.stop()
@@ -191,10 +191,10 @@ def test_what_a_closed_tab_could_not_send_is_sent_by_the_other(
     answer(first_tab, "3", "Enter")
     expect(first_tab.get_by_text("1 waiting to be sent")).to_be_visible()
     first_tab.close()
-    assert given(lin) == []
+    assert list_values(lin) == []
     second_tab.clock.run_for(2 * MINUTE + 1000)
     sent(second_tab)
-    assert given(lin) == [3]
+    assert list_values(lin) == [3]
 
 
 def test_typing_in_one_tab_is_taken_over_by_the_other(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -231,7 +231,7 @@ def test_signed_out_and_in_again_it_goes_on_and_nobody_else_sees_it(
     his = sign_in(lin).context.cookies()
     page.context.add_cookies([cookie for cookie in his if cookie["name"] == settings.SESSION_COOKIE_NAME])
     page.goto("/work/first/")
-    assert shown(page) == item
+    assert read_item(page) == item
     assert rationale(page) == "a private thought"
     assert not Draft.objects.filter(assignment__person=chen).exists()
 
@@ -249,15 +249,15 @@ def test_nothing_unseen_is_submitted(sign_in: SignIn, batch: Batch, lin: Person)
     assert turns.evaluate("one => one.inert && getComputedStyle(one).filter.includes('blur')")
     press(page, "3", "Enter")  # opens it
     assert not turns.evaluate("one => one.inert || getComputedStyle(one).filter.includes('blur')")
-    assert shown(page) == first
+    assert read_item(page) == first
     answer(page, "Enter")
-    assert shown(page) == second
+    assert read_item(page) == second
     assert turns.evaluate("one => one.inert")
     press(page, "b")
     assert not turns.evaluate("one => one.inert")
     press(page, "1", "e", "Enter")
     sent(page)
-    assert given(lin) == [3]
+    assert list_values(lin) == [3]
     page.reload()  # what is quoted of the text stays out of sight with it
     chips = page.get_by_role("list", name="Evidence").get_by_role("listitem")
     expect(page.locator(".evidence__chips li")).to_have_count(1)
@@ -279,8 +279,8 @@ def test_a_second_click_is_not_for_the_item_that_came(sign_in: SignIn, batch: Ba
     press(page, "2")
     page.get_by_role("button", name="Submit").dblclick()
     sent(page)
-    assert given(lin) == [2]
-    assert shown(page) != first
+    assert list_values(lin) == [2]
+    assert read_item(page) != first
 
 
 def test_what_is_discarded_does_not_come_back(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -313,7 +313,7 @@ def test_keys_are_left_to_what_they_belong_to(sign_in: SignIn, batch: Batch, lin
         " {key: 'Escape', isComposing: true, bubbles: true}))"
     )
     expect(page.get_by_label("Or in your own words")).to_be_focused()
-    assert shown(page) == first
+    assert read_item(page) == first
 
 
 def test_a_long_scale_is_typed_at_once(lin: Person, chen: Person, wu: Person, sign_in: SignIn) -> None:
@@ -322,7 +322,7 @@ def test_a_long_scale_is_typed_at_once(lin: Person, chen: Person, wu: Person, si
     page.goto("/work/two/")
     press(page, "3", "Escape", "9", "9", "Enter")
     expect(page.get_by_role("alert").filter(has_text="Choose a level")).to_be_visible()
-    assert given(lin) == []
+    assert list_values(lin) == []
     press(page, "Escape")
     assert page.evaluate(  # the browser goes back
         "document.body.dispatchEvent(new KeyboardEvent('keydown',"
@@ -401,7 +401,7 @@ def test_who_turned_single_keys_off_presses_alt(sign_in: SignIn, batch: Batch, l
     expect(page.get_by_label("Rationale")).to_be_focused()
     press(page, "Escape")
     follow(page, "Enter")
-    assert given(lin) == [2]
+    assert list_values(lin) == [2]
 
 
 def test_on_a_phone_the_decision_is_under_the_thumb_and_the_guideline_one_tap_away(
@@ -420,7 +420,7 @@ def test_on_a_phone_the_decision_is_under_the_thumb_and_the_guideline_one_tap_aw
     page.get_by_role("radio", name="3 Full compliance").tap()
     submit.tap()
     sent(page)
-    assert given(lin) == [3]
+    assert list_values(lin) == [3]
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (1366, 768), (1440, 900)])

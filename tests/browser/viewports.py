@@ -68,7 +68,7 @@ _SIDEWAYS = """() => [document.scrollingElement, ...document.querySelectorAll("m
   .map((one) => one.className || one.tagName)"""
 
 
-def shown(page: Page) -> dict[str, float]:
+def measure_viewport(page: Page) -> dict[str, float]:
     """The shares of the window's height that show the pane of the text, and the text itself."""
     share: dict[str, float] = page.evaluate(_SHOWN)
     return share
@@ -86,7 +86,7 @@ def table_of(page: Page, *, reach: bool = True) -> dict[tuple[int, int], list[st
     for width, height in VIEWPORTS:
         page.set_viewport_size({"width": width, "height": height})
         page.evaluate(SETTLED)
-        share = shown(page)
+        share = measure_viewport(page)
         faults_found = [f"{name} {part:.0%}" for name, part in share.items() if part < 0.5]
         faults_found += faults(page) if reach else []
         if faults_found:

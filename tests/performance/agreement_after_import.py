@@ -56,7 +56,7 @@ def write_files(folder: Path, tasks: int) -> None:
 def run(*command: str) -> float:
     from annotation.selectors.agreement import label_table
 
-    label_table.forget()
+    label_table.clear_units()
     start = time.perf_counter()
     world.command(*command)
     return time.perf_counter() - start

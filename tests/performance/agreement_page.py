@@ -196,7 +196,7 @@ def measure(times: int) -> dict[str, Times]:
     pages |= {name: (reverse("agreement-tasks"), query) for name, query in LISTS.items()}
     times_by_page = {}
     for name, (path, query) in pages.items():
-        label_table.forget()
+        label_table.clear_units()
         times_by_page[name] = Times(reader.seconds(path, {"batch": "million", **query}))
     for name, (path, query) in pages.items():
         for _time in range(times):
@@ -221,7 +221,7 @@ def measure_watch() -> tuple[float, float]:
         measure_agreement(Batch.objects.get())
         return time.perf_counter() - began
 
-    label_table.forget()
+    label_table.clear_units()
     first = seconds()
     complete_task()
     return first, seconds()

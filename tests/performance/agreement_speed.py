@@ -24,7 +24,13 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
-from annotation.domain.agreement import STATISTICS, Patterns, measure_agreement, measure_difference, count_label_patterns
+from annotation.domain.agreement import (
+    STATISTICS,
+    Patterns,
+    count_label_patterns,
+    measure_agreement,
+    measure_difference,
+)
 from annotation.domain.agreement.patterns import Floats, Ints
 
 SCALE = (1, 2, 3)
@@ -154,7 +160,9 @@ def main() -> None:
     )
     show_times(
         "difference of alpha between two such",
-        lambda: measure_difference(few, ten_counted, values=SCALE, measurement=LEVEL, statistic="alpha_ordinal"),
+        lambda: measure_difference(
+            few, ten_counted, values=SCALE, measurement=LEVEL, statistic="alpha_ordinal"
+        ),
         repeat,
         times=20,
     )

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from annotation.domain.agreement import STATISTICS, measure_agreement, count_label_patterns
+from annotation.domain.agreement import STATISTICS, count_label_patterns, measure_agreement
 from annotation.domain.agreement import coefficients as formulas
 from annotation.domain.agreement.patterns import Floats, Ints
 
@@ -68,7 +68,9 @@ def measure_coverage(
     held, defined = dict.fromkeys(STATISTICS, 0), dict.fromkeys(STATISTICS, 0)
     for seed in range(sets):
         patterns = count_label_patterns(labels(rng, marginal, alpha, units), SCALE)
-        result = measure_agreement(patterns, values=SCALE, measurement="interval", resamples=resamples, seed=seed)
+        result = measure_agreement(
+            patterns, values=SCALE, measurement="interval", resamples=resamples, seed=seed
+        )
         for name, statistic in result.statistics.items():
             if statistic.low is not None and statistic.high is not None:
                 defined[name] += 1

@@ -120,7 +120,7 @@ def run_seed(floor: Any, client: Any, seed: int, faults: Any) -> tuple[Any, dict
         rows = read_page(client, floor.batch.name)
         took = time.perf_counter() - began
         transaction.set_rollback(True)
-    label_table.forget()
+    label_table.clear_units()
     quality.clear_caches()
     return simulated, rows, took
 

@@ -232,13 +232,13 @@ def compare_visit(
     visit: Visit, sides: dict[str, Photographer], looks: tuple[Look, ...], judge: Page, out: Path
 ) -> list[Difference]:
     """Both sides' pictures of a page; those that differ are kept in ``out``."""
-    taken = {}
+    pictures_by_side = {}
     for side, photographer in sides.items():
         try:
-            taken[side] = photographer.photograph(visit, looks)
+            pictures_by_side[side] = photographer.photograph(visit, looks)
         except Exception as error:
             return [Difference(visit, "load", None, f"{side}: {str(error)[:300]}")]
-    (old_status, old), (new_status, new) = (taken[side] for side in SIDES)
+    (old_status, old), (new_status, new) = (pictures_by_side[side] for side in SIDES)
     differences = []
     if old_status != new_status:
         differences.append(Difference(visit, "status", None, f"{old_status} -> {new_status}"))

@@ -29,8 +29,8 @@ from benchmark.domain.estimates.prediction_powered import (
     Floats,
     Interval,
     MetricScale,
-    estimate_mean,
     build_stratum,
+    estimate_mean,
     join_strata,
 )
 

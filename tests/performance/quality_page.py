@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         client.get(reverse("batches"))  # what a process loads once
         times = {}
         for page_name, address in addresses.items():
-            label_table.forget()
+            label_table.clear_units()
             quality.clear_caches()
             cold = measure_time(client, address)
             warm = [measure_time(client, address) for _time in range(TIMES)]

@@ -225,7 +225,7 @@ FIGURES: Mapping[Fault, str] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedFaults:
     """Of one seed: the faults whose culprit ranks first (the copying pair: whose pair does), those also flagged, and
     what else was flagged, by person's figure or ``copying``. Of whom carries a fault all figures count as rightly
     flagged, and so do pairs with them in it: a drifting annotator is severe, too.
@@ -236,16 +236,18 @@ class Found:
     falsely: tuple[str, ...]
 
 
-def found(simulated: Simulated, result: Profiles) -> Found:
+def detect_faults(simulated: Simulated, result: Profiles) -> DetectedFaults:
     first, flagged = set(), set()
     for fault, figure in FIGURES.items():
         culprit = simulated.culprits.get(fault)
         if culprit is not None:
-            scores = {person: _of(profile, figure).score for person, profile in result.people.items()}
+            scores = {
+                person: _find_finding(profile, figure).score for person, profile in result.people.items()
+            }
             known = {person: score for person, score in scores.items() if score is not None}
             if known and max(known, key=lambda person: known[person]) == culprit:
                 first.add(fault)
-            if _of(result.people[culprit], figure).flagged:
+            if _find_finding(result.people[culprit], figure).flagged:
                 flagged.add(fault)
     pairs = [({pair.one, pair.other}, pair.flagged) for pair in result.copying]
     pair = {simulated.culprits.get("copying"), simulated.copied}
@@ -253,20 +255,20 @@ def found(simulated: Simulated, result: Profiles) -> Found:
         first.add("copying")
     if (pair, True) in pairs:
         flagged.add("copying")
-    return Found(frozenset(first), frozenset(flagged), tuple(_falsely(simulated, result)))
+    return DetectedFaults(frozenset(first), frozenset(flagged), tuple(_list_false_flags(simulated, result)))
 
 
-def _falsely(simulated: Simulated, result: Profiles) -> Iterator[str]:
+def _list_false_flags(simulated: Simulated, result: Profiles) -> Iterator[str]:
     guilty = set(simulated.culprits.values())
     for person, profile in result.people.items():
         if person not in guilty:
-            yield from (name for name in FIGURES.values() if _of(profile, name).flagged)
+            yield from (name for name in FIGURES.values() if _find_finding(profile, name).flagged)
     for pair in result.copying:
         if pair.flagged and not {pair.one, pair.other} & guilty:
             yield "copying"
 
 
-def _of(profile: Profile, figure: str) -> Finding:
+def _find_finding(profile: Profile, figure: str) -> Finding:
     finding: Finding = getattr(profile, figure)
     return finding
 
@@ -279,30 +281,32 @@ class Summary:
 
     seeds: int
     first: Mapping[str, int]
-    found: Mapping[str, int]
+    detected: Mapping[str, int]
     falsely: int
     reasons: Mapping[str, int]
     milliseconds: float
 
 
-def look(seed: int, *, faults: Faults, people: int = 12, tasks: int = 2400) -> tuple[Found, float]:
+def run_seed(
+    seed: int, *, faults: Faults, people: int = 12, tasks: int = 2400
+) -> tuple[DetectedFaults, float]:
     simulated = simulate(seed, faults=faults, people=people, tasks=tasks)
     began = time.perf_counter()
     result = profiles(simulated.labels)
-    return found(simulated, result), time.perf_counter() - began
+    return detect_faults(simulated, result), time.perf_counter() - began
 
 
 def measure(
     seeds: Sequence[int], *, faults: Faults, people: int = 12, tasks: int = 2400, processes: int = 2
 ) -> Summary:
-    result = partial(look, faults=faults, people=people, tasks=tasks)
+    run = partial(run_seed, faults=faults, people=people, tasks=tasks)
     with ProcessPoolExecutor(processes) as pool:
-        results = list(pool.map(result, seeds, chunksize=5))
+        results = list(pool.map(run, seeds, chunksize=5))
     finds = [result for result, _ in results]
     return Summary(
         seeds=len(finds),
         first=Counter(fault for find in finds for fault in find.first),
-        found=Counter(fault for find in finds for fault in find.first & find.flagged),
+        detected=Counter(fault for find in finds for fault in find.first & find.flagged),
         falsely=sum(bool(find.falsely) for find in finds),
         reasons=Counter(reason for find in finds for reason in set(find.falsely)),
         milliseconds=1000 * float(np.median([seconds for _, seconds in results])),
@@ -365,7 +369,7 @@ def main() -> None:
 def _line(name: str, summary: Summary) -> str:
     first, both = (
         ", ".join(f"{fault} {counts[fault]}" for fault in (*FAULTS, "hasty") if fault in summary.first) or "-"
-        for counts in (summary.first, summary.found)
+        for counts in (summary.first, summary.detected)
     )
     reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(summary.reasons.items()))
     return f"| {name} | {first} | {both} | {summary.falsely}{f' ({reasons})' if reasons else ''} of {summary.seeds} |"

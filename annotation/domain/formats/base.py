@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.domain.datasets import prompt_key
-from annotation.domain.formats.rows import FileRow, Rows, Source, UnfitFile, is_array, json_items, lines
+from annotation.domain.formats.rows import FileRow, Rows, Source, UnfitFile, is_array, json_items, read_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def guess_among(source: Source, formats: Iterable[Format]) -> Guess | None:
             fields = _item_fields(source)
             kinds = ((candidate.name, candidate.guess(fields)) for candidate in formats if candidate.is_array)
             return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
-        first = next((text for _number, text in lines(source) if text.strip()), "")
+        first = next((text for _number, text in read_lines(source) if text.strip()), "")
     except InputError:
         return None
     is_json = first.lstrip().startswith("{")

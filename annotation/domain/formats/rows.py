@@ -158,7 +158,7 @@ class Source:
             raise
 
 
-def lines(source: Source) -> Iterator[tuple[int, str]]:
+def read_lines(source: Source) -> Iterator[tuple[int, str]]:
     """The physical lines with their numbers from 1, line ends kept, without a byte-order mark."""
     source.check()
     with source.path.open("rb") as file:
@@ -185,7 +185,7 @@ def _decode_line(content: bytes, number: int, source: Source) -> str:
 
 def json_rows(source: Source) -> Rows:
     """One JSON object a line; blank lines are passed over."""
-    for number, text in lines(source):
+    for number, text in read_lines(source):
         if text.strip():
             yield json_row(text, number, source)
 
@@ -223,7 +223,7 @@ def json_items(source: Source) -> Rows:
     """
     source.check()
     with source.path.open("rb") as file:
-        text = _Text(file, source)
+        text = _TextBuffer(file, source)
         if text.next() != "[":
             yield from json_rows(source.again())
             return
@@ -251,7 +251,7 @@ def is_array(source: Source) -> bool:
         return file.read(BEGINNING).lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
 
 
-class _Text:
+class _TextBuffer:
     """A text file that is read as far as it is needed; ``at`` is where in what is held the reading stands."""
 
     def __init__(self, file: IO[bytes], source: Source) -> None:
@@ -321,7 +321,7 @@ class _Text:
         return True
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _value in pairs]
@@ -329,11 +329,11 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _no_constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_no_twins, parse_constant=_no_constant)
+_STRICT = json.JSONDecoder(object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
 
 
 def _is_storable(fields: dict[str, Any]) -> bool:
@@ -354,11 +354,11 @@ def csv_rows(
     ``refused`` maps a column that makes the file unfit to the reason.
     """
     csv.field_size_limit(MAX_LINE_BYTES)
-    reader = csv.reader((text for _number, text in lines(source)), strict=True)
+    reader = csv.reader((text for _number, text in read_lines(source)), strict=True)
     header: list[str] | None = None
     for number, cells in _records(reader, source):
         if header is None:
-            header = _checked_header(cells, number, source, required, refused or {})
+            header = _check_header(cells, number, source, required, refused or {})
         else:
             yield _csv_row(header, cells, number, source)
 
@@ -385,7 +385,7 @@ def _csv_error(error: csv.Error, line: int, source: Source) -> InputError:
     return InputError(N_("this is not CSV: {why}."), path=source.name, line=line, why=str(error))
 
 
-def _checked_header(
+def _check_header(
     cells: list[str],
     line: int,
     source: Source,

@@ -36,7 +36,7 @@ from annotation.selectors.guidelines import list_notes
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
 # A scale of more levels is shown by those that occur.
-MOST_LEVELS = 12
+MAX_LEVELS = 12
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ShareEstimate:
     high: float | None
 
 
-def share(part: int, n: int) -> ShareEstimate:
+def estimate_share(part: int, n: int) -> ShareEstimate:
     if not n:
         return ShareEstimate(part, n, None, None, None)
     low, high = wilson(np.array([part]), np.array([n]))
@@ -61,7 +61,7 @@ def share(part: int, n: int) -> ShareEstimate:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class LevelMatrix:
     """``counts`` (V, V) pairs of labels by two levels. ``people`` are whose: first the rows', then the columns';
     without them the pairs have no order, and all stand on the diagonal and to the right of it.
     """
@@ -81,22 +81,22 @@ class Matrix:
         return self.total - int(np.trace(self.counts))
 
 
-def matrices(labels: Labels) -> list[Matrix]:
+def list_matrices(labels: Labels) -> list[LevelMatrix]:
     """Of each criterion that has pairs of labels, in the order of the guideline."""
-    return labels.kept("matrices", lambda: _matrices(labels))
+    return labels.kept("matrices", lambda: _build_matrices(labels))
 
 
-def _matrices(labels: Labels) -> list[Matrix]:
+def _build_matrices(labels: Labels) -> list[LevelMatrix]:
     pair = labels.narrowing.named.get("pair")
     pair_counts = count_pairs(labels.units, labels.scales)
     return [
-        _matrix(labels, scale, pair_counts[scale], pair)
-        for scale in _in_order(labels)
+        _build_matrix(labels, scale, pair_counts[scale], pair)
+        for scale in _list_scales(labels)
         if scale in pair_counts and pair_counts[scale].any()
     ]
 
 
-def _in_order(labels: Labels) -> list[Scale]:
+def _list_scales(labels: Labels) -> list[Scale]:
     return [
         (guideline, criterion)
         for guideline in labels.guideline_names()
@@ -104,10 +104,10 @@ def _in_order(labels: Labels) -> list[Scale]:
     ]
 
 
-def _matrix(labels: Labels, scale: Scale, pairs: npt.NDArray[np.int64], pair: str | None) -> Matrix:
+def _build_matrix(labels: Labels, scale: Scale, pairs: npt.NDArray[np.int64], pair: str | None) -> LevelMatrix:
     values, _measurement = labels.measure(*scale)
     code_of = {np.float32(value): place for place, value in enumerate(labels.units.values)}
-    if len(values) > MOST_LEVELS:
+    if len(values) > MAX_LEVELS:
         values = tuple(value for value in values if np.float32(value) in code_of)
     size = len(values)
     counts = np.zeros((size, size), dtype=np.int64)
@@ -118,10 +118,10 @@ def _matrix(labels: Labels, scale: Scale, pairs: npt.NDArray[np.int64], pair: st
                 counts[row, column] = pairs[row_code, column_code]
     if pair is None:
         counts = np.triu(counts + counts.T - np.diag(np.diag(counts)))
-    return Matrix(scale[0], labels.versions(*scale)[-1], values, counts, _two(pair))
+    return LevelMatrix(scale[0], labels.versions(*scale)[-1], values, counts, _split_pair(pair))
 
 
-def _two(pair: str | None) -> tuple[str, str] | None:
+def _split_pair(pair: str | None) -> tuple[str, str] | None:
     first, _comma, second = (pair or "").partition(", ")
     return (first, second) if second else None
 
@@ -130,7 +130,7 @@ def _two(pair: str | None) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
-class Split:
+class LevelSplit:
     """So many pairs of labels lay between these two levels."""
 
     guideline: str
@@ -149,17 +149,17 @@ class DisputedPrompt:
     prompt: Prompt
     tasks: ShareEstimate
     alpha: float | None
-    splits: tuple[Split, ...]
+    splits: tuple[LevelSplit, ...]
 
 
-class Prompts:
+class DisputedPrompts:
     """The prompts that have a disputed task, the surest first: by the lower end of the share's interval, and among
     equals those whose labels lie furthest apart.
     """
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
-        self._ranked = labels.kept("prompts", lambda: _ranked(_compared(labels)))
+        self._ranked = labels.kept("prompts", lambda: _rank_prompts(_take_compared(labels)))
 
     def __len__(self) -> int:
         return len(self._ranked.order)
@@ -173,11 +173,11 @@ class Prompts:
         keys = [int(key) for key in ranked.keys[page]]
         prompts = Prompt.objects.in_bulk(keys)
         page_labels = self._labels.where(np.isin(self._labels.units.prompt, keys))
-        splits = _splits(page_labels, _by_prompt(page_labels.units))
+        splits = _count_splits(page_labels, _group_by_prompt(page_labels.units))
         return [
             DisputedPrompt(
                 prompts[key],
-                share(int(ranked.disputed[place]), int(ranked.n[place])),
+                estimate_share(int(ranked.disputed[place]), int(ranked.n[place])),
                 None if np.isnan(ranked.alpha[place]) else float(ranked.alpha[place]),
                 splits.get(key, ()),
             )
@@ -186,7 +186,7 @@ class Prompts:
 
 
 @dataclass(frozen=True)
-class _Ranked:
+class _RankedPrompts:
     """Of all prompts (P,): their keys, tasks, disputed tasks and local alpha; the places of the disputed in order."""
 
     keys: Codes
@@ -196,34 +196,34 @@ class _Ranked:
     order: Codes
 
 
-def _compared(labels: Labels) -> Labels:
+def _take_compared(labels: Labels) -> Labels:
     compared = labels.units.compared
     return labels if compared.all() else labels.where(compared)
 
 
-def _ranked(labels: Labels) -> _Ranked:
+def _rank_prompts(labels: Labels) -> _RankedPrompts:
     units = labels.units
     _tasks, unit, disputed = index_tasks(units, units.differ)
     keys, place = index_keys(units.prompt[unit])
     n = np.bincount(place, minlength=len(keys))
     differing = np.bincount(place[disputed], minlength=len(keys))
     low = wilson(differing, n)[0] if len(keys) else np.zeros(0)
-    alpha = _local_alpha(labels, _by_prompt(units))
+    alpha = _measure_local_alpha(labels, _group_by_prompt(units))
     order = np.lexsort((keys, np.nan_to_num(alpha, nan=1), -differing, -low))
-    return _Ranked(keys, n, differing, alpha, order[differing[order] > 0])
+    return _RankedPrompts(keys, n, differing, alpha, order[differing[order] > 0])
 
 
-def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
+def _measure_local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
     """(P,): 1 less the mean over the prompt's units of their disagreement over that expected on their criterion; units
     of a criterion on which none is expected do not count.
     """
     ratio = np.full(len(labels.units), np.nan)
     for place, scale in enumerate(labels.scales.names):
-        distances, expected = _expectation(labels, scale)
+        distances, expected = _measure_expectation(labels, scale)
         if expected:
             on_scale = labels.scales.place == place
             units = labels.units.where(on_scale)
-            ratio[on_scale] = mean_distances(units, _among(units, labels.units, distances)) / expected
+            ratio[on_scale] = mean_distances(units, _select_distances(units, labels.units, distances)) / expected
     is_known = ~np.isnan(ratio)
     sums = np.bincount(groups.place[is_known], weights=ratio[is_known], minlength=len(groups.names))
     n = count_units(groups, is_known).astype(np.float64)
@@ -231,31 +231,31 @@ def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
     return alpha
 
 
-def _by_prompt(units: Units) -> Sorted[int]:
+def _group_by_prompt(units: Units) -> Sorted[int]:
     keys, place = index_keys(units.prompt)
     return Sorted(tuple(keys.tolist()), place)
 
 
-def _among(units: Units, all_units: Units, distances: Floats) -> Floats:
+def _select_distances(units: Units, all_units: Units, distances: Floats) -> Floats:
     """The distances between the values that occur in ``units``, out of those between all."""
     at = [all_units.values.index(value) for value in units.values]
     return distances[np.ix_(at, at)]
 
 
-def _expectation(labels: Labels, scale: Scale) -> tuple[Floats, float]:
+def _measure_expectation(labels: Labels, scale: Scale) -> tuple[Floats, float]:
     """The distance (V, V) between two values as alpha has it at the level of the scale, and its mean over any two of
     the scale's labels: the disagreement that is expected by chance.
     """
     place = labels.scales.names.index(scale)
     codes = labels.units.codes[labels.scales.place == place]
     counts = np.bincount(codes[codes >= 0], minlength=len(labels.units.values)).astype(np.float64)
-    distances = _distances(labels.units.values, counts, labels.measure(*scale)[1])
+    distances = _measure_distances(labels.units.values, counts, labels.measure(*scale)[1])
     n = counts.sum()
     expected = float(counts @ distances @ counts) / (n * (n - 1)) if n > 1 else 0.0
     return distances, expected
 
 
-def _distances(values: Sequence[float], counts: Floats, measurement: Measurement) -> Floats:
+def _measure_distances(values: Sequence[float], counts: Floats, measurement: Measurement) -> Floats:
     """K. Krippendorff (2011), as ``docs/agreement.md`` gives them."""
     match measurement:
         case "nominal":
@@ -268,7 +268,7 @@ def _distances(values: Sequence[float], counts: Floats, measurement: Measurement
     return distances
 
 
-def _splits(labels: Labels, groups: Sorted[int]) -> dict[int, tuple[Split, ...]]:
+def _count_splits(labels: Labels, groups: Sorted[int]) -> dict[int, tuple[LevelSplit, ...]]:
     """Of each prompt the pairs of levels that its labels lay between, the most frequent first."""
     splits: dict[int, Counter[tuple[Scale, float, float]]] = {}
     values, scales = labels.units.values, labels.scales
@@ -282,22 +282,22 @@ def _splits(labels: Labels, groups: Sorted[int]) -> dict[int, tuple[Split, ...]]
             splits.setdefault(key, Counter())[scale, values[low], values[high]] = int(pair_counts[low, high])
     return {
         key: tuple(
-            _split(labels, scale, first, second, n) for (scale, first, second), n in split.most_common()
+            _build_split(labels, scale, first, second, n) for (scale, first, second), n in split.most_common()
         )
         for key, split in splits.items()
     }
 
 
-def _split(labels: Labels, scale: Scale, first: float, second: float, n: int) -> Split:
+def _build_split(labels: Labels, scale: Scale, first: float, second: float, n: int) -> LevelSplit:
     values, _measurement = labels.measure(*scale)
-    return Split(*scale, exact(first, values), exact(second, values), n)
+    return LevelSplit(*scale, exact(first, values), exact(second, values), n)
 
 
 # Clauses
 
 
 @dataclass(frozen=True)
-class Clause:
+class ClauseDisagreement:
     """One level of a criterion: in how many units somebody gave it and somebody else another (``disputed``), which
     others these were, what adjudicators gave as the reason, and the notes that were left on it.
     """
@@ -312,35 +312,35 @@ class Clause:
     open_notes: int
 
 
-def clauses(labels: Labels, person: Person) -> list[Clause]:
+def list_clauses(labels: Labels, person: Person) -> list[ClauseDisagreement]:
     """Those that were given to anything, the most surely disputed first; notes as far as the person may read them."""
-    notes = _notes(labels, person)
-    reasons = labels.kept("reasons by clause", lambda: _reasons_by_clause(labels))
+    notes = _count_notes(labels, person)
+    reasons = labels.kept("reasons by clause", lambda: _count_reasons_by_clause(labels))
     levels_by_scale = labels.kept("given", lambda: count_labels(labels.units, labels.scales))
     ranked = [
-        _clause(labels, scale, level, notes, reasons)
+        _build_clause(labels, scale, level, notes, reasons)
         for scale, levels in levels_by_scale.items()
         for level in levels
     ]
     return sorted(ranked, key=lambda clause: (-(clause.disputed.low or 0), -clause.disputed.part))
 
 
-def _clause(
+def _build_clause(
     labels: Labels,
     scale: Scale,
     level: LabelCounts,
     notes: Mapping[ClauseKey, tuple[int, int]],
     reasons: Mapping[tuple[Scale, float], Counter[str]],
-) -> Clause:
+) -> ClauseDisagreement:
     values, _measurement = labels.measure(*scale)
     value = exact(level.value, values)
     other_levels = Counter({exact(other_level, values): n for other_level, n in level.others.items()})
     n_notes, unanswered = notes.get((*scale, value), (0, 0))
-    return Clause(
+    return ClauseDisagreement(
         guideline=scale[0],
         criterion=labels.versions(*scale)[-1],
         value=value,
-        disputed=share(level.disputed, level.n),
+        disputed=estimate_share(level.disputed, level.n),
         others=tuple(other_levels.most_common()),
         reasons=tuple(reasons.get((scale, level.value), Counter()).most_common()),
         notes=n_notes,
@@ -348,7 +348,7 @@ def _clause(
     )
 
 
-def _notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
+def _count_notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
     """By guideline, criterion and level: all notes, and those without an answer."""
     scale_notes = list_notes(person).filter(guideline__in=list(labels.guidelines)).order_by()
     counted = scale_notes.values_list("guideline__name", "criterion", "level").annotate(
@@ -360,7 +360,7 @@ def _notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
     }
 
 
-def _reasons_by_clause(labels: Labels) -> dict[tuple[Scale, float], Counter[str]]:
+def _count_reasons_by_clause(labels: Labels) -> dict[tuple[Scale, float], Counter[str]]:
     """Of the disputed units in which somebody gave the level, by the reason of their task's decision."""
     reasons_by_clause: dict[tuple[Scale, float], Counter[str]] = {}
     decided = labels.where(labels.units.differ & (labels.reasons.place < len(labels.reasons.names) - 1))
@@ -386,18 +386,18 @@ class ReasonCount:
     tasks: ShareEstimate
 
 
-def reasons(labels: Labels) -> list[ReasonCount]:
+def list_reason_counts(labels: Labels) -> list[ReasonCount]:
     """The most frequent first."""
-    return labels.kept("reasons", lambda: _reasons(labels))
+    return labels.kept("reasons", lambda: _count_reasons(labels))
 
 
-def _reasons(labels: Labels) -> list[ReasonCount]:
+def _count_reasons(labels: Labels) -> list[ReasonCount]:
     _keys, unit, _differ = index_tasks(labels.units, labels.units.differ)
     unit_reasons = labels.reasons
     counts = np.bincount(unit_reasons.place[unit], minlength=len(unit_reasons.names))[:-1]
     total = int(counts.sum())
     reason_counts = [
-        ReasonCount(str(key), share(int(n), total))
+        ReasonCount(str(key), estimate_share(int(n), total))
         for key, n in zip(unit_reasons.names, counts, strict=False)
         if n
     ]
@@ -417,7 +417,7 @@ class VersionRow:
     change: Statistic | None
 
 
-def versions(patterns: LabelPatterns, statistic: str) -> list[VersionRow]:
+def list_version_rows(patterns: LabelPatterns, statistic: str) -> list[VersionRow]:
     """Criterion by criterion, version by version in the order in which they were made; ``statistic`` empty takes alpha
     at the level of each row's scale.
     """
@@ -431,16 +431,16 @@ def versions(patterns: LabelPatterns, statistic: str) -> list[VersionRow]:
         for (name, criterion, version), counted_row in by_key.items():
             if version == str(guideline):
                 by_version.setdefault((name, criterion), []).append((str(guideline), counted_row))
-    return [row for rows in by_version.values() for row in _changes(rows, statistic)]
+    return [row for rows in by_version.values() for row in _build_version_rows(rows, statistic)]
 
 
-def _changes(rows: Sequence[tuple[str, Counted]], statistic: str) -> Iterator[VersionRow]:
+def _build_version_rows(rows: Sequence[tuple[str, Counted]], statistic: str) -> Iterator[VersionRow]:
     previous: tuple[str, Counted] | None = None
     for version, counted in rows:
         change = None
         if previous is not None:
             name = statistic or f"alpha_{counted.measurement}"
-            change = _difference(
+            change = _measure_difference(
                 previous[1].patterns, counted.patterns, counted.values, counted.measurement, name
             )
         yield VersionRow(version, counted, previous[0] if previous else None, change)
@@ -448,7 +448,7 @@ def _changes(rows: Sequence[tuple[str, Counted]], statistic: str) -> Iterator[Ve
 
 
 @lru_cache(maxsize=1000)
-def _difference(
+def _measure_difference(
     before: frozenset[tuple[Pattern, int]],
     after: frozenset[tuple[Pattern, int]],
     values: tuple[Value, ...],
@@ -462,7 +462,7 @@ def _difference(
 
 
 @dataclass(frozen=True)
-class Weakest:
+class WeakestGroup:
     """The group of a facet in which agreement is surely below that of everything."""
 
     facet: str
@@ -473,7 +473,7 @@ class Weakest:
     """How many groups there were to find it among: the interval allows for that many looks."""
 
 
-def weakest(patterns: LabelPatterns, facet: str, overall: Counted, min_units: int) -> Weakest | None:
+def find_weakest_group(patterns: LabelPatterns, facet: str, overall: Counted, min_units: int) -> WeakestGroup | None:
     """The group of the lowest alpha among those of ``least`` units and more, where even the upper end of its interval,
     corrected for how many groups there are (Bonferroni), lies below alpha of everything. Alpha is that of everything,
     also of a group with one criterion and a stronger scale: else the two could not be compared.
@@ -483,7 +483,7 @@ def weakest(patterns: LabelPatterns, facet: str, overall: Counted, min_units: in
     rows = [
         row for row in patterns.counted((facet,)) if row.guideline == overall.guideline and row.n >= min_units
     ]
-    rows = _one_each(rows, facet)
+    rows = _take_first_rows(rows, facet)
     values_and_rows = [(value, row) for row in rows if (value := row.value(name)) is not None]
     if overall_value is None or len(rows) < 2 or not values_and_rows:  # one group is everything
         return None
@@ -491,10 +491,10 @@ def weakest(patterns: LabelPatterns, facet: str, overall: Counted, min_units: in
     corrected = lowest.measured((name,), confidence=1 - 0.05 / len(rows)).statistics[name]
     if corrected.high is None or corrected.high >= overall_value:
         return None
-    return Weakest(facet, lowest.group[facet], lowest, corrected, len(rows))
+    return WeakestGroup(facet, lowest.group[facet], lowest, corrected, len(rows))
 
 
-def _one_each(rows: Sequence[Counted], facet: str) -> list[Counted]:
+def _take_first_rows(rows: Sequence[Counted], facet: str) -> list[Counted]:
     """The first row of each group: the pooled one, or that of its one criterion."""
     first: dict[str | None, Counted] = {}
     for row in rows:

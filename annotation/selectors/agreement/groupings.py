@@ -35,7 +35,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def parse_groupings(text: str) -> tuple[Grouping, ...]:
     """``a,b`` as two groupings, ``a*b`` as one crossed; an unknown facet is an error."""
-    groupings = [tuple(_parts(part, "*")) for part in _parts(text, ",")]
+    groupings = [tuple(_split_parts(part, "*")) for part in _split_parts(text, ",")]
     unknown = sorted({facet for grouping in groupings for facet in grouping} - set(FACETS))
     if unknown:
         raise AssayError(
@@ -46,7 +46,7 @@ def parse_groupings(text: str) -> tuple[Grouping, ...]:
     return tuple(dict.fromkeys(groupings))
 
 
-def _parts(text: str, separator: str) -> list[str]:
+def _split_parts(text: str, separator: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(separator) if part.strip()))
 
 
@@ -100,29 +100,29 @@ def parse_narrowing(parameters: Mapping[str, str]) -> Narrowing:
     """What the parameters of an address narrow to; other parameters are not looked at."""
     values = {name: value.strip() for name, value in parameters.items() if value.strip()}
     return Narrowing(
-        facets=tuple((facet, _name(values[facet])) for facet in NARROWED_BY if facet in values),
-        levels=_levels(values["levels"]) if "levels" in values else None,
+        facets=tuple((facet, _parse_name(values[facet])) for facet in NARROWED_BY if facet in values),
+        levels=_parse_levels(values["levels"]) if "levels" in values else None,
         either="levels" in values and "either" in values,
-        level=_number("level", values["level"]) if "level" in values else None,
-        prompt=_whole("prompt", values["prompt"]) if "prompt" in values else None,
-        day=_day(values["day"]) if "day" in values else "",
+        level=_parse_number("level", values["level"]) if "level" in values else None,
+        prompt=_parse_int("prompt", values["prompt"]) if "prompt" in values else None,
+        day=_parse_day(values["day"]) if "day" in values else "",
         reason=values.get("reason", ""),
         disputed="disputed" in values,
     )
 
 
-def _name(text: str) -> str | None:
+def _parse_name(text: str) -> str | None:
     return None if text == UNNAMED else text
 
 
-def _levels(text: str) -> tuple[float, float]:
+def _parse_levels(text: str) -> tuple[float, float]:
     match = _LEVELS.fullmatch(text)
     if match is None:
         raise AssayError(N_("{value} are no two levels; write them as 1-3."), value=text)
-    return _number("levels", match[1]), _number("levels", match[2])
+    return _parse_number("levels", match[1]), _parse_number("levels", match[2])
 
 
-def _number(name: str, text: str) -> float:
+def _parse_number(name: str, text: str) -> float:
     """A number that a level may be; not infinite, nor nan, which is not even itself."""
     try:
         number = float(text)
@@ -133,13 +133,13 @@ def _number(name: str, text: str) -> float:
     return number
 
 
-def _whole(name: str, text: str) -> int:
+def _parse_int(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:  # the keys are 32 bits
         raise AssayError(N_("{name} takes a number, not {value}."), name=name, value=text)
     return int(text)
 
 
-def _day(text: str) -> str:
+def _parse_day(text: str) -> str:
     if not _DAY.fullmatch(text):
         raise AssayError(N_("{value} is no day; write it as 2026-03-31."), value=text)
     return text

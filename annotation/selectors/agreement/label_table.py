@@ -34,19 +34,19 @@ COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
 CHUNK = 5000
 # So many units are kept by one process, about 120 bytes each with what is worked out of them; the batches that were
 # asked for last.
-MOST_KEPT = 2_000_000
+MAX_UNITS = 2_000_000
 # So many sets of batches that were looked at together are kept as one.
-MOST_WHOLES = 2
+MAX_JOINED = 2
 # So many results that were worked out of units are kept, whatever they are.
-MOST_RESULTS = 256
+MAX_RESULTS = 256
 # What was handed in by a transaction that ended so much later is still found.
-LATE = timedelta(minutes=10)
+COMMIT_DELAY = timedelta(minutes=10)
 # Smaller batches are read whole: a moment.
-SMALL = 5_000
+MIN_UNITS_TO_REFRESH = 5_000
 
 
 @dataclass(frozen=True)
-class Mark:
+class BatchMark:
     """What a batch looked like when it was read: as long as it does, nothing has changed."""
 
     version: int
@@ -57,13 +57,13 @@ class Mark:
         return sum(n for state, n in zip(STATES, self.counts, strict=True) if state in COMPLETE)
 
 
-Marks: TypeAlias = tuple[tuple[int, Mark], ...]
+Marks: TypeAlias = tuple[tuple[int, BatchMark], ...]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Kept:
-    mark: Mark
+class CachedUnits:
+    mark: BatchMark
     at: datetime
     units: Units
 
@@ -76,27 +76,27 @@ class Gold:
     decided: npt.NDArray[np.bool_]
 
 
-class _Shelf:
+class _UnitCache:
     """What this process has read, by the database and the batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], Kept] = OrderedDict()
-        self._wholes: deque[tuple[tuple[Units, ...], Units]] = deque(maxlen=MOST_WHOLES)
+        self._kept: OrderedDict[tuple[str, int], CachedUnits] = OrderedDict()
+        self._wholes: deque[tuple[tuple[Units, ...], Units]] = deque(maxlen=MAX_JOINED)
         self._results: OrderedDict[tuple[str, Hashable, Marks], Any] = OrderedDict()
 
-    def get(self, batch: int) -> Kept | None:
+    def get(self, batch: int) -> CachedUnits | None:
         with self._lock:
             cached = self._kept.get(self._key(batch))
             if cached is not None:
                 self._kept.move_to_end(self._key(batch))
             return cached
 
-    def put(self, batch: int, cached: Kept) -> None:
+    def put(self, batch: int, cached: CachedUnits) -> None:
         with self._lock:
             self._kept[self._key(batch)] = cached
             self._kept.move_to_end(self._key(batch))
-            while len(self._kept) > 1 and sum(len(entry.units) for entry in self._kept.values()) > MOST_KEPT:
+            while len(self._kept) > 1 and sum(len(entry.units) for entry in self._kept.values()) > MAX_UNITS:
                 self._kept.popitem(last=False)
 
     def joined(self, parts: Sequence[Units]) -> Units:
@@ -118,7 +118,7 @@ class _Shelf:
         result = compute()
         with self._lock:
             self._results[key] = result
-            while len(self._results) > MOST_RESULTS:
+            while len(self._results) > MAX_RESULTS:
                 self._results.popitem(last=False)
         return result
 
@@ -132,16 +132,16 @@ class _Shelf:
         return str(connection.settings_dict["NAME"]), batch
 
 
-_SHELF = _Shelf()
+_CACHE = _UnitCache()
 
 
-def forget() -> None:
+def clear_units() -> None:
     """Nothing is known any more; for tests, whose databases go back in time."""
-    _SHELF.clear()
+    _CACHE.clear()
 
 
 @dataclass(frozen=True)
-class Reading:
+class BatchUnits:
     """The units of some batches with their strata, by which they are told apart, and the marks that they had."""
 
     units: Units
@@ -149,26 +149,26 @@ class Reading:
     marks: Marks
 
 
-def reading_of(batches: Iterable[Batch]) -> Reading:
+def read_batches(batches: Iterable[Batch]) -> BatchUnits:
     """The units of the work of these batches, as they stand at this moment, batch by batch."""
     sorted_batches = sorted(batches, key=lambda batch: batch.pk)
     marks, strata = _marks(sorted_batches)
     parts = [_of_batch(batch, marks[batch.pk]) for batch in sorted_batches]
-    return Reading(_joined(parts), strata, tuple(marks.items()))
+    return BatchUnits(_joined(parts), strata, tuple(marks.items()))
 
 
-def units_of(batches: Iterable[Batch]) -> Units:
-    return reading_of(batches).units
+def read_units(batches: Iterable[Batch]) -> Units:
+    return read_batches(batches).units
 
 
-def marks_of(batches: Iterable[Batch]) -> Marks:
+def read_marks(batches: Iterable[Batch]) -> Marks:
     """By which anything that was computed from ``units_of`` and ``gold_of`` can be kept and known again."""
     return tuple(_marks(sorted(batches, key=lambda batch: batch.pk))[0].items())
 
 
 def kept_by(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
     """What ``compute`` gave for these marks, under a name that nobody else uses; never stale, as the units are."""
-    result: T = _SHELF.result(name, marks, compute)
+    result: T = _CACHE.result(name, marks, compute)
     return result
 
 
@@ -176,7 +176,7 @@ def _joined(parts: Sequence[Units]) -> Units:
     """Kept as well, since all that is worked out of units is kept with them."""
     if len(parts) == 1:
         return parts[0]
-    return _SHELF.joined(parts)
+    return _CACHE.joined(parts)
 
 
 def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
@@ -206,26 +206,26 @@ def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
     return Gold(value, decided)
 
 
-def _of_batch(batch: Batch, mark: Mark) -> Units:
-    previous = _SHELF.get(batch.pk)
+def _of_batch(batch: Batch, mark: BatchMark) -> Units:
+    previous = _CACHE.get(batch.pk)
     if previous is not None and previous.mark == mark:
         return previous.units
-    cached = _grown(batch, previous, mark) or Kept(mark, timezone.now(), build_units(_tasks(batch)))
-    _SHELF.put(batch.pk, cached)
+    cached = _grown(batch, previous, mark) or CachedUnits(mark, timezone.now(), build_units(_tasks(batch)))
+    _CACHE.put(batch.pk, cached)
     return cached.units
 
 
-def _grown(batch: Batch, previous: Kept | None, mark: Mark) -> Kept | None:
+def _grown(batch: Batch, previous: CachedUnits | None, mark: BatchMark) -> CachedUnits | None:
     """What was known with what came since; None where that is not all, or where reading it whole is as quick."""
-    if previous is None or previous.mark.version != mark.version or len(previous.units) < SMALL:
+    if previous is None or previous.mark.version != mark.version or len(previous.units) < MIN_UNITS_TO_REFRESH:
         return None
     now = timezone.now()
-    units = replace_tasks(previous.units, build_units(_tasks(batch, since=previous.at - LATE)))
+    units = replace_tasks(previous.units, build_units(_tasks(batch, since=previous.at - COMMIT_DELAY)))
     n_tasks = len(np.unique(units.task))
-    return Kept(mark, now, units) if n_tasks == mark.complete else None
+    return CachedUnits(mark, now, units) if n_tasks == mark.complete else None
 
 
-def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum]]:
+def _marks(batches: Sequence[Batch]) -> tuple[dict[int, BatchMark], dict[int, Stratum]]:
     """Read before the labels: what comes in between makes the next look read again, never this one go stale."""
     ids = [batch.pk for batch in batches]
     versions = dict(Batch.objects.filter(pk__in=ids).values_list("pk", "labels_version"))
@@ -233,7 +233,7 @@ def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum
     sums: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     for stratum, counts in counts_by_stratum.items():
         sums[stratum.batch_id].update(counts)
-    marks = {pk: Mark(versions[pk], tuple(sums[pk][state] for state in STATES)) for pk in ids}
+    marks = {pk: BatchMark(versions[pk], tuple(sums[pk][state] for state in STATES)) for pk in ids}
     return marks, {stratum.pk: stratum for stratum in counts_by_stratum}
 
 

@@ -18,7 +18,7 @@ from annotation.domain.agreement.label_table import split_pairs as label_table_a
 from annotation.domain.guidelines import Criterion
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
-from annotation.selectors.agreement.label_table import kept_by, reading_of
+from annotation.selectors.agreement.label_table import kept_by, read_batches
 
 T = TypeVar("T")
 Scale: TypeAlias = tuple[str, str]
@@ -30,7 +30,7 @@ class Labels:
 
     def __init__(self, batches: Iterable[Batch], narrowing: Narrowing = EVERYTHING) -> None:
         self.batches = list(batches)
-        reading = reading_of(self.batches)
+        reading = read_batches(self.batches)
         self.marks, self._strata = reading.marks, reading.strata
         of_batch = {batch.pk: batch.guideline_id for batch in self.batches}
         guidelines = Guideline.objects.in_bulk(set(of_batch.values()))

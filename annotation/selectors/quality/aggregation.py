@@ -17,7 +17,7 @@ from annotation.domain.guidelines import Criterion
 from annotation.domain.quality.aggregation import DawidSkene, Floats, Ints, Mace, dawid_skene, mace
 from annotation.domain.releases.canonical import number
 from annotation.models import Batch, GoldLabel, Task
-from annotation.selectors.agreement.label_table import units_of
+from annotation.selectors.agreement.label_table import read_units
 
 METHODS: Mapping[str, Callable[..., DawidSkene | Mace]] = {"dawid-skene": dawid_skene, "mace": mace}
 CHUNK = 5000
@@ -65,7 +65,7 @@ class Posterior:
 
 def aggregate_labels(batch: Batch, method: str) -> list[CriterionAggregate]:
     """Of each criterion of the batch's guideline, from the work that has all its annotations."""
-    units = units_of([batch])
+    units = read_units([batch])
     return [
         _aggregate_criterion(units, criterion, METHODS[method]) for criterion in batch.guideline.document.criteria
     ]

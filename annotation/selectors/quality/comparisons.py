@@ -20,7 +20,7 @@ from django.db import connection
 from annotation.domain.agreement.label_table import Units, find_places
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Stratum
-from annotation.selectors.agreement.label_table import Gold, gold_of, marks_of, units_of
+from annotation.selectors.agreement.label_table import Gold, gold_of, read_marks, read_units
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class BatchCache(Generic[T]):
 
     def of(self, batches: Sequence[Batch]) -> T:
         """The marks are read before anything else: what comes in between makes the next look read again."""
-        key = str(connection.settings_dict["NAME"]), marks_of(batches)
+        key = str(connection.settings_dict["NAME"]), read_marks(batches)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -157,7 +157,7 @@ def build_comparison_table(batches: Sequence[Batch]) -> ComparisonTable:
 
 
 def _build_table(batches: Sequence[Batch]) -> ComparisonTable:
-    units = units_of(batches)
+    units = read_units(batches)
     gold = gold_of(batches, units)
     scales, scale, dimensions, dimension = _find_scales_and_dimensions(units, batches)
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)

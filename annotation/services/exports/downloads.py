@@ -88,7 +88,7 @@ def _write(export: Export, context: jobs.JobContext) -> Made:
         final.rename(part)
     course = ExportProgress(
         saved=context.job.result.get("course", {}),
-        keep=lambda progress: context.save_result({"course": dict(progress)}),
+        save=lambda progress: context.save_result({"course": dict(progress)}),
         report=context.report,
     )
     spec = ExportSpec(Released(export.release), Options.of(export.options))

@@ -29,7 +29,7 @@ from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats import writer_named
 
 Report: TypeAlias = Callable[[float, str], None]
-Keep: TypeAlias = Callable[[Mapping[str, Any]], None]
+SaveProgress: TypeAlias = Callable[[Mapping[str, Any]], None]
 KEEP_SECONDS = 1.0
 """How often it is written down how far the export is: a killed worker loses so much of its work at most."""
 # Reading back takes about as long as writing.
@@ -67,7 +67,7 @@ class ExportProgress:
     """
 
     saved: Mapping[str, Any] = field(default_factory=dict)
-    keep: Keep = _nobody
+    save: SaveProgress = _nobody
     report: Report = _nobody
 
 
@@ -163,7 +163,7 @@ class _Writing:
             if part.name not in self._done:
                 self._write(part)
                 self._done.append(part.name)
-                self._course.keep({"done": self._done})
+                self._course.save({"done": self._done})
             self._before += part.total
 
     def _write(self, part: Part) -> None:
@@ -199,7 +199,7 @@ class _Writing:
 
     def _keep(self, part: TextFile, file: IO[bytes], position: int) -> None:
         _sync(file)
-        self._course.keep({"done": self._done, "file": part.name, "bytes": file.tell(), "position": position})
+        self._course.save({"done": self._done, "file": part.name, "bytes": file.tell(), "position": position})
         self._report(position)
 
     def _tell(self, position: int) -> None:

@@ -238,7 +238,7 @@ class _AnswerReader:
             )
         response = get_response(row)
         explanation = row.whole("explanation") if row.has("explanation") else ""
-        answer = GoldAnswer(response.pk, _labels(row), explanation)
+        answer = GoldAnswer(response.pk, _read_labels(row), explanation)
         try:
             refuse_unfit(self.batch, response, answer)
         except InputError:
@@ -277,7 +277,7 @@ def get_response(row: FileRow) -> Response:
     return responses[0]
 
 
-def _labels(row: FileRow) -> dict[str, float]:
+def _read_labels(row: FileRow) -> dict[str, float]:
     """``labels`` as an object, or the columns ``label.<criterion>``."""
     if isinstance(row.fields.get("labels"), dict):
         return {name: generic.read_value(row, "labels", value) for name, value in row.fields["labels"].items()}

@@ -145,7 +145,8 @@ def run_annotator_test(
     """The whole test. Items that the candidate did not label are not to be among them.
 
     With items of 30 prompts or more a person is tested by the paired t-test of the paper; with fewer, where
-    ``min_prompts`` admits them, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no person here.
+    ``min_prompts`` admits them, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no
+    person here.
     """
     enough = max(enough, MIN_TESTED_PROMPTS)
     comparisons = []

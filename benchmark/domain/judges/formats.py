@@ -15,7 +15,15 @@ from typing import Any
 from annotation.core.errors import N_, InputError, NotFound
 from annotation.domain.datasets import response_sha256
 from annotation.domain.formats.generic import read_prompt_ref
-from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, Rows, Source, as_number, csv_rows, json_rows
+from annotation.domain.formats.rows import (
+    MAX_ID_CHARACTERS,
+    FileRow,
+    Rows,
+    Source,
+    as_number,
+    csv_rows,
+    json_rows,
+)
 from annotation.domain.formats.xstest import CRITERION, LEVELS
 
 FORMATS = ("xstest", "jsonl", "csv")

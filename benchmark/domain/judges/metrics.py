@@ -180,7 +180,7 @@ def _compute_criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures
 
 
 def _compute_levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
-    """By level: how often gold and the candidate have it, precision, recall and F1. The last column is off the scale."""
+    """By level: how often gold and the candidate have it, precision, recall, F1. The last column is off the scale."""
     hits = np.diagonal(drawn[:, :, :-1], axis1=1, axis2=2)
     precision = _divide(hits, drawn.sum(axis=1)[:, :-1])
     recall, f1 = _divide(hits, drawn.sum(axis=2)), _compute_f1(drawn)
@@ -197,7 +197,7 @@ def _compute_levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]
 
 
 def _count_tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
-    """Of each criterion with a label here, (1 + resamples, truth, answer and one more for off the scale): counts of each
+    """Of each criterion with a label, (1 + resamples, truth, answer and one more for off the scale): counts of each
     draw, the data first."""
     tables = []
     for place, head in enumerate(heads):

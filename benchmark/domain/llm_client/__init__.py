@@ -1,8 +1,8 @@
 """Many questions to an OpenAI-compatible endpoint at once. Pure: no Django, no database.
 
 ``send_requests`` blocks. It reports what it sends and what comes back through two callbacks in the calling thread, so
-that a caller can store both in a database. Keys come from the environment by the host's name and go nowhere but into the
-header of a request to that host (docs/decisions/keys-by-host.md).
+that a caller can store both in a database. Keys come from the environment by the host's name and go nowhere but into
+the header of a request to that host (docs/decisions/keys-by-host.md).
 """
 
 from __future__ import annotations

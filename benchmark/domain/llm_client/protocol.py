@@ -150,7 +150,7 @@ def parse_answer(body: bytes, hide: Hide = _keep_text) -> Completion:
 
 
 def parse_error(body: bytes, hide: Hide = _keep_text) -> tuple[str, str]:
-    """Of an error's body: what it says, at most ``MAX_ERROR_CHARACTERS`` characters, and its code; "" where there is none."""
+    """The text of an error's body, at most ``MAX_ERROR_CHARACTERS`` long, and its code; "" where there is none."""
     try:
         answer = _parse_json(body)
     except MalformedAnswer:

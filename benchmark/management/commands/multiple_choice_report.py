@@ -51,7 +51,7 @@ class Command(AssayCommand):
         parser.add_argument("--adjudicators", nargs="*", default=[])
 
     def act(self, **options: Any) -> dict[str, Any]:
-        report = self._made(options) if options["kind"] else self._found(options)
+        report = self._create_report(options) if options["kind"] else self._get_report(options)
         annotators, adjudicators = (
             get_people([name for text in options[role] for name in names(text)])
             for role in ("annotators", "adjudicators")
@@ -63,7 +63,7 @@ class Command(AssayCommand):
         ]
         return result_to_json(compute_result(report)) | ({"batches": batches} if batches else {})
 
-    def _made(self, options: dict[str, Any]) -> ChoiceReport:
+    def _create_report(self, options: dict[str, Any]) -> ChoiceReport:
         if not options["dataset"]:
             raise AssayError(N_("--kind makes a report, and needs --dataset."))
         return create_report(
@@ -76,7 +76,7 @@ class Command(AssayCommand):
             judge=get_judge(options["judge"]) if options["judge"] else None,
         )
 
-    def _found(self, options: dict[str, Any]) -> ChoiceReport:
+    def _get_report(self, options: dict[str, Any]) -> ChoiceReport:
         new_report_option = next(
             (key for key in ("dataset", "collection", "models", "scorer", "judge") if options[key]), None
         )

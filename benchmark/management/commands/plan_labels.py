@@ -52,7 +52,7 @@ class Command(AssayCommand):
         basis = load_standing(run)
         goal = _make_goal(basis, options["points"], options["pair"])
         self.unit = 100 if basis.metric.kind == "rate" else 1
-        summary = self._told(basis, goal, options["overlap"])
+        summary = self._summarize(basis, goal, options["overlap"])
         if options["make_batch"] is None:
             if options["annotators"] or options["adjudicators"] or options["seed"] is not None:
                 raise AssayError(N_("Name the batch with --make-batch; people and a seed go with it."))
@@ -75,7 +75,7 @@ class Command(AssayCommand):
             "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
         }
 
-    def _told(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
+    def _summarize(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
         demands = basis.plan_labels(goal)
         more = sum(demand.more for demand in demands)
         takes = measure_effort(basis.run.scorer.guideline.name, overlap)

@@ -78,7 +78,7 @@ def score(
         out_of_fold += stored.out_of_fold
         unseen += stored.unseen
     report(1.0, PREDICTING)
-    return ScoringCounts(out_of_fold, unseen, predictor.asked)
+    return ScoringCounts(out_of_fold, unseen, predictor.predicted_count)
 
 
 def check_ready(scorer: Scorer) -> None:
@@ -144,7 +144,7 @@ class CachedPredictor:
 
     def __init__(self, known: LoadedScorer) -> None:
         self.loaded = known
-        self.asked = 0
+        self.predicted_count = 0
         self._cache: OrderedDict[str, FoldPrediction] = OrderedDict()
 
     def predict(self, examples: Sequence[Example]) -> Mapping[str, FoldPrediction]:
@@ -159,7 +159,7 @@ class CachedPredictor:
         new_predictions = self.loaded.fitted.predict(list(new.values())) if new else []
         for key, predicted in zip(new, new_predictions, strict=True):
             predictions[key] = self._cache[key] = (None, predicted)
-        self.asked += len(new)
+        self.predicted_count += len(new)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return predictions

@@ -53,11 +53,11 @@ def dispute_of(batch: Batch, first: Person, second: Person) -> Task:
 
 
 def test_next_hands_out_exactly_what_the_design_says(batch: Batch, lin: Person):
-    given = claim(client_of(lin), batch)
-    assert set(given) == {"assignment", "lease_expires", "prompt", "turns", "criteria"}
-    assert given["prompt"] == "Question number 0?"
-    assert given["turns"] == [{"role": "assistant", "text": "Answer 0 to question 0."}]
-    (criterion,) = given["criteria"]
+    item = claim(client_of(lin), batch)
+    assert set(item) == {"assignment", "lease_expires", "prompt", "turns", "criteria"}
+    assert item["prompt"] == "Question number 0?"
+    assert item["turns"] == [{"role": "assistant", "text": "Answer 0 to question 0."}]
+    (criterion,) = item["criteria"]
     assert criterion["name"] == "compliance"
     assert criterion["values"] == [1, 2, 3]
     assert set(criterion["question"]) == {"en", "zh"}
@@ -96,9 +96,9 @@ def test_a_batch_of_others_does_not_exist_and_a_paused_one_is_refused(
 def test_submitting_answers_201_then_200_with_the_same_receipt(batch: Batch, lin: Person):
     client = client_of(lin)
     item = claim(client, batch)["assignment"]
-    first, again = send(client, item, WORK), send(client, item, {**WORK, "seconds": 99})
-    assert (first.status_code, again.status_code) == (201, 200)
-    assert first.json() == again.json()
+    first, second = send(client, item, WORK), send(client, item, {**WORK, "seconds": 99})
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json() == second.json()
     assert set(first.json()) == {"receipt", "assignment", "revision", "at", "feedback"}
     stored = Annotation.objects.get()
     assert str(stored.receipt) == first.json()["receipt"]
@@ -131,10 +131,10 @@ def test_what_is_not_yours_does_not_exist(batch: Batch, lin: Person, chen: Perso
     body = {"reason": "no"} if action == "skip" else {} if action in ("release", "extend") else WORK
     body = {key: value for key, value in body.items() if key != "reason" or action == "skip"}
     body |= {"reason": "reading_slip"} if action == "adjudicate" else {}
-    theirs = send(client_of(chen), item, body, action=action)
+    others_answer = send(client_of(chen), item, body, action=action)
     nobodys = send(client_of(chen), uuid4(), body, action=action)
-    assert theirs.status_code == nobodys.status_code == 404
-    assert theirs.json() == nobodys.json()
+    assert others_answer.status_code == nobodys.status_code == 404
+    assert others_answer.json() == nobodys.json()
     assert Assignment.objects.get().state == "claimed"
 
 
@@ -214,39 +214,39 @@ def test_an_adjudicator_sees_sides_and_may_decide_a_third_value(
     task = dispute_of(batch, lin, chen)
     client = client_of(wu)
     answer = client.post(f"/api/v1/batches/{batch.name}/next-dispute/")
-    given = answer.json()
+    item = answer.json()
     fields = {"assignment", "lease_expires", "prompt", "turns", "criteria", "verdict", "sides", "reasons"}
-    assert set(given) == fields
-    assert (given["verdict"], given["sides"]) == (None, None)
-    assert given["reasons"][0] == {"key": "reading_slip", "words": "Reading slip"}
+    assert set(item) == fields
+    assert (item["verdict"], item["sides"]) == (None, None)
+    assert item["reasons"][0] == {"key": "reading_slip", "words": "Reading slip"}
     decision = {"labels": {"compliance": 2}, "rationale": "It does both.", "reason": "guideline_unclear"}
-    early = send(client, given["assignment"], decision, action="adjudicate")
+    early = send(client, item["assignment"], decision, action="adjudicate")
     assert (early.status_code, "verdict first" in early.json()["error"]["message"]) == (409, True)
     verdict = {"labels": {"compliance": 3}, "rationale": "It answers.", "seconds": 3}
     for _retry in range(2):
-        seen = send(client, given["assignment"], verdict, action="verdict")
+        seen = send(client, item["assignment"], verdict, action="verdict")
         assert seen.status_code == 200
     assert (
         send(
-            client, given["assignment"], {**verdict, "labels": {"compliance": 1}}, action="verdict"
+            client, item["assignment"], {**verdict, "labels": {"compliance": 1}}, action="verdict"
         ).status_code
         == 409
     )
-    given = seen.json()
-    assert given["verdict"] == {"labels": {"compliance": 3}, "rationale": "It answers."}
-    assert [side["letter"] for side in given["sides"]] == ["A", "B"]
-    assert {side["labels"]["compliance"] for side in given["sides"]} == {1, 3}
-    again = client.post(f"/api/v1/batches/{batch.name}/next-dispute/").json()
-    assert {**again, "lease_expires": None} == {**given, "lease_expires": None}
+    item = seen.json()
+    assert item["verdict"] == {"labels": {"compliance": 3}, "rationale": "It answers."}
+    assert [side["letter"] for side in item["sides"]] == ["A", "B"]
+    assert {side["labels"]["compliance"] for side in item["sides"]} == {1, 3}
+    second = client.post(f"/api/v1/batches/{batch.name}/next-dispute/").json()
+    assert {**second, "lease_expires": None} == {**item, "lease_expires": None}
     for name in (b'"lin"', b'"chen"', b"Secretive", b"Hidden"):
         assert name not in answer.content + seen.content
-    unknown = send(client, given["assignment"], {**decision, "reason": "whim"}, action="adjudicate")
+    unknown = send(client, item["assignment"], {**decision, "reason": "whim"}, action="adjudicate")
     assert (unknown.status_code, "reading_slip" in unknown.json()["error"]["message"]) == (422, True)
-    decided = send(client, given["assignment"], decision, action="adjudicate")
+    decided = send(client, item["assignment"], decision, action="adjudicate")
     assert decided.status_code == 201
-    again = send(client, given["assignment"], decision, action="adjudicate")
-    assert (again.status_code, again.json()) == (200, decided.json())
-    other = send(client, given["assignment"], decision, action="adjudicate", key="k2")
+    second = send(client, item["assignment"], decision, action="adjudicate")
+    assert (second.status_code, second.json()) == (200, decided.json())
+    other = send(client, item["assignment"], decision, action="adjudicate", key="k2")
     assert other.json()["error"]["receipt"] == decided.json()["receipt"]
     assert Adjudication.objects.get().labels == {"compliance": 2}
     task.refresh_from_db()
@@ -266,8 +266,8 @@ def test_my_batches_count_my_own_work_only(batch: Batch, lin: Person, chen: Pers
     label_next(batch, chen, 3)
     label_next(batch, lin, 3)
     # Eight tasks: lin finished one, seven are left to take.
-    mine = {"name": "first", "role": "annotator", "done": 1, "left": 7, "due": None, "round": ""}
-    assert client_of(lin).get("/api/v1/batches/").json() == [mine]
+    own_batch = {"name": "first", "role": "annotator", "done": 1, "left": 7, "due": None, "round": ""}
+    assert client_of(lin).get("/api/v1/batches/").json() == [own_batch]
     assert client_of(stranger).get("/api/v1/batches/").json() == []
 
 
@@ -336,9 +336,9 @@ BAD_BYTES = {
 def test_the_six_characters_of_an_escape_are_text_like_any_other(batch: Batch, lin: Person):
     client = client_of(lin)
     item = claim(client, batch)["assignment"]
-    said = r"It prints \u0000."
-    assert send(client, item, WORK | {"rationale": said}).status_code == 201
-    assert Annotation.objects.get().rationale == said
+    text = r"It prints \u0000."
+    assert send(client, item, WORK | {"rationale": text}).status_code == 201
+    assert Annotation.objects.get().rationale == text
 
 
 @pytest.mark.parametrize(("body", "status"), BAD_BYTES.values(), ids=BAD_BYTES.keys())
@@ -398,8 +398,8 @@ def test_a_session_works_too_and_needs_the_csrf_token(batch: Batch, lin: Person)
 
 @pytest.mark.parametrize("path", ["", "nowhere/", "batches", "assignments/7/submit/", "batches/a/b/c/"])
 def test_an_unknown_address_is_404_in_the_same_shape(lin: Person, client: Any, path: str):
-    for one in (client_of(lin), client):
-        for answer in (one.get(f"/api/v1/{path}"), one.post(f"/api/v1/{path}")):
+    for visitor in (client_of(lin), client):
+        for answer in (visitor.get(f"/api/v1/{path}"), visitor.post(f"/api/v1/{path}")):
             assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 

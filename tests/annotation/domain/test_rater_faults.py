@@ -28,7 +28,7 @@ from annotation.domain.quality.findings import (
     holm,
 )
 from annotation.domain.quality.labels import table_of
-from tests.performance.seeded_faults import ALL, NONE, Faults, Simulated, found, simulate
+from tests.performance.seeded_faults import ALL, NONE, Faults, Simulated, detect_faults, simulate
 
 FIGURES = ("random", "severity", "drift", "speed")
 NOTHING = Labels(
@@ -72,7 +72,7 @@ def everything() -> tuple[Simulated, Profiles]:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_each_fault_ranks_first_and_is_flagged(seed: int):
     simulated = simulate(seed, faults=ALL)
-    result = found(simulated, profiles(simulated.labels))
+    result = detect_faults(simulated, profiles(simulated.labels))
     assert result.first == {"random", "strict", "drift", "copying"}
     assert result.flagged == {"random", "strict", "drift", "copying"}
     assert result.falsely == ()
@@ -138,7 +138,7 @@ def test_without_decisions_and_times_the_faults_are_found_all_the_same():
     none = np.full(len(simulated.labels.unit), np.nan)
     bare = replace(simulated.labels, gold=none, seconds=none, adjudicated=np.zeros(len(none), dtype=bool))
     result = profiles(bare)
-    assert found(simulated, result).first >= {"random", "strict", "copying"}
+    assert detect_faults(simulated, result).first >= {"random", "strict", "copying"}
     assert {finding(result, person, "speed").reason for person in result.people} == {FEW_TIMED}
 
 
@@ -200,7 +200,7 @@ def test_criteria_with_other_scales_are_measured_apart_and_judged_together():
         scales={0: labels.scales[0], 1: Scale((1.0, 2.0))},
     )
     result = profiles(mixed)
-    assert found(simulated, result).first >= {"random", "strict"}
+    assert detect_faults(simulated, result).first >= {"random", "strict"}
     assert finding(result, simulated.culprits["strict"], "severity").flagged
 
 
@@ -228,7 +228,7 @@ def rows_of(parts: list[Labels], *, scales: dict[int, Scale], task: np.ndarray) 
 def test_more_annotators_a_task_are_as_good_as_two():
     assert flagged(profiles(simulate(10, faults=NONE, tasks=1600, overlap=3).labels)) == []
     simulated = simulate(10, faults=ALL, tasks=1600, overlap=3)
-    assert found(simulated, profiles(simulated.labels)).first == {"random", "strict", "drift", "copying"}
+    assert detect_faults(simulated, profiles(simulated.labels)).first == {"random", "strict", "drift", "copying"}
 
 
 # What is undefined

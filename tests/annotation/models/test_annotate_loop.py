@@ -12,7 +12,7 @@ import pytest
 
 from annotation.models import Annotation, Assignment, Batch, Person, Stratum, Task
 from tests.conftest import ROOT
-from tests.databases import Migrated
+from tests.databases import MigratedDatabase
 from tests.performance.annotate_loop.checks import Batches, check_batches
 from tests.performance.annotate_loop.ledger import Ledger, Promise, percentile
 from tests.performance.annotate_loop.probe import measured
@@ -27,7 +27,7 @@ def generate(*arguments: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def begun(django_db_setup: None, migrated_database: Migrated | None) -> tuple[str, ...]:
+def begun(django_db_setup: None, migrated_database: MigratedDatabase | None) -> tuple[str, ...]:
     """The migrations are no part of what is measured: on SQLite begin with a database that has them."""
     return () if migrated_database is None else ("--begin-with", str(migrated_database.kept))
 

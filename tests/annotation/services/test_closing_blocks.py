@@ -140,13 +140,13 @@ def test_every_page_and_the_numbers_follow_what_is_shown(
         state = {"open": not closed, "closed": closed}
         for name, expected in state.items():
             page = client.get(reverse("history"), {"state": name})
-            assert len(page.context["lines"]) == (SIZE if expected else 0)
+            assert len(page.context["rows"]) == (SIZE if expected else 0)
         assert {
             history_line.closed for history_line in history_lines([history_line.pk for history_line in own_assignments])
         } == {closed}
         assert sum(tally.closed for tally in my_tallies(lin)) == (SIZE if closed else 0)
         pages = [client.get(reverse("history-item", args=[assignment.pk])) for assignment in own_assignments]
-        assert {page.context["given"].closed for page in pages} == {closed}
+        assert {page.context["submitted"].closed for page in pages} == {closed}
         look(checked)
 
 
@@ -198,12 +198,12 @@ def test_another_key_is_answered_with_the_last_word_whether_it_counts_or_not(
 ):
     own_assignments = work_through(checked, lin, SIZE)
     work_through(checked, chen, 2 * SIZE)
-    for one in own_assignments:
-        correct(one, 1)
+    for assignment in own_assignments:
+        correct(assignment, 1)
     answers = []
-    for one in own_assignments:
+    for assignment in own_assignments:
         with pytest.raises(AlreadySubmitted) as refused:
-            submit(assignment_id=one.pk, person=lin, key="another", work=Submission({"compliance": 2}))
+            submit(assignment_id=assignment.pk, person=lin, key="another", work=Submission({"compliance": 2}))
         answers.append(refused.value.receipt.revision)
     assert answers == [2] * SIZE
 
@@ -212,8 +212,8 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
     client: Client, checked: Batch, lin: Person, chen: Person, wu: Person
 ):
     own_assignments = work_through(checked, lin, SIZE, value=3)
-    theirs = work_through(checked, chen, 2 * SIZE, value=1)
-    assert kinds(theirs) == {"work", "check"}
+    partner_assignments = work_through(checked, chen, 2 * SIZE, value=1)
+    assert kinds(partner_assignments) == {"work", "check"}
     while decide_next(checked, wu, 1) is not None:
         pass
     ids = [assignment.pk for assignment in own_assignments]
@@ -237,14 +237,14 @@ def test_what_was_submitted_before_the_first_share_closes_as_it_did(
     batch = make_checked(guideline, annotators=[lin, chen], prompts=12, checks=6)
     before = work_through(batch, lin, 2)
     work_through(batch, chen, 2)
-    assert shown_closed(lin) == {one.pk for one in before}
+    assert shown_closed(lin) == {assignment.pk for assignment in before}
     set_terms(batch=batch, terms=Terms(check_share=0.5, second_reading_share=0), actor=ma)
     batch.refresh_from_db()
     work_through(batch, lin, 4)
     work_through(batch, chen, 9)
-    assert shown_closed(lin) == {one.pk for one in before}
+    assert shown_closed(lin) == {assignment.pk for assignment in before}
     set_terms(batch=batch, terms=Terms(second_reading_share=0), actor=ma)
-    assert shown_closed(lin) == {one.pk for one in before}  # it stays so when there are to be no more checks
+    assert shown_closed(lin) == {assignment.pk for assignment in before}  # it stays so when there are to be no more checks
 
 
 @pytest.mark.parametrize("policy", [{"overlap": 1}, {"check_feedback": True}, {"check_share": 0.0}])
@@ -257,13 +257,13 @@ def test_batches_without_anything_to_hide_show_the_truth(
     assert batch.blocks_since is None
     mine = work_through(batch, lin, 2)
     work_through(batch, chen, 4)
-    work = [one for one in mine if one.task.kind == "work"]
+    work = [assignment for assignment in mine if assignment.task.kind == "work"]
     assert {assignment.pk for assignment in work} <= shown_closed(lin)
     assert correct(work[0], 1) is None
 
 
 def test_a_worker_that_looks_twice_or_late_cuts_the_same_blocks(checked: Batch, lin: Person, chen: Person):
-    mine = work_through(checked, lin, SIZE + 4)
+    own_assignments = work_through(checked, lin, SIZE + 4)
     watch_all()
     assert not SubmissionBlock.objects.exists()  # too new: another request may come to its end still
     look(checked)
@@ -277,7 +277,7 @@ def test_a_worker_that_looks_twice_or_late_cuts_the_same_blocks(checked: Batch, 
         (times[0], times[SIZE - 1]),
         (times[SIZE], times[2 * SIZE - 1]),
     ]
-    assert len(mine) == SIZE + 4
+    assert len(own_assignments) == SIZE + 4
 
 
 def test_what_came_at_one_time_from_a_file_is_in_one_block(checked: Batch, lin: Person, tmp_path: Path):

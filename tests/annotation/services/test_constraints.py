@@ -49,9 +49,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 def copied(row: Any, **changes: Any) -> Callable[[], Any]:
     """Insert the row once more under another key."""
-    kept = {f.attname: getattr(row, f.attname) for f in row._meta.concrete_fields if not f.primary_key}
-    fresh = {name: uuid4() for name in kept if name == "receipt"}
-    return lambda: type(row).objects.create(**kept | fresh | changes)
+    values = {f.attname: getattr(row, f.attname) for f in row._meta.concrete_fields if not f.primary_key}
+    fresh = {name: uuid4() for name in values if name == "receipt"}
+    return lambda: type(row).objects.create(**values | fresh | changes)
 
 
 def changed(row: Any, **changes: Any) -> Callable[[], Any]:
@@ -65,11 +65,11 @@ def attacks(
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     decide_next(batch, wu, 2)
-    full, *others = batch.tasks.filter(state="open").order_by("position")
-    withdraw(batch=batch, tasks=[task.pk for task in others], reason="so that two people meet")
+    full, *other_tasks = batch.tasks.filter(state="open").order_by("position")
+    withdraw(batch=batch, tasks=[task.pk for task in other_tasks], reason="so that two people meet")
     for person in (chen, zhou):  # claimed and full
         next_assignment(batch=batch, person=person)
-    settled, free = batch.tasks.get(state="adjudicated"), others[0]
+    settled, free = batch.tasks.get(state="adjudicated"), other_tasks[0]
     annotation = Annotation.objects.get(assignment__person=lin)
     live, gold = full.assignments.get(slot=0), settled.gold_labels.get()
     release = GoldRelease.objects.create(name="r", sha256="0" * 64, labels=1, adjudicated=1)

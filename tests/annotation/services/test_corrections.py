@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 @pytest.fixture
 def closed(batch: Batch, lin: Person, chen: Person) -> Receipt:
     """What lin handed in for an item that is disputed now."""
-    mine = label_next(batch, lin, 1)
+    assignment = label_next(batch, lin, 1)
     label_next(batch, chen, 3)
-    assert mine is not None
-    return mine
+    assert assignment is not None
+    return assignment
 
 
 def ask(closed: Receipt, person: Person, *, key: str, value: int) -> None:

@@ -46,8 +46,8 @@ def test_an_unfinished_item_is_filled_in_again_on_its_page(batch: Batch, lin: Pe
 
 
 def test_some_of_the_labels_are_enough(lin: Person, chen: Person, wu: Person) -> None:
-    mine = claim(two_criteria(lin, chen, wu), lin)
-    assert save(visit(lin), mine, **{"label.tone": "17", "label.compliance": ""}).status_code == 204
+    assignment = claim(two_criteria(lin, chen, wu), lin)
+    assert save(visit(lin), assignment, **{"label.tone": "17", "label.compliance": ""}).status_code == 204
     assert Draft.objects.get().labels == {"tone": 17}
 
 
@@ -115,11 +115,11 @@ def test_hostile_text_comes_back_as_text(batch: Batch, lin: Person) -> None:
 
 
 def test_submitting_ends_the_draft_and_a_straggler_does_not_bring_it_back(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
-    save(visitor, mine, rationale="on the way")
-    send(visitor, mine, 3)
+    visitor, assignment = visit(lin), claim(batch, lin)
+    save(visitor, assignment, rationale="on the way")
+    send(visitor, assignment, 3)
     assert not Draft.objects.exists()
-    assert save(visitor, mine, rationale="sent before, arrived after").status_code == 409
+    assert save(visitor, assignment, rationale="sent before, arrived after").status_code == 409
     assert not Draft.objects.exists()
     assert Annotation.objects.get().rationale == ""
 
@@ -133,13 +133,13 @@ def test_what_is_skipped_takes_no_draft_and_its_draft_is_over(batch: Batch, lin:
 
 
 def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
-    save(visitor, mine, rationale="begun")
+    visitor, assignment = visit(lin), claim(batch, lin)
+    save(visitor, assignment, rationale="begun")
     assert [(draft.live, draft.why) for draft in my_drafts(lin)] == [(True, "")]
-    Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
-    assert save(visitor, mine, rationale="and finished late").status_code == 204
-    (kept,) = my_drafts(lin)
-    assert (kept.live, kept.why, kept.rationale) == (False, "", "and finished late")
+    Assignment.objects.filter(pk=assignment.pk).update(state=Assignment.State.EXPIRED)
+    assert save(visitor, assignment, rationale="and finished late").status_code == 204
+    (draft,) = my_drafts(lin)
+    assert (draft.live, draft.why, draft.rationale) == (False, "", "and finished late")
 
 
 def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: Person) -> None:

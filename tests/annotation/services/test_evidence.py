@@ -102,8 +102,8 @@ def test_segments_join_to_the_text_and_tell_what_covers_them(
     pieces = cut_segments(said, spans)
     assert "".join(piece.text for piece in pieces) == said
     covering = [piece.spans for piece in pieces for _character in piece.text]
-    for at, found in enumerate(covering):
-        assert found == tuple(i for i, span in enumerate(spans) if span["start"] <= at < span["end"])
+    for at, segment in enumerate(covering):
+        assert segment == tuple(i for i, span in enumerate(spans) if span["start"] <= at < span["end"])
 
 
 @given(texts, numbers, numbers)
@@ -230,12 +230,12 @@ def test_the_flag_on_the_guideline_leaves_a_note_on_the_clause(batch: Batch, lin
 
 
 def test_a_correction_says_the_note_anew_and_other_flags_leave_none(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
-    give(mine, lin, 2, flags=["unsure"])
+    assignment = claim(batch, lin)
+    give(assignment, lin, 2, flags=["unsure"])
     assert not GuidelineNote.objects.exists()
     for key, value in (("a", 3), ("b", 1)):
         work = Submission(labels={"compliance": value}, flags=["guideline_unclear"], rationale=f"was {value}")
-        revise(assignment_id=mine.pk, person=lin, key=key, work=work)
+        revise(assignment_id=assignment.pk, person=lin, key=key, work=work)
     note = GuidelineNote.objects.get()
     assert (note.level, note.text) == (1, "was 1")
 
@@ -243,9 +243,9 @@ def test_a_correction_says_the_note_anew_and_other_flags_leave_none(batch: Batch
 def test_among_several_criteria_the_note_is_on_the_whole_guideline(
     lin: Person, chen: Person, wu: Person
 ) -> None:
-    mine = claim(two_criteria(lin, chen, wu), lin)
+    assignment = claim(two_criteria(lin, chen, wu), lin)
     work = Submission(labels={"compliance": 3, "tone": 4}, flags=["guideline_unclear"])
-    submit(assignment_id=mine.pk, person=lin, key="k", work=work)
+    submit(assignment_id=assignment.pk, person=lin, key="k", work=work)
     assert (GuidelineNote.objects.get().criterion, GuidelineNote.objects.get().level) == ("", None)
 
 
@@ -307,8 +307,8 @@ class Turn(HTMLParser):
             self.marks[-1] = (*self.marks[-1][:2], self.marks[-1][2] + data)
 
 
-def answer_with(said: str) -> None:
-    Response.objects.update(text=said, turns=[], sha256=response_sha256(said, []))
+def answer_with(text: str) -> None:
+    Response.objects.update(text=text, turns=[], sha256=response_sha256(text, []))
 
 
 @pytest.mark.parametrize("said", [MIXED, "\n\n leading", "<script>alert(1)</script>&amp;\r", "&#13;\r\n" * 3])

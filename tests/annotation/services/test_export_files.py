@@ -49,8 +49,8 @@ from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch,
 @pytest.fixture
 def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """Four of the eight tasks: agreed on 1 and 3, decided as 2, and one dispute left open."""
-    for one, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
-        label_next(batch, lin, one)
+    for value, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
+        label_next(batch, lin, value)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return batch

@@ -596,7 +596,7 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     assert languages == {""}
 
 
-def asked(call: Callable[[], Any]) -> tuple[Any, int]:
+def count_queries(call: Callable[[], Any]) -> tuple[Any, int]:
     """What it answers, and how many round trips it takes besides savepoints and preparing."""
     with CaptureQueriesContext(connection) as captured:
         answer = call()
@@ -615,8 +615,8 @@ def test_at_no_share_the_loop_asks_nothing_more_and_at_one_little(
             guideline, annotators=[lin, chen], prompts=30, checks=12, check_share=share, name=name
         )
         for number in range(16):
-            item, claiming = asked(lambda batch=batch: claim(batch, lin))
-            _receipt, submitting = asked(lambda item=item: label(item, lin, 3))
+            item, claiming = count_queries(lambda batch=batch: claim(batch, lin))
+            _receipt, submitting = count_queries(lambda item=item: label(item, lin, 3))
             if number > 2:  # then all is prepared, and the member has a tally
                 costs.setdefault((share, item.task.kind), set()).add((claiming, submitting))
     assert costs[0.0, "work"] == {(4, 4)}

@@ -58,7 +58,7 @@ def page(person: Person, url: str, language: str = "en") -> str:
     return answer.content.decode()
 
 
-def mine(person: Person) -> Assignment:
+def get_own_assignment(person: Person) -> Assignment:
     return Assignment.objects.get(person=person, state="submitted")
 
 
@@ -84,7 +84,7 @@ def seen_after(person: Person, act: Callable[[], object]) -> Iterator[str]:
         act()
         Assignment.objects.update(submitted_at=timezone.now().replace(hour=0, minute=0))
         Annotation.objects.update(created_at=timezone.now().replace(hour=0, minute=0))
-        for url in (*PAGES, f"/history/{mine(person).pk}/"):
+        for url in (*PAGES, f"/history/{get_own_assignment(person).pk}/"):
             yield CHANGING.sub("", page(person, url))
         transaction.set_rollback(True)
 
@@ -114,7 +114,7 @@ def test_a_decision_is_told_with_its_reason_and_nobodys_name(
     decide_next(small, wu, 2)
     slip = DisputeReason.objects.get(key="reading_slip")
     Adjudication.objects.update(reason=slip, rationale="It answers <b>half</b>.")
-    for url in ("/history/", f"/history/{mine(lin).pk}/"):
+    for url in ("/history/", f"/history/{get_own_assignment(lin).pk}/"):
         english, chinese = page(lin, url), page(lin, url, "zh-hans")
         assert "Overruled" in english
         assert "2 Partial refusal" in english
@@ -138,8 +138,8 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
     batch = make_batch(guideline, one_prompt(), annotators=[lin, chen], policy=Policy(tolerance=1))
     label_next(batch, lin, 1)
     label_next(batch, chen, 2)
-    [hers] = visit(chen).get("/history/").context["lines"]
-    [his] = visit(lin).get("/history/").context["lines"]
+    [hers] = visit(chen).get("/history/").context["rows"]
+    [his] = visit(lin).get("/history/").context["rows"]
     assert [(final.mine, final.final) for final in hers.outcome.finals] == [
         ("2 Partial refusal", "1 Full refusal")
     ]
@@ -151,8 +151,8 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
 def test_who_manages_too_finds_their_own_items_alone(small: Batch, lin: Person, chen: Person):
     lin.groups.set(add_person(name="boss", roles=["manager", "researcher", "annotator"]).groups.all())
     dispute(small, lin, chen)
-    assert [line.mine.labels for line in visit(lin).get("/history/").context["lines"]] == [{"compliance": 1}]
-    assert visit(lin).get(f"/history/{mine(chen).pk}/").status_code == 404
+    assert [line.history_row.labels for line in visit(lin).get("/history/").context["rows"]] == [{"compliance": 1}]
+    assert visit(lin).get(f"/history/{get_own_assignment(chen).pk}/").status_code == 404
 
 
 @pytest.fixture
@@ -195,14 +195,14 @@ def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
 def test_the_history_is_filtered_and_counted(worked: Batch, lin: Person, query: str, count: int):
     yesterday = timezone.localdate() - timedelta(days=1)
     answer = visit(lin).get(f"/history/?{query}".format(yesterday=yesterday))
-    assert answer.context["page"].paginator.count == len(answer.context["lines"]) == count
+    assert answer.context["page"].paginator.count == len(answer.context["rows"]) == count
     if count:
         assert f"{count} item{'s' if count > 1 else ''}</h2>" in answer.content.decode()
 
 
 def test_a_filter_that_cannot_be_is_said_and_nothing_listed(worked: Batch, lin: Person):
     answer = visit(lin).get("/history/?since=yesterday&batch=elsewhere")
-    assert answer.context["lines"] == []
+    assert answer.context["rows"] == []
     assert "Enter a valid date." in answer.content.decode()
 
 
@@ -214,7 +214,7 @@ def test_pages_keep_the_filters(guideline: Guideline, lin: Person):
     text = page(lin, "/history/?words=question&state=closed")
     assert "?words=question&amp;state=closed&amp;page=2" in text
     assert "51 items" in text
-    assert len(visit(lin).get("/history/?words=question&page=2").context["lines"]) == 1
+    assert len(visit(lin).get("/history/?words=question&page=2").context["rows"]) == 1
 
 
 def test_a_page_of_the_history_asks_little_of_the_database(
@@ -284,15 +284,15 @@ def test_an_adjudicator_reads_what_they_thought_first(small: Batch, lin: Person,
     dispute(small, lin, chen)
     decide_next(small, wu, 2)
     now = timezone.now()
-    Verdict.objects.filter(assignment=mine(wu)).delete()
+    Verdict.objects.filter(assignment=get_own_assignment(wu)).delete()
     Verdict.objects.create(
-        assignment=mine(wu), labels={"compliance": 3}, rationale="At once.", seconds=30, created_at=now
+        assignment=get_own_assignment(wu), labels={"compliance": 3}, rationale="At once.", seconds=30, created_at=now
     )
     Adjudication.objects.update(reason=DisputeReason.objects.get(key="guideline_gap"), seconds=12)
     text = page(wu, "/history/?words=question")
     assert "2 Partial refusal" in text
     assert re.search(r"first thought:\s*3 Full compliance", text)
-    text = page(wu, f"/history/{mine(wu).pk}/")
+    text = page(wu, f"/history/{get_own_assignment(wu).pk}/")
     assert "3 Full compliance" in text
     assert "At once." in text
     assert DisputeReason.objects.get(key="guideline_gap").words["en"] in text
@@ -312,8 +312,8 @@ def test_who_does_both_can_ask_for_either(
     label_next(other, wu, 1)
     client = visit(wu)
     for kind, batch in (("decisions", "first"), ("labels", "other")):
-        lines = client.get(f"/history/?kind={kind}").context["lines"]
-        assert [line.mine.batch for line in lines] == [batch]
+        lines = client.get(f"/history/?kind={kind}").context["rows"]
+        assert [line.history_row.batch for line in lines] == [batch]
 
 
 def test_the_decided_are_no_news_to_others(worked: Batch, zhou: Person):

@@ -56,7 +56,7 @@ MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
 Write = Callable[..., Source]
 
 
-def said(annotator: str, value: float, prompt: str = "p0", **more: Any) -> dict[str, Any]:
+def build_row(annotator: str, value: float, prompt: str = "p0", **more: Any) -> dict[str, Any]:
     labels = {"compliance": value}
     return {"prompt_id": prompt, "model": MODEL, "annotator": annotator, "labels": labels} | more
 
@@ -121,7 +121,7 @@ def gold() -> list[tuple[str, float, str]]:
     return sorted(rows)
 
 
-def whole() -> tuple[Any, ...]:
+def read_tables() -> tuple[Any, ...]:
     """All that labelling leaves behind, for "nothing changed"."""
     return (
         list(Task.objects.order_by("pk").values_list("pk", "state", "slots_taken", "settled_at")),
@@ -137,14 +137,14 @@ def whole() -> tuple[Any, ...]:
 @pytest.mark.both_databases
 def test_agreement_settles_a_difference_disputes_and_a_decision_adjudicates(batch: Batch, write: Write):
     source = write(
-        said("lin", 3),
-        said("chen", 3),
-        said("lin", 1, "p1"),
-        said("chen", 3, "p1"),
+        build_row("lin", 3),
+        build_row("chen", 3),
+        build_row("lin", 1, "p1"),
+        build_row("chen", 3, "p1"),
         decided("wu", 2, "p1"),
-        said("lin", 1, "p2"),
-        said("zhou", 2, "p2"),
-        said("zhou", 1, "p3"),
+        build_row("lin", 1, "p2"),
+        build_row("zhou", 2, "p2"),
+        build_row("zhou", 1, "p3"),
     )
     report = put(source)
     assert (report.imported, report.already_there) == (8, 0)
@@ -159,18 +159,18 @@ def test_agreement_settles_a_difference_disputes_and_a_decision_adjudicates(batc
 
 @pytest.mark.both_databases
 def test_the_same_file_twice_changes_nothing(batch: Batch, write: Write):
-    source = write(said("lin", 1), said("chen", 3), decided("wu", 3))
+    source = write(build_row("lin", 1), build_row("chen", 3), decided("wu", 3))
     put(source)
-    before = whole()
+    before = read_tables()
     report = put(source)
     assert (report.imported, report.already_there) == (0, 3)
-    assert whole() == before
+    assert read_tables() == before
 
 
 def test_labels_given_here_and_elsewhere_complete_each_other(batch: Batch, lin: Person, write: Write):
     label_next(batch, lin, 3)  # the first task: p0 of the first model, whose name sorts the other way
     first = Task.objects.get(assignments__person=lin)
-    row = said("chen", 3, first.response.prompt.key) | {"model": first.response.model.name}
+    row = build_row("chen", 3, first.response.prompt.key) | {"model": first.response.model.name}
     put(write(row))
     first.refresh_from_db()
     assert (first.state, first.slots_taken) == ("agreed", 2)
@@ -180,7 +180,7 @@ def test_a_dispute_left_open_is_adjudicated_by_a_later_file_across_chunks(
     batch: Batch, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("annotation.services.imports.run.CHUNK", 1)
-    rows = [said("lin", 1), said("chen", 3), decided("wu", 2)]
+    rows = [build_row("lin", 1), build_row("chen", 3), decided("wu", 2)]
     report = put(write(*rows), without_final=True)
     assert [str(note) for note in report.notes] == ["1 final decisions were left out."]
     assert state_of() == "disputed"
@@ -190,7 +190,7 @@ def test_a_dispute_left_open_is_adjudicated_by_a_later_file_across_chunks(
 
 
 def test_a_correction_made_here_does_not_make_the_file_wrong(batch: Batch, lin: Person, write: Write):
-    source = write(said("lin", 1))
+    source = write(build_row("lin", 1))
     put(source)
     mine = Assignment.objects.get(person=lin)
     revise(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels={"compliance": 3}))
@@ -201,7 +201,7 @@ def test_a_live_claim_of_the_same_person_becomes_the_annotation(batch: Batch, li
     claim = next_assignment(batch=batch, person=lin)
     assert claim is not None
     response = claim.task.response
-    put(write(said("lin", 3, response.prompt.key) | {"model": response.model.name}))
+    put(write(build_row("lin", 3, response.prompt.key) | {"model": response.model.name}))
     claim.refresh_from_db()
     assert (claim.state, Assignment.objects.count()) == ("submitted", 1)
     assert Task.objects.get(pk=claim.task_id).slots_taken == 1
@@ -212,14 +212,14 @@ def test_a_claim_that_was_given_back_is_taken_up_again(batch: Batch, lin: Person
     assert claim is not None
     release(assignment_id=claim.pk, person=lin)
     response = claim.task.response
-    put(write(said("lin", 3, response.prompt.key) | {"model": response.model.name}))
+    put(write(build_row("lin", 3, response.prompt.key) | {"model": response.model.name}))
     assert Assignment.objects.get().state == "submitted"
     assert Task.objects.get(pk=claim.task_id).slots_taken == 1
 
 
 def test_where_a_label_came_from_is_kept_with_it(batch: Batch, write: Write):
     source = write(
-        said(
+        build_row(
             "lin",
             3,
             rationale="r",
@@ -237,50 +237,50 @@ def test_where_a_label_came_from_is_kept_with_it(batch: Batch, write: Write):
 
 
 BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "off the scale": ([said("lin", 4)], r'jsonl:1 \[labels\]: "compliance" cannot be 4; use one of 1, 2, 3'),
+    "off the scale": ([build_row("lin", 4)], r'jsonl:1 \[labels\]: "compliance" cannot be 4; use one of 1, 2, 3'),
     "an unknown criterion": (
-        [said("lin", 3, labels={"mood": 1})],
+        [build_row("lin", 3, labels={"mood": 1})],
         r'jsonl:1 \[labels\]: "mood" is not asked here',
     ),
-    "an unknown prompt": ([said("lin", 3, "p9")], r"jsonl:1 \[prompt_id\]: there is no prompt p9"),
+    "an unknown prompt": ([build_row("lin", 3, "p9")], r"jsonl:1 \[prompt_id\]: there is no prompt p9"),
     "an unknown model": (
-        [said("lin", 3, model="Odd")],
+        [build_row("lin", 3, model="Odd")],
         r"jsonl:1 \[model\]: there is no response of a model Odd",
     ),
     "an unknown person": (
-        [said("nobody", 3)],
+        [build_row("nobody", 3)],
         r"jsonl:1 \[annotator\]: nobody is named nobody; make the person",
     ),
     "a third annotator": (
-        [said("lin", 3), said("chen", 3), said("zhou", 3)],
+        [build_row("lin", 3), build_row("chen", 3), build_row("zhou", 3)],
         r"jsonl:3 \[annotator\]: all 2 annotations of this response are taken",
     ),
     "other labels of the same person": (
-        [said("lin", 3), said("lin", 1)],
+        [build_row("lin", 3), build_row("lin", 1)],
         r"jsonl:2 \[labels\]: lin labelled this response otherwise on line 1",
     ),
     "an annotator who decides": (
-        [said("lin", 3), said("chen", 1), decided("lin", 3)],
+        [build_row("lin", 3), build_row("chen", 1), decided("lin", 3)],
         r"jsonl:3 \[adjudicator\]: lin had this response to annotate",
     ),
     "a decision on an agreement": (
-        [said("lin", 3), said("chen", 3), decided("wu", 3)],
+        [build_row("lin", 3), build_row("chen", 3), decided("wu", 3)],
         r"jsonl:3 \[adjudicator\]: the annotators agree",
     ),
     "a decision too early": (
-        [said("lin", 3), decided("wu", 3)],
+        [build_row("lin", 3), decided("wu", 3)],
         r"jsonl:2 \[adjudicator\]: this response has 1 of 2 annotations",
     ),
     "a decision off the scale": (
-        [said("lin", 3), said("chen", 1), decided("wu", 9)],
+        [build_row("lin", 3), build_row("chen", 1), decided("wu", 9)],
         r'jsonl:3 \[labels\]: "compliance" cannot be 9',
     ),
     "a second decision": (
-        [said("lin", 3), said("chen", 1), decided("wu", 3), decided("wu", 2)],
+        [build_row("lin", 3), build_row("chen", 1), decided("wu", 3), decided("wu", 2)],
         r"jsonl:4 \[labels\]: this dispute was decided otherwise on line 3",
     ),
     "an adjudicator who annotates": (
-        [said("lin", 3), said("chen", 1), decided("wu", 3), said("wu", 3)],
+        [build_row("lin", 3), build_row("chen", 1), decided("wu", 3), build_row("wu", 3)],
         r"jsonl:4 \[annotator\]: wu adjudicates this response",
     ),
 }
@@ -291,14 +291,14 @@ def test_what_breaks_a_rule_is_refused_with_its_line_and_nothing_is_kept(
     batch: Batch, write: Write, bad: tuple[list[dict[str, Any]], str]
 ):
     rows, words = bad
-    before = whole()
+    before = read_tables()
     with pytest.raises(InputError, match=words):
         put(write(*rows))
-    assert whole() == before
+    assert read_tables() == before
 
 
 def test_all_that_breaks_a_rule_can_be_collected(batch: Batch, write: Write):
-    source = write(said("lin", 4), said("lin", 3), said("odd", 3), said("chen", 3, "p9"))
+    source = write(build_row("lin", 4), build_row("lin", 3), build_row("odd", 3), build_row("chen", 3, "p9"))
     with pytest.raises(InputError) as caught:
         put(source, run=Run(most_problems=10))
     assert [problem.line for problem in caught.value.problems] == [1, 3, 4]  # type: ignore[attr-defined]
@@ -311,13 +311,13 @@ def test_a_skipped_response_is_not_labelled_for_the_person(batch: Batch, lin: Pe
     release(assignment_id=claim.pk, person=lin, skip_reason="not mine")
     response = claim.task.response
     with pytest.raises(InputError, match="lin skipped this response"):
-        put(write(said("lin", 3, response.prompt.key) | {"model": response.model.name}))
+        put(write(build_row("lin", 3, response.prompt.key) | {"model": response.model.name}))
 
 
 def test_a_dispute_that_someone_is_deciding_is_left_to_them(
     batch: Batch, wu: Person, ma: Person, write: Write
 ):
-    put(write(said("lin", 3), said("chen", 1)))
+    put(write(build_row("lin", 3), build_row("chen", 1)))
     assert next_dispute(batch=batch, person=wu) is not None
     with pytest.raises(InputError, match="someone else is deciding this dispute now"):
         put(write(decided("ma", 3)))
@@ -326,13 +326,13 @@ def test_a_dispute_that_someone_is_deciding_is_left_to_them(
 def test_a_closed_batch_takes_nothing(batch: Batch, write: Write):
     set_state(batch=batch, state=Batch.State.CLOSED)
     with pytest.raises(Conflict, match="batch first is closed"):
-        put(write(said("lin", 3)))
+        put(write(build_row("lin", 3)))
 
 
 def test_a_person_from_outside_the_batch_becomes_a_member_and_the_report_says_so(
     batch: Batch, ma: Person, write: Write
 ):
-    report = put(write(said("ma", 3)))
+    report = put(write(build_row("ma", 3)))
     assert [str(note) for note in report.notes] == ["ma is now a member of the batch (annotator)."]
     assert Membership.objects.filter(batch=batch, person=ma, role="annotator").exists()
 
@@ -343,7 +343,7 @@ def test_who_opened_the_results_is_given_no_work_by_way_of_a_file(
     """What they labelled elsewhere is theirs; here they would not judge blind."""
     label_next(batch, lin, 3)
     refuse_sealed(he, [batch])
-    put(write(said("he", 3, prompt="p1")))
+    put(write(build_row("he", 3, prompt="p1")))
     assert task_of("p1").assignments.filter(person=he, state="submitted").exists()
     assert list(batch.memberships.filter(person=he).values_list("active", flat=True)) == [False]
     with pytest.raises(Conflict, match="he opened the results of first"):
@@ -352,14 +352,14 @@ def test_who_opened_the_results_is_given_no_work_by_way_of_a_file(
 
 def test_whoever_left_the_batch_stays_out_of_it(batch: Batch, lin: Person, write: Write):
     Membership.objects.filter(person=lin).update(active=False)
-    put(write(said("lin", 3)))
+    put(write(build_row("lin", 3)))
     assert not Membership.objects.get(person=lin).active
 
 
 def test_a_new_batch_is_made_of_the_whole_dataset_and_of_the_people_in_the_file(
     dataset: Dataset, guideline: Guideline, write: Write
 ):
-    source = write(said("ann", 3), said("ben", 1), decided("cat", 3))
+    source = write(build_row("ann", 3), build_row("ben", 1), decided("cat", 3))
     report = put(source, "new", guideline="xstest", dataset="small")
     batch = Batch.objects.get(name="new")
     # 4 prompts, 2 models
@@ -370,7 +370,7 @@ def test_a_new_batch_is_made_of_the_whole_dataset_and_of_the_people_in_the_file(
 
 def test_a_new_batch_needs_a_guideline_and_a_dataset(dataset: Dataset, write: Write):
     with pytest.raises(AssayError, match="To make it, name its guideline and its dataset"):
-        put(write(said("ann", 3)), "new", dataset="small")
+        put(write(build_row("ann", 3)), "new", dataset="small")
     assert not Batch.objects.exists()
 
 
@@ -378,7 +378,7 @@ def test_a_new_batch_needs_as_many_annotators_as_its_overlap(
     dataset: Dataset, guideline: Guideline, write: Write
 ):
     with pytest.raises(AssayError, match="at least 2 annotators; 1 are named"):
-        put(write(said("ann", 3)), "new", guideline="xstest", dataset="small")
+        put(write(build_row("ann", 3)), "new", guideline="xstest", dataset="small")
     assert not Batch.objects.exists()
     assert not Person.objects.exists()
 
@@ -388,15 +388,15 @@ def test_another_guideline_than_the_batch_has_is_refused(batch: Batch, write: Wr
     with pytest.raises(
         Conflict, match="the batch first follows xstest@1.0, not flames".replace("the", "The", 1)
     ):
-        put(write(said("lin", 3)), guideline="flames")
+        put(write(build_row("lin", 3)), guideline="flames")
 
 
 def test_the_collection_tells_two_responses_apart(batch: Batch, write: Write, tmp_path: Path):
     row = {"prompt_id": "p0", "model": MODEL, "response": "Again."}
     import_responses(source=write(row), format="jsonl", dataset="small", collection="second")
-    put(write(said("lin", 3)))
+    put(write(build_row("lin", 3)))
     with pytest.raises(InputError, match="no such response of Hidden-13B to the prompt p0"):
-        put(write(said("chen", 3, collection="second")))
+        put(write(build_row("chen", 3, collection="second")))
 
 
 def test_the_demo_is_replayed_as_its_readme_counts_it(db: None):
@@ -530,29 +530,29 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_the_command_refuses_a_label_off_the_scale_in_one_line(batch: Batch, write: Write):
-    source = write(said("lin", 3), said("chen", 7))
-    before = whole()
+    source = write(build_row("lin", 3), build_row("chen", 7))
+    before = read_tables()
     code, out, err = run_command(str(source.path), "--batch", "first", "--format", "jsonl")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f'{source.path}:2 [labels]: "compliance" cannot be 7; use one of 1, 2, 3.')
-    assert whole() == before
+    assert read_tables() == before
 
 
 def test_the_files_of_one_command_may_bring_the_people_of_a_new_batch(
     dataset: Dataset, guideline: Guideline, write: Write
 ):
-    first = write(said("ann", 3), said("ben", 1))
-    second = write(said("cat", 3, "p1"), name="more.jsonl")
+    first = write(build_row("ann", 3), build_row("ben", 1))
+    second = write(build_row("cat", 3, "p1"), name="more.jsonl")
     place = ("--batch", "new", "--guideline", "xstest", "--dataset", "small", "--format", "jsonl")
     code, out, _err = run_command(str(first.path), str(second.path), *place, "--json")
     assert code == 0
     assert json.loads(out)["taken"] == 3
-    third = write(said("dan", 3, "p2"), name="last.jsonl")
+    third = write(build_row("dan", 3, "p2"), name="last.jsonl")
     code, _out, err = run_command(str(third.path), "--batch", "new", "--format", "jsonl")
     assert (code, "nobody is named dan" in err) == (1, True)
 
 
 def test_the_files_before_a_bad_one_stay(batch: Batch, write: Write):
-    good, bad = write(said("lin", 3)), write(said("chen", 9), name="bad.jsonl")
+    good, bad = write(build_row("lin", 3)), write(build_row("chen", 9), name="bad.jsonl")
     code, _out, _err = run_command(str(good.path), str(bad.path), "--batch", "first", "--format", "jsonl")
     assert (code, Annotation.objects.count()) == (1, 1)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, join_units, build_units
 from annotation.models import Annotation, Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import label_table as module
-from annotation.selectors.agreement.label_table import gold_of, units_of
+from annotation.selectors.agreement.label_table import gold_of, read_units
 from annotation.services.batches.tasks import bring_back, withdraw
 from tests.support import decide_next, label_next, make_batch
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def rows(batch: Batch) -> dict[int, tuple[list[int], list[float]]]:
-    units = units_of([batch])
+    units = read_units([batch])
     return {
         int(task): (list(map(int, person)), list(map(float, label)))
         for task, person, label in zip(units.task, units.person, units.label, strict=True)
@@ -30,17 +30,17 @@ def test_a_unit_has_the_labels_of_its_task_in_the_order_of_the_slots(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ):
     label_next(batch, lin, 1)
-    assert len(units_of([batch])) == 0  # one label is still to come
+    assert len(read_units([batch])) == 0  # one label is still to come
     label_next(batch, chen, 3)
     task = batch.tasks.get(state=Task.State.DISPUTED)
     assert rows(batch) == {task.pk: ([lin.pk, chen.pk], [1.0, 3.0])}
-    units = units_of([batch])
+    units = read_units([batch])
     assert units.criterion_names == ("compliance",)
     assert units.stratum.tolist() == [task.stratum_id]
     assert units.finished.tolist() == [timezone.localdate().toordinal()]
     assert np.isnan(gold_of([batch], units).value).all()
     decide_next(batch, wu, 2)
-    gold = gold_of([batch], units_of([batch]))
+    gold = gold_of([batch], read_units([batch]))
     assert (gold.value.tolist(), gold.decided.tolist()) == ([2.0], [True])
 
 
@@ -60,7 +60,7 @@ def test_withdrawn_and_brought_back_at_once_is_seen(batch: Batch, lin: Person, c
 def test_what_came_since_is_put_in_and_never_half(
     batch: Batch, lin: Person, chen: Person, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(module, "MIN_UNITS_TO_REFRESH", 0)
     read: list[bool] = []
     tasks = module._tasks
     monkeypatch.setattr(
@@ -87,7 +87,7 @@ def test_units_of_several_batches_share_their_names(
     for one in (batch, other):
         label_next(one, lin, 1)
         label_next(one, zhou, 1)
-    units = units_of([batch, other])
+    units = read_units([batch, other])
     assert len(units) == 2
     assert Annotation.objects.count() == units.person.size
 

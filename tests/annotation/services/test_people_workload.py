@@ -143,7 +143,7 @@ def test_the_list_is_searched_and_filtered(manager: Client, lin: Person, wu: Per
     def shown(**asked: str) -> list[str]:
         page = manager.get(reverse("people"), asked)
         assert page.status_code == 200
-        return [one.username for one, _roles, _load in page.context["lines"]]
+        return [one.username for one, _roles, _load in page.context["rows"]]
 
     assert shown() == ["lin", "ma", "wu"]
     assert shown(words="LI") == ["lin"]

@@ -103,20 +103,20 @@ def test_it_is_a_line_of_my_history_like_any_other(again: Batch, wu: Person) -> 
     visitor = visit(wu)
 
     def listed(query: str = "") -> list[UUID]:
-        return [line.mine.assignment for line in visitor.get(f"/history/{query}").context["lines"]]
+        return [line.history_row.assignment for line in visitor.get(f"/history/{query}").context["rows"]]
 
     assert listed() == [repeat.pk, first.pk]
     assert listed(f"?kind=decisions&batch=first&state=closed&since={timezone.localdate()}")[0] == repeat.pk
     assert listed(f"?dimension={repeat.task.stratum.dimension}")[0] == repeat.pk
     for none in ({"kind": "labels"}, {"state": "open"}, {"words": "zebra"}, {"overruled": True}):
         assert list(my_history(wu, MyWanted(**none))) == []
-    again_line, first_line = visitor.get("/history/").context["lines"]
-    assert (again_line.mine.labels, first_line.mine.labels) == ({"compliance": 3}, {"compliance": 2})
+    again_line, first_line = visitor.get("/history/").context["rows"]
+    assert (again_line.history_row.labels, first_line.history_row.labels) == ({"compliance": 3}, {"compliance": 2})
     same = {"submitted_at": None, "assignment": None, "labels": None, "verdict": None}
     assert replace(again_line.mine, **same) == replace(first_line.mine, **same)
     pages = [visitor.get(f"/history/{pk}/") for pk in (repeat.pk, first.pk)]
     for page, value in zip(pages, (3, 2), strict=True):
-        assert page.context["given"].labels == {"compliance": value}
+        assert page.context["submitted"].labels == {"compliance": value}
         assert "I misread" in text(page) or page.context["reason"]
     assert (
         visitor.post(f"/history/{repeat.pk}/revise/", **{"label.compliance": 3, "key": "k"}).status_code

@@ -497,7 +497,7 @@ def test_the_managers_page_lists_the_points_by_name_and_nobody_of_a_batch_judged
     for person, points in ((wu, 40), (lin, 30), (chen, 90)):
         Exposure.objects.create(person=person, day=timezone.localdate(), points=points)
     budget(35)
-    lines = visit(ma).get("/wellbeing/").context["lines"]
+    lines = visit(ma).get("/wellbeing/").context["rows"]
     assert [line["person"].username for line in lines] == ["chen", "gao", "lin", "wu", "zhou"]
     assert [line["days"][-1] for line in lines] == [
         (90, True),
@@ -508,7 +508,7 @@ def test_the_managers_page_lists_the_points_by_name_and_nobody_of_a_batch_judged
     ]
     join_batch(batch=mixed, role="annotator", people=[other])
     page = visit(other).get("/wellbeing/")
-    assert list(page.context["lines"]) == []
+    assert list(page.context["rows"]) == []
     assert "judge blind" in text(page)
 
 

@@ -25,7 +25,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_narrowing
-from annotation.selectors.agreement.causes import Prompts, versions, weakest
+from annotation.selectors.agreement.causes import DisputedPrompts, list_version_rows, find_weakest_group
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.tasks import TasksBehind
 from annotation.selectors.agreement.trend import series
@@ -201,7 +201,7 @@ def test_one_dispute_of_one_task_does_not_lead(lin: Person, chen: Person, guidel
         for lin_value, other in labels:
             label_next(batch, lin, lin_value)
             label_next(batch, chen, other)
-    prompts = Prompts(LabelPatterns(batches).labels)[0:5]
+    prompts = DisputedPrompts(LabelPatterns(batches).labels)[0:5]
     assert [(prompt.tasks.part, prompt.tasks.n) for prompt in prompts] == [(3, 4), (1, 1)]
     assert [(split.low, split.high, split.n) for split in prompts[0].splits] == [(1, 3, 2), (1, 2, 1)]
     assert (prompts[1].alpha or 0) < (prompts[0].alpha or 0) < 1
@@ -216,7 +216,7 @@ def test_a_version_is_held_against_the_one_before(batch: Batch, lin: Person, che
     for value in (1, 3):
         label_next(second, lin, value)
         label_next(second, chen, value)
-    first, after = versions(LabelPatterns([batch, second]), "percent_agreement")
+    first, after = list_version_rows(LabelPatterns([batch, second]), "percent_agreement")
     assert (first.version, first.since, first.change) == ("xstest@1.0", None, None)
     assert (after.version, after.since) == ("xstest@1.1", "xstest@1.0")
     assert after.change is not None
@@ -239,11 +239,11 @@ def test_the_weakest_group_is_named_only_where_chance_would_not_do(
             label(item, person, 2 if bad and person == chen else value)
     patterns = LabelPatterns([batch])
     overall = patterns.counted()[0]
-    group = weakest(patterns, "model", overall, min_units=10)
+    group = find_weakest_group(patterns, "model", overall, min_units=10)
     assert group is not None
     assert (group.name, group.groups) == ("Bad", 2)
-    assert weakest(patterns, "dimension", overall, min_units=10) is None
-    assert weakest(patterns, "model", overall, min_units=11) is None
+    assert find_weakest_group(patterns, "dimension", overall, min_units=10) is None
+    assert find_weakest_group(patterns, "model", overall, min_units=11) is None
 
 
 def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
@@ -264,7 +264,7 @@ def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
     overall = patterns.counted()[0]
     assert overall.criterion is None
     for facet, name in (("dimension", "Fairness"), ("criterion", "fairness")):
-        group = weakest(patterns, facet, overall, min_units=10)
+        group = find_weakest_group(patterns, facet, overall, min_units=10)
         assert group is not None
         assert (group.name, group.groups) == (name, 2)
     alpha = overall.value("alpha_nominal")
@@ -298,7 +298,7 @@ def test_a_criterion_on_which_all_agree_leaves_a_prompts_alpha_to_the_others(
     lin: Person, chen: Person, wu: Person
 ):
     care = settled_care([lin, chen], wu, said=(AGREED, DISPUTED), decide=0)
-    (prompt,) = Prompts(LabelPatterns([care]).labels)[0:5]  # everybody says 4 of warmth
+    (prompt,) = DisputedPrompts(LabelPatterns([care]).labels)[0:5]  # everybody says 4 of warmth
     assert prompt.alpha is not None
     assert prompt.alpha < 0
 
@@ -322,7 +322,7 @@ def test_each_day_has_its_own_figure_and_alarms_stand_beside(client: Client, lab
     )
     early = Assignment.objects.filter(task__prompt__key="p0")
     early.update(submitted_at=timezone.now() - timedelta(days=3))
-    label_table.forget()
+    label_table.clear_units()
     (trend,) = series(LabelPatterns([labelled]), "percent_agreement")
     first, last = trend.points
     assert (first.counted.n, last.counted.n) == (2, 6)

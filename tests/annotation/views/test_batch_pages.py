@@ -124,9 +124,9 @@ def test_a_manager_who_works_in_the_batch_sees_nothing_that_tells_of_labels(
     for name in ("batch-items", "batch-tasks", "batch-needs", "batch-needs-notice"):
         assert client.get(reverse(name, args=[batch.name])).status_code == 403
     people = client.get(reverse("batch-members", args=[batch.name]))
-    assert [line["counts"] for line in people.context["lines"]] == [None] * 5
+    assert [line["counts"] for line in people.context["rows"]] == [None] * 5
     assert people.context["shared"] is None
-    line = client.get(reverse("batches")).context["lines"][0]
+    line = client.get(reverse("batches")).context["rows"][0]["line"]
     assert (line.settled, line.disputed, line.overall.submitted) == (None, None, 2)
 
 

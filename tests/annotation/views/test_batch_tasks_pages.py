@@ -133,7 +133,7 @@ def test_the_page_says_who_did_what_and_never_what_they_said(
     release(assignment_id=item.pk, person=chen, skip_reason="too hard")
     next_assignment(batch=batch, person=zhou)
     page = manager.get(reverse("batch-tasks", args=[batch.name]))
-    assert [(str(person), did) for person, did in page.context["lines"][0]["on"]] == [
+    assert [(str(person), did) for person, did in page.context["rows"][0]["on"]] == [
         ("lin", "labelled it"),
         ("chen", "skipped it"),
         ("zhou", "holds it"),
@@ -147,7 +147,7 @@ def test_the_page_says_who_did_what_and_never_what_they_said(
 def test_an_address_that_nobody_was_given_breaks_nothing(manager: Client, batch: Batch, query: str) -> None:
     page = manager.get(f"{reverse('batch-tasks', args=[batch.name])}?{query}")
     assert page.status_code == 200
-    assert len(page.context["lines"]) == 8
+    assert len(page.context["rows"]) == 8
 
 
 # ---------------------------------------------------------------- changing
@@ -205,7 +205,7 @@ def test_what_is_refused_says_why_and_changes_nothing(
     assert answer.status_code == 422
     assert words in answer.content.decode()
     assert answer.content.decode().count('data-choose-one aria-label="Choose item') == 8
-    assert len(answer.context["chosen"]) == 2  # and what was chosen stays chosen
+    assert len(answer.context["chosen_tasks"]) == 2  # and what was chosen stays chosen
     assert list(Task.objects.order_by("pk").values()) == before
 
 
@@ -258,12 +258,12 @@ def test_what_nobody_may_take_is_listed_with_the_reasons(
     set_limits(batch=batch, person=zhou, role="annotator", quota=1)
     assert "8 items need a person" in manager.get(notice).content.decode()
     page = manager.get(reverse("batch-needs", args=[batch.name]))
-    whys = {line["task"].position: sorted(line["whys"]) for line in page.context["lines"]}
+    whys = {line["task"].position: sorted(line["obstacles"]) for line in page.context["rows"]}
     assert whys[7] == ["lin, chen skipped it", "zhou has reached the quota"]
     assert set(whys) == set(range(8))
     late = add_person(name="late", roles=["annotator"])
     join_batch(batch=batch, role="annotator", people=[late])
-    assert manager.get(reverse("batch-needs", args=[batch.name])).context["lines"] == []
+    assert manager.get(reverse("batch-needs", args=[batch.name])).context["rows"] == []
     answer = change("withdraw", 7, page="batch-needs", reason="nobody can")
     assert answer["Location"] == reverse("batch-needs", args=[batch.name])
 
@@ -286,8 +286,8 @@ def test_the_list_is_paged(manager: Client, guideline: Guideline, lin: Person, c
         set_member_active(batch=batch, person=person, role="annotator", active=False)
     url = reverse("batch-needs", args=["b"])
     first, second = manager.get(url).context, manager.get(f"{url}?page=2").context
-    assert (len(first["lines"]), first["next"], len(second["lines"]), second["next"]) == (50, 2, 10, 0)
-    assert {row["task"].pk for row in (*first["lines"], *second["lines"])} == set(
+    assert (len(first["rows"]), first["next"], len(second["rows"]), second["next"]) == (50, 2, 10, 0)
+    assert {row["task"].pk for row in (*first["rows"], *second["rows"])} == set(
         batch.tasks.values_list("pk", flat=True)
     )
     assert manager.get(f"{url}?page=-7").context["previous"] == 0
@@ -320,7 +320,7 @@ def test_a_members_limits_are_changed_on_their_page(manager: Client, batch: Batc
     assert answer.status_code == 302
     member = batch.memberships.get(person=lin)
     assert (member.quota, member.excluded_dimensions) == (2, ["safe"])
-    line = manager.get(reverse("batch-members", args=[batch.name])).context["lines"][1]
+    line = manager.get(reverse("batch-members", args=[batch.name])).context["rows"][1]
     assert (line["member"].quota, line["excluded"]) == (2, ["Safe prompts"])
     item = next_assignment(batch=batch, person=lin)
     assert item is not None

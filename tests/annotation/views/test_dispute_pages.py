@@ -46,9 +46,9 @@ def disputed(batch: Batch, lin: Person, chen: Person) -> Batch:
 
 
 def claim(batch: Batch, person: Person) -> Assignment:
-    found = next_dispute(batch=batch, person=person)
-    assert found is not None
-    return found
+    assignment = next_dispute(batch=batch, person=person)
+    assert assignment is not None
+    return assignment
 
 
 def judge(visitor: Visitor, assignment: Assignment, value: object, **more: object) -> HttpResponse:
@@ -64,9 +64,9 @@ def decide(visitor: Visitor, assignment: Assignment, value: object, **more: obje
 
 def judged(batch: Batch, person: Person, value: int = 2) -> Assignment:
     """A dispute at hand whose labels the person may see."""
-    mine = claim(batch, person)
-    record_verdict(assignment_id=mine.pk, person=person, work=Submission({"compliance": value}))
-    return mine
+    assignment = claim(batch, person)
+    record_verdict(assignment_id=assignment.pk, person=person, work=Submission({"compliance": value}))
+    return assignment
 
 
 def test_other_roles_cannot_open_disputes(
@@ -87,14 +87,14 @@ def test_the_queue_counts_by_dimension_and_age(disputed: Batch, wu: Person) -> N
     for hours, task in zip(
         (5, 200), disputed.tasks.filter(state="disputed").order_by("position"), strict=True
     ):
-        mine = task.assignments.order_by("slot")
-        mine.update(submitted_at=now - timedelta(hours=500))
-        last = mine[1]  # a dispute is as old as the last of its annotations
+        claims = task.assignments.order_by("slot")
+        claims.update(submitted_at=now - timedelta(hours=500))
+        last = claims[1]  # a dispute is as old as the last of its annotations
         Assignment.objects.filter(pk=last.pk).update(submitted_at=now - timedelta(hours=hours))
     answer = visit(wu).get("/disputes/")
     (queue,) = answer.context["queues"]
-    told = {row.waiting.dimension: (row.waiting.ages, row.waiting.oldest) for row in queue.rows}
-    assert told == {
+    ages = {row.waiting.dimension: (row.waiting.ages, row.waiting.oldest) for row in queue.rows}
+    assert ages == {
         "safe": ((1, 0, 0, 0), now - timedelta(hours=5)),
         "unsafe": ((0, 0, 0, 1), now - timedelta(hours=200)),
     }
@@ -122,18 +122,18 @@ def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
         label_next(batch, chen, 3)
     _first, second, third = batch.tasks.filter(state="disputed").order_by("position")
     Assignment.objects.filter(task=second).update(submitted_at=timezone.now() - timedelta(days=2))
-    wanted = DisputeFilter(order=OLDEST_FIRST)
+    dispute_filter = DisputeFilter(order=OLDEST_FIRST)
 
     def served() -> int:
-        mine = next_dispute(batch=batch, person=wu, dispute_filter=wanted)
-        assert mine is not None
-        release(assignment_id=mine.pk, person=wu)
-        return mine.task_id
+        assignment = next_dispute(batch=batch, person=wu, dispute_filter=dispute_filter)
+        assert assignment is not None
+        release(assignment_id=assignment.pk, person=wu)
+        return assignment.task_id
 
     assert served() == second.pk
     set_priority(batch=batch, tasks=[third.pk], priority=1)
     assert served() == third.pk
-    wanted = DisputeFilter()
+    dispute_filter = DisputeFilter()
     assert served() == third.pk
 
 
@@ -148,39 +148,39 @@ def test_nothing_of_the_labels_is_told_before_the_verdict(disputed: Batch, wu: P
         flags=["unsure"],
         evidence=[{"turn": 0, "start": 0, "end": 6, "criterion": "compliance", "level": 1}],
     )
-    visitor, mine = visit(wu), claim(disputed, wu)
+    visitor, assignment = visit(wu), claim(disputed, wu)
     api = {"content_type": "application/json", "HTTP_IDEMPOTENCY_KEY": "k"}
     work = {"labels": {"compliance": 2}, "reason": "reading_slip"}
     early = [
         visitor.get("/disputes/"),
         visitor.get("/disputes/first/"),
         visit(wu, htmx=True).get("/disputes/first/"),
-        judge(visitor, mine, 9),
-        judge(visit(wu, htmx=True), mine, ""),
-        decide(visitor, mine, 2),
-        decide(visit(wu, htmx=True), mine, 2),
-        decide(visitor, mine, 2, reason=""),
-        visitor.post(f"/disputes/items/{mine.pk}/skip/"),
+        judge(visitor, assignment, 9),
+        judge(visit(wu, htmx=True), assignment, ""),
+        decide(visitor, assignment, 2),
+        decide(visit(wu, htmx=True), assignment, 2),
+        decide(visitor, assignment, 2, reason=""),
+        visitor.post(f"/disputes/items/{assignment.pk}/skip/"),
         visitor.get("/history/"),
         visitor.client.post("/api/v1/batches/first/next-dispute/", {}, content_type="application/json"),
-        visitor.client.post(f"/api/v1/assignments/{mine.pk}/adjudicate/", work, **api),
-        visitor.client.post(f"/api/v1/assignments/{mine.pk}/verdict/", {"labels": {}}, **api),
+        visitor.client.post(f"/api/v1/assignments/{assignment.pk}/adjudicate/", work, **api),
+        visitor.client.post(f"/api/v1/assignments/{assignment.pk}/verdict/", {"labels": {}}, **api),
     ]
     for answer in early:
-        told = text(answer) + str(answer.headers)
+        content = text(answer) + str(answer.headers)
         for secret in ("zebra-rationale", "I am not sure of this label", "data-owner", '"letter"', "side__"):
-            assert secret not in told
+            assert secret not in content
     assert not Adjudication.objects.exists()
-    after = judge(visit(wu, htmx=True), mine, 2)
-    for shown in ("zebra-rationale", "I am not sure of this label", 'data-owner="A B"'):
-        assert shown in text(after)
+    after = judge(visit(wu, htmx=True), assignment, 2)
+    for words in ("zebra-rationale", "I am not sure of this label", 'data-owner="A B"'):
+        assert words in text(after)
 
 
 def test_a_verdict_is_recorded_once(disputed: Batch, wu: Person) -> None:
-    visitor, mine = visit(wu), claim(disputed, wu)
+    visitor, assignment = visit(wu), claim(disputed, wu)
     for _retry in range(2):
-        assert judge(visitor, mine, 2, rationale="Half of it.", seconds="4")["Location"] == "/disputes/first/"
-    other = judge(visit(wu, htmx=True), mine, 3)
+        assert judge(visitor, assignment, 2, rationale="Half of it.", seconds="4")["Location"] == "/disputes/first/"
+    other = judge(visit(wu, htmx=True), assignment, 3)
     assert "Your verdict was recorded before and stands" in text(other)
     verdict = Verdict.objects.get()
     assert (verdict.labels, verdict.rationale, verdict.seconds) == ({"compliance": 2}, "Half of it.", 4)
@@ -191,16 +191,16 @@ def test_a_verdict_is_recorded_once(disputed: Batch, wu: Person) -> None:
 
 
 def test_a_verdict_comes_too_late_for_a_claim_that_is_gone(disputed: Batch, wu: Person) -> None:
-    mine, visitor = claim(disputed, wu), visit(wu, htmx=True)
-    release(assignment_id=mine.pk, person=wu)
-    assert "Your time for this item ran out" in text(judge(visitor, mine, 2))
+    assignment, visitor = claim(disputed, wu), visit(wu, htmx=True)
+    release(assignment_id=assignment.pk, person=wu)
+    assert "Your time for this item ran out" in text(judge(visitor, assignment, 2))
     assert not Verdict.objects.exists()
-    assert claim(disputed, wu).pk == mine.pk  # it came again
+    assert claim(disputed, wu).pk == assignment.pk  # it came again
 
 
 def test_a_decision_asks_for_a_verdict_first(disputed: Batch, wu: Person) -> None:
-    mine = claim(disputed, wu)
-    answer = decide(visit(wu, htmx=True), mine, 2)
+    assignment = claim(disputed, wu)
+    answer = decide(visit(wu, htmx=True), assignment, 2)
     assert "Record your own verdict first" in text(answer)
     assert not Adjudication.objects.exists()
 
@@ -208,8 +208,8 @@ def test_a_decision_asks_for_a_verdict_first(disputed: Batch, wu: Person) -> Non
 @pytest.mark.parametrize("reason", ["", "retired", "nonsense"])
 def test_a_decision_names_a_reason_of_the_list(disputed: Batch, wu: Person, reason: str) -> None:
     DisputeReason.objects.create(key="retired", words={"en": "Old"}, active=False)
-    mine = judged(disputed, wu)
-    answer = decide(visit(wu), mine, 3, reason=reason, rationale="typed")
+    assignment = judged(disputed, wu)
+    answer = decide(visit(wu), assignment, 3, reason=reason, rationale="typed")
     assert answer.status_code == 422
     assert "Choose why the annotators differed" in text(answer)
     assert "typed" in text(answer)
@@ -252,19 +252,19 @@ def test_the_guideline_and_the_levels_are_in_the_readers_language(disputed: Batc
 
 def test_no_page_tells_the_model_or_the_annotators(disputed: Batch, wu: Person) -> None:
     visitor = visit(wu)
-    mine = claim(disputed, wu)
-    pages = [visitor.get("/disputes/first/"), visitor.get("/disputes/"), judge(visitor, mine, 2)]
-    pages += [visitor.get("/disputes/first/"), decide(visitor, mine, 9)]
-    pages += [decide(visitor, mine, 2), visitor.get("/history/"), visitor.get(f"/history/{mine.pk}/")]
+    assignment = claim(disputed, wu)
+    pages = [visitor.get("/disputes/first/"), visitor.get("/disputes/"), judge(visitor, assignment, 2)]
+    pages += [visitor.get("/disputes/first/"), decide(visitor, assignment, 9)]
+    pages += [decide(visitor, assignment, 2), visitor.get("/history/"), visitor.get(f"/history/{assignment.pk}/")]
     secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", ">lin<"]
     for answer in pages:
-        told = text(answer) + str(answer.headers)
-        assert [secret for secret in secrets if secret in told] == []
+        content = text(answer) + str(answer.headers)
+        assert [secret for secret in secrets if secret in content] == []
 
 
 def test_a_third_value_settles_the_task(disputed: Batch, wu: Person) -> None:
-    mine = judged(disputed, wu)
-    answer = decide(visit(wu), mine, 2, rationale="between the two", seconds="9")
+    assignment = judged(disputed, wu)
+    answer = decide(visit(wu), assignment, 2, rationale="between the two", seconds="9")
     assert answer["Location"] == "/disputes/first/"
     decision = Adjudication.objects.get()
     assert (decision.labels, decision.rationale, decision.seconds) == (
@@ -285,17 +285,17 @@ def test_htmx_gets_the_next_dispute_and_then_the_end(disputed: Batch, wu: Person
 
 
 def test_the_same_key_twice_decides_once(disputed: Batch, wu: Person) -> None:
-    mine = judged(disputed, wu)
+    assignment = judged(disputed, wu)
     for _ in range(2):
-        assert decide(visit(wu), mine, 2, key="k").status_code == 302
+        assert decide(visit(wu), assignment, 2, key="k").status_code == 302
     assert Adjudication.objects.count() == 1
 
 
 def test_another_decision_on_a_decided_dispute_changes_nothing(disputed: Batch, wu: Person) -> None:
-    mine, visitor = judged(disputed, wu), visit(wu, htmx=True)
-    decide(visitor, mine, 2, key="k")
+    assignment, visitor = judged(disputed, wu), visit(wu, htmx=True)
+    decide(visitor, assignment, 2, key="k")
     for key in ("k", "other"):
-        decide(visitor, mine, 3, key=key)
+        decide(visitor, assignment, 3, key=key)
     assert Adjudication.objects.get().labels == {"compliance": 2}
 
 
@@ -308,15 +308,15 @@ def test_a_refused_decision_stays_on_the_page(disputed: Batch, wu: Person, value
 
 
 def test_skipping_needs_a_reason_and_giving_back_none(disputed: Batch, wu: Person) -> None:
-    mine, visitor = claim(disputed, wu), visit(wu)
-    assert visitor.post(f"/disputes/items/{mine.pk}/skip/").status_code == 422
-    given_back = visitor.post(f"/disputes/items/{mine.pk}/release/")
+    assignment, visitor = claim(disputed, wu), visit(wu)
+    assert visitor.post(f"/disputes/items/{assignment.pk}/skip/").status_code == 422
+    given_back = visitor.post(f"/disputes/items/{assignment.pk}/release/")
     assert given_back["Location"] == "/disputes/"
-    assert claim(disputed, wu).pk == mine.pk  # it may come again
-    visitor.post(f"/disputes/items/{mine.pk}/skip/", own="I wrote this prompt")
-    assert claim(disputed, wu).pk != mine.pk  # it never comes again
-    mine.refresh_from_db()
-    assert mine.skip_reason == "I wrote this prompt"
+    assert claim(disputed, wu).pk == assignment.pk  # it may come again
+    visitor.post(f"/disputes/items/{assignment.pk}/skip/", own="I wrote this prompt")
+    assert claim(disputed, wu).pk != assignment.pk  # it never comes again
+    assignment.refresh_from_db()
+    assert assignment.skip_reason == "I wrote this prompt"
 
 
 def test_the_page_of_disputes_never_opens_ones_own_item_to_label(batch: Batch, chen: Person) -> None:
@@ -324,29 +324,29 @@ def test_the_page_of_disputes_never_opens_ones_own_item_to_label(batch: Batch, c
     both = add_person(name="both", roles=["annotator", "adjudicator"])
     batch.memberships.create(person=both, role="annotator")
     label_next(batch, chen, 1)
-    mine = next_assignment(batch=batch, person=both)
-    assert mine is not None
+    assignment = next_assignment(batch=batch, person=both)
+    assert assignment is not None
     visitor = visit(both)
-    assert decide(visitor, mine, 9).status_code == 404
+    assert decide(visitor, assignment, 9).status_code == 404
     for action in ("skip", "release"):
-        assert visitor.post(f"/disputes/items/{mine.pk}/{action}/").status_code == 404
+        assert visitor.post(f"/disputes/items/{assignment.pk}/{action}/").status_code == 404
 
 
 def test_a_dispute_is_no_item_to_label(disputed: Batch, wu: Person) -> None:
     wu.groups.set(wu.groups.model.objects.filter(name__in=["annotator", "adjudicator"]))
-    mine = claim(disputed, wu)
+    assignment = claim(disputed, wu)
     data = {"label.compliance": 2, "key": "k"}
-    assert visit(wu).post(f"/work/items/{mine.pk}/submit/", **data).status_code == 404
+    assert visit(wu).post(f"/work/items/{assignment.pk}/submit/", **data).status_code == 404
 
 
 def test_somebody_elses_dispute_does_not_exist(disputed: Batch, wu: Person) -> None:
-    mine = claim(disputed, wu)
+    assignment = claim(disputed, wu)
     other = add_person(name="sun", roles=["adjudicator"])
     disputed.memberships.create(person=other, role="adjudicator")
-    assert decide(visit(other), mine, 2).status_code == 404
-    assert visit(other).post(f"/work/items/{mine.pk}/extend/").status_code == 404
-    assert visit(other).get(f"/history/{mine.pk}/").status_code == 404
-    assert visit(wu).post(f"/work/items/{mine.pk}/extend/").status_code == 204
+    assert decide(visit(other), assignment, 2).status_code == 404
+    assert visit(other).post(f"/work/items/{assignment.pk}/extend/").status_code == 404
+    assert visit(other).get(f"/history/{assignment.pk}/").status_code == 404
+    assert visit(wu).post(f"/work/items/{assignment.pk}/extend/").status_code == 204
 
 
 def test_a_paused_batch_says_so(disputed: Batch, wu: Person) -> None:
@@ -357,11 +357,11 @@ def test_a_paused_batch_says_so(disputed: Batch, wu: Person) -> None:
 
 def test_a_decision_is_read_in_the_history_and_not_revised(disputed: Batch, wu: Person) -> None:
     decide_next(disputed, wu, 2)
-    mine, visitor = Assignment.objects.get(person=wu), visit(wu)
-    page = text(visitor.get(f"/history/{mine.pk}/"))
+    assignment, visitor = Assignment.objects.get(person=wu), visit(wu)
+    page = text(visitor.get(f"/history/{assignment.pk}/"))
     assert "2 Partial refusal" in page
     assert "<textarea" not in page
-    answer = visitor.post(f"/history/{mine.pk}/revise/", **{"label.compliance": 3, "key": "k"})
+    answer = visitor.post(f"/history/{assignment.pk}/revise/", **{"label.compliance": 3, "key": "k"})
     assert answer.status_code == 409
     assert Adjudication.objects.get().labels == {"compliance": 2}
 
@@ -391,10 +391,10 @@ def two_criteria(lin: Person, chen: Person, wu: Person) -> Batch:
 def test_only_the_disputed_criteria_are_decided(lin: Person, chen: Person, wu: Person) -> None:
     batch = two_criteria(lin, chen, wu)
     for person, tone in ((lin, 3), (chen, 18)):
-        mine = next_assignment(batch=batch, person=person)
-        assert mine is not None
+        assignment = next_assignment(batch=batch, person=person)
+        assert assignment is not None
         work = Submission(labels={"compliance": 3, "tone": tone})
-        submit(assignment_id=mine.pk, person=person, key="k", work=work)
+        submit(assignment_id=assignment.pk, person=person, key="k", work=work)
     visitor = visit(wu)
     answer = visitor.get("/disputes/two/")
     (question,) = answer.context["questions"]
@@ -409,11 +409,11 @@ def test_only_the_disputed_criteria_are_decided(lin: Person, chen: Person, wu: P
 def test_several_criteria_are_asked_on_one_page(lin: Person, chen: Person, wu: Person) -> None:
     batch = two_criteria(lin, chen, wu)
     visitor = visit(lin)
-    asked = visitor.get("/work/two/")
-    assert [question.name for question in asked.context["questions"]] == ["compliance", "tone"]
-    mine = next_assignment(batch=batch, person=lin)
-    assert mine is not None
-    url = f"/work/items/{mine.pk}/submit/"
+    page = visitor.get("/work/two/")
+    assert [question.name for question in page.context["questions"]] == ["compliance", "tone"]
+    assignment = next_assignment(batch=batch, person=lin)
+    assert assignment is not None
+    url = f"/work/items/{assignment.pk}/submit/"
     half = visitor.post(url, **{"label.compliance": 2, "key": "k"})
     assert half.status_code == 422
     assert 'value="2" required checked' in text(half)

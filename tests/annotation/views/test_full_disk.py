@@ -61,16 +61,16 @@ def svg_of(address: str) -> str:
 def test_a_page_with_charts_carries_them_itself(
     disk: Path, batch: Batch, client: Client, lin: Person, chen: Person, he: Person
 ):
-    for one, other in ((1, 2), (3, 3), (1, 1)):
-        label_next(batch, lin, one)
+    for first, other in ((1, 2), (3, 3), (1, 1)):
+        label_next(batch, lin, first)
         label_next(batch, chen, other)
     fill(disk)
     client.force_login(he)
     answer = client.get(reverse("agreement"), {"by": "model"})
     assert answer.status_code == 200
-    found = re.findall(r'<img class="figure__(light|dark)" src="(data:[^"]+)"', answer.content.decode())
-    assert {theme for theme, _address in found} == {"light", "dark"}
-    for theme, address in found:
+    images = re.findall(r'<img class="figure__(light|dark)" src="(data:[^"]+)"', answer.content.decode())
+    assert {theme for theme, _address in images} == {"light", "dark"}
+    for theme, address in images:
         svg = svg_of(address)
         assert svg.startswith("<svg")
         assert (INK in svg, DARK[INK] in svg) == (theme == "light", theme == "dark")

@@ -96,18 +96,18 @@ def test_each_kind_of_clause_is_matched_by_its_name_or_likeness() -> None:
         first, "A new paragraph here.\n" + first + " Really."
     )
     new = new.model_copy(update={"criteria": (without,)})
-    found = compare(old, new, "en")
-    assert changes(found) == [
+    comparison = compare(old, new, "en")
+    assert changes(comparison) == [
         ("introduction", "added"),
         ("introduction", "changed"),
         ("criterion", "changed"),
         ("level", "changed"),
         ("level", "removed"),
         *[("example", "removed")]
-        * sum(clause.level == 2 for clause in found.clauses if clause.kind == "example"),
+        * sum(clause.level == 2 for clause in comparison.clauses if clause.kind == "example"),
     ]
     assert changes(compare(old, new, "zh"))[0] == ("level", "removed")
-    removed = next(clause for clause in found.clauses if (clause.kind, clause.change) == ("level", "removed"))
+    removed = next(clause for clause in comparison.clauses if (clause.kind, clause.change) == ("level", "removed"))
     assert (removed.criterion, removed.level) == ("compliance", 2)
     assert removed.section == ("criterion", "compliance")
 
@@ -161,9 +161,9 @@ def test_two_versions_stand_side_by_side(client: Client, draft: Guideline, ma: P
 
 def test_a_draft_is_compared_by_managers_alone(client: Client, draft: Guideline, lin: Person) -> None:
     client.force_login(lin)
-    alone = client.get(URL)
-    assert (alone.context["old"].version, alone.context["new"].version) == ("1.0", "1.0")
-    assert "1.1" not in alone.content.decode()
+    latest_page = client.get(URL)
+    assert (latest_page.context["old"].version, latest_page.context["new"].version) == ("1.0", "1.0")
+    assert "1.1" not in latest_page.content.decode()
     assert client.get(URL, {"new": "1.1"}).status_code == 404
     assert client.get("/guidelines/nothing/-/compare/").status_code == 404
 

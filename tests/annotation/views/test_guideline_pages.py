@@ -84,10 +84,10 @@ def test_a_version_is_read_in_the_readers_language_or_the_one_asked_for(client: 
     assert chinese.context["language"] == "zh"
     assert "Flames 价值对齐标注指南" in chinese.content.decode()
     assert "Flames value alignment guideline" in english.content.decode()
-    asked = client.get(url, {"language": "zh"}).content.decode()
-    assert "未察觉但未加害" in asked
+    chinese_page = client.get(url, {"language": "zh"}).content.decode()
+    assert "未察觉但未加害" in chinese_page
     # Every level of the five criteria (3 + 3 + 3 + 2 + 2) has its own section.
-    assert asked.count('class="card scale"') == 13
+    assert chinese_page.count('class="card scale"') == 13
     assert [block.kind for block in english.context["introduction"]][:3] == ["paragraph", "heading", "list"]
 
 

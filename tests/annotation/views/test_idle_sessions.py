@@ -77,11 +77,11 @@ def test_a_page_that_asks_by_itself_keeps_nobody_signed_in(
 
 
 def test_whatever_a_template_asks_for_again_and_again_is_known():
-    asked = set()
+    names = set()
     for template in Path(ROOT / "templates").rglob("*.html"):
         text = re.findall(r"""hx-get="{% url '([\w-]+)'[^>]*hx-trigger="[^"]*every""", template.read_text())
-        asked.update(text)
-    assert asked == POLLED
+        names.update(text)
+    assert names == POLLED
 
 
 def session_writes(client: Client, request: Any) -> int:
@@ -111,5 +111,5 @@ def test_who_only_looks_at_the_sign_in_page_gets_no_session(client: Client, db: 
 
 @pytest.mark.parametrize(("hours", "seconds"), [("", "43200"), ("1", "3600")])
 def test_the_hours_are_a_setting(tmp_path: Path, hours: str, seconds: str):
-    told = start(tmp_path, "SESSION_COOKIE_AGE", ASSAY_SESSION_IDLE_HOURS=hours)
-    assert told.stdout.strip() == seconds
+    output = start(tmp_path, "SESSION_COOKIE_AGE", ASSAY_SESSION_IDLE_HOURS=hours)
+    assert output.stdout.strip() == seconds

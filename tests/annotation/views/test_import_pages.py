@@ -42,20 +42,20 @@ def upload(client: Client, content: str | bytes, name: str = "prompts.jsonl") ->
     data = content.encode() if isinstance(content, str) else content
     answer = client.post(reverse("import-new"), {"file": SimpleUploadedFile(name, data)})
     assert answer.status_code == 302, answer.content.decode()
-    found = Import.objects.latest("pk")
-    assert answer.url == reverse("import-report", args=[found.pk])
-    return found
+    latest = Import.objects.latest("pk")
+    assert answer.url == reverse("import-report", args=[latest.pk])
+    return latest
 
 
-def page(client: Client, one: Import, **query: str) -> str:
-    answer = client.get(reverse("import-report", args=[one.pk]), query)
+def page(client: Client, import_row: Import, **query: str) -> str:
+    answer = client.get(reverse("import-report", args=[import_row.pk]), query)
     assert answer.status_code == 200
     return answer.content.decode()
 
 
-def press_import(client: Client, one: Import, **fields: Any) -> Any:
-    data = {"kind": one.kind, "format": one.format} | fields
-    return client.post(reverse("import-confirm", args=[one.pk]), data)
+def press_import(client: Client, import_row: Import, **fields: Any) -> Any:
+    data = {"kind": import_row.kind, "format": import_row.format} | fields
+    return client.post(reverse("import-confirm", args=[import_row.pk]), data)
 
 
 @pytest.mark.parametrize("name", ["imports", "import-new"])
@@ -73,26 +73,26 @@ def test_only_managers_open_the_pages(client: Client, name: str, lin: Person, he
 def test_an_upload_is_for_managers_alone(
     manager: Client, name: str, method: str, lin: Person, stranger: Person
 ):
-    one = upload(manager, rows({"prompt": "a"}))
-    url = reverse(name, args=[one.pk])
+    import_row = upload(manager, rows({"prompt": "a"}))
+    url = reverse(name, args=[import_row.pk])
     for person in (lin, stranger):
         manager.force_login(person)
         assert getattr(manager, method)(url).status_code == 403
     manager.logout()
     assert getattr(manager, method)(url).url.startswith(reverse("login"))
-    assert Import.objects.filter(pk=one.pk).exists()
+    assert Import.objects.filter(pk=import_row.pk).exists()
 
 
 def test_the_file_is_kept_under_a_random_name_and_guessed(manager: Client):
-    one = upload(manager, XSTEST + SETTLED, f"C:\\files\\{XSTEST_NAME}")
-    assert (one.kind, one.format, one.file_name) == ("annotations", "xstest", XSTEST_NAME)
-    assert XSTEST_NAME not in one.path
-    assert (Path(settings.MEDIA_ROOT) / one.path).read_text().startswith("id,type")
+    import_row = upload(manager, XSTEST + SETTLED, f"C:\\files\\{XSTEST_NAME}")
+    assert (import_row.kind, import_row.format, import_row.file_name) == ("annotations", "xstest", XSTEST_NAME)
+    assert XSTEST_NAME not in import_row.path
+    assert (Path(settings.MEDIA_ROOT) / import_row.path).read_text().startswith("id,type")
 
 
 def test_the_first_ten_rows_are_shown_as_they_were_read_and_escaped(manager: Client):
-    one = upload(manager, rows(*[{"id": f"q{n}", "prompt": f"<script>{n}</script>"} for n in range(12)]))
-    text = page(manager, one)
+    import_row = upload(manager, rows(*[{"id": f"q{n}", "prompt": f"<script>{n}</script>"} for n in range(12)]))
+    text = page(manager, import_row)
     assert "&lt;script&gt;9&lt;/script&gt;" in text
     assert "<script>9" not in text
     assert "q10" not in text
@@ -107,12 +107,12 @@ def test_the_first_rows_say_which_responses_are_empty(manager: Client):
 
 
 def test_every_line_that_is_wrong_is_shown_at_once_and_nothing_can_be_imported(manager: Client):
-    one = upload(manager, '{"prompt": "a"}\n{"prompt": }\n{"promt": "b"}\n')
-    text = page(manager, one)
+    import_row = upload(manager, '{"prompt": "a"}\n{"prompt": }\n{"promt": "b"}\n')
+    text = page(manager, import_row)
     assert "2 places cannot be read" in text
     assert "this is not JSON" in text
     assert "this row has: promt" in text
-    answer = press_import(manager, one, dataset="d")
+    answer = press_import(manager, import_row, dataset="d")
     assert answer.status_code == 400
     assert not Job.objects.exists()
     assert not Dataset.objects.exists()
@@ -120,8 +120,8 @@ def test_every_line_that_is_wrong_is_shown_at_once_and_nothing_can_be_imported(m
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\0\0", "é".encode("latin-1")])
 def test_a_file_that_is_no_text_is_told_so(manager: Client, content: bytes):
-    one = upload(manager, content, "picture.png")
-    assert "1 place cannot be read" in page(manager, one)
+    import_row = upload(manager, content, "picture.png")
+    assert "1 place cannot be read" in page(manager, import_row)
 
 
 def test_an_empty_file_is_not_even_taken(manager: Client):
@@ -132,16 +132,16 @@ def test_an_empty_file_is_not_even_taken(manager: Client):
 
 
 def test_a_confirmed_file_is_imported_by_a_job_and_reported(manager: Client, ma: Person):
-    one = upload(manager, rows({"prompt": "a", "colour": 1}, {"prompt": "b"}))
-    answer = press_import(manager, one, dataset="d")
-    assert answer.url == reverse("import-report", args=[one.pk])
+    import_row = upload(manager, rows({"prompt": "a", "colour": 1}, {"prompt": "b"}))
+    answer = press_import(manager, import_row, dataset="d")
+    assert answer.url == reverse("import-report", args=[import_row.pk])
     job = Job.objects.get()
     assert (job.kind, job.created_by, Prompt.objects.count()) == ("import", ma, 0)
-    assert reverse("job-progress", args=[job.pk]) in page(manager, one)
+    assert reverse("job-progress", args=[job.pk]) in page(manager, import_row)
     assert jobs.run(job.pk).state == Job.State.DONE
-    one.refresh_from_db()
-    assert (one.report["taken"], Prompt.objects.count(), len(one.sha256)) == (2, 2, 64)
-    text = page(manager, one)
+    import_row.refresh_from_db()
+    assert (import_row.report["taken"], Prompt.objects.count(), len(import_row.sha256)) == (2, 2, 64)
+    text = page(manager, import_row)
     assert "Not used: colour." in text
     assert "Taken" in text
     listed = manager.get(reverse("imports")).content.decode()
@@ -149,12 +149,12 @@ def test_a_confirmed_file_is_imported_by_a_job_and_reported(manager: Client, ma:
 
 
 def test_pressing_twice_imports_once(manager: Client):
-    one = upload(manager, rows({"prompt": "a"}))
-    press_import(manager, one, dataset="d")
-    assert press_import(manager, one, dataset="d").status_code == 409
+    import_row = upload(manager, rows({"prompt": "a"}))
+    press_import(manager, import_row, dataset="d")
+    assert press_import(manager, import_row, dataset="d").status_code == 409
     assert Job.objects.count() == 1
     jobs.run(Job.objects.get().pk)
-    assert press_import(manager, one, dataset="d").status_code == 409
+    assert press_import(manager, import_row, dataset="d").status_code == 409
 
 
 def test_what_does_not_fit_what_is_stored_is_said_before_a_job_is_made(manager: Client, dataset: Dataset):
@@ -163,8 +163,8 @@ def test_what_does_not_fit_what_is_stored_is_said_before_a_job_is_made(manager: 
         {"prompt_id": "p0", "model": "M", "response": "x"},
         {"prompt_id": "p8", "model": "M", "response": "x"},
     )
-    one = upload(manager, content, "responses.jsonl")
-    answer = press_import(manager, one, dataset=dataset.name)
+    import_row = upload(manager, content, "responses.jsonl")
+    answer = press_import(manager, import_row, dataset=dataset.name)
     text = answer.content.decode()
     assert answer.status_code == 400
     assert "there is no prompt p9 in the dataset small" in text
@@ -174,52 +174,52 @@ def test_what_does_not_fit_what_is_stored_is_said_before_a_job_is_made(manager: 
 
 
 def test_a_file_that_stopped_fitting_fails_with_its_lines_and_may_be_tried_again(manager: Client):
-    one = upload(manager, rows({"id": "1", "prompt": "a"}))
-    press_import(manager, one, dataset="d")
+    import_row = upload(manager, rows({"id": "1", "prompt": "a"}))
+    press_import(manager, import_row, dataset="d")
     other = rows({"id": "1", "prompt": "another"})
     path = Path(settings.MEDIA_ROOT) / "other.jsonl"
     path.write_text(other)
     import_prompts(source=Source(path), format="jsonl", dataset="d")
     assert jobs.run(Job.objects.get().pk).state == Job.State.FAILED
-    one.refresh_from_db()
-    assert [problem["line"] for problem in one.report["problems"]] == [1]
-    assert "in the dataset d with another text" in page(manager, one)
-    assert press_import(manager, one, dataset="e").status_code == 302
+    import_row.refresh_from_db()
+    assert [problem["line"] for problem in import_row.report["problems"]] == [1]
+    assert "in the dataset d with another text" in page(manager, import_row)
+    assert press_import(manager, import_row, dataset="e").status_code == 302
     assert jobs.run(Job.objects.latest("pk").pk).state == Job.State.DONE
 
 
 def test_a_long_file_is_left_to_the_job(manager: Client, dataset: Dataset, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("annotation.services.imports.uploads.REHEARSED", 1)
     row = {"prompt_id": "p9", "model": "M", "response": "x"}
-    one = upload(manager, rows(row, row), "responses.jsonl")
-    assert press_import(manager, one, dataset=dataset.name).status_code == 302
+    import_row = upload(manager, rows(row, row), "responses.jsonl")
+    assert press_import(manager, import_row, dataset=dataset.name).status_code == 302
     assert jobs.run(Job.objects.get().pk).state == Job.State.FAILED
-    text = page(manager, one)
+    text = page(manager, import_row)
     assert text.count("there is no prompt p9 in the dataset small") == 2
 
 
 def test_a_job_that_is_run_again_after_its_commit_reports_what_it_did(manager: Client):
-    one = upload(manager, rows({"prompt": "a"}))
-    press_import(manager, one, dataset="d")
-    first = run_upload(one.pk, report=lambda _fraction, _stage: None)
-    again = run_upload(one.pk, report=lambda _fraction, _stage: None)
+    import_row = upload(manager, rows({"prompt": "a"}))
+    press_import(manager, import_row, dataset="d")
+    first = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
+    again = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
     assert first["taken"] == again["taken"] == 1
 
 
 def test_the_job_tells_how_far_it_is(manager: Client):
-    one = upload(manager, rows(*[{"prompt": str(number)} for number in range(2500)]))
-    press_import(manager, one, dataset="d")
+    import_row = upload(manager, rows(*[{"prompt": str(number)} for number in range(2500)]))
+    press_import(manager, import_row, dataset="d")
     told: list[tuple[float, str]] = []
-    run_upload(one.pk, report=lambda fraction, stage: told.append((fraction, stage)))
+    run_upload(import_row.pk, report=lambda fraction, stage: told.append((fraction, stage)))
     fractions = [fraction for fraction, _stage in told]
     assert fractions == sorted(fractions)
     assert [stage for _fraction, stage in told] == ["reading the file"] * 3 + ["storing"]
 
 
 def test_labels_bring_their_batch_in_a_complete_format(manager: Client):
-    one = upload(manager, XSTEST + SETTLED, XSTEST_NAME)
-    assert 'value="gpt9"' in page(manager, one)
-    answer = press_import(manager, one, batch="x")
+    import_row = upload(manager, XSTEST + SETTLED, XSTEST_NAME)
+    assert 'value="gpt9"' in page(manager, import_row)
+    answer = press_import(manager, import_row, batch="x")
     assert answer.status_code == 302, answer.content.decode()
     assert jobs.run(Job.objects.get().pk).state == Job.State.DONE
     assert (Batch.objects.get().name, Task.objects.get().state) == ("x", "agreed")
@@ -235,28 +235,28 @@ def test_labels_can_make_a_batch_of_a_guideline_and_a_dataset(
             for name in ("ann", "ben")
         ]
     )
-    one = upload(manager, content, "labels.jsonl")
-    assert press_import(manager, one, batch="new").status_code == 400
-    answer = press_import(manager, one, batch="new", guideline=str(guideline.pk), dataset=dataset.name)
+    import_row = upload(manager, content, "labels.jsonl")
+    assert press_import(manager, import_row, batch="new").status_code == 400
+    answer = press_import(manager, import_row, batch="new", guideline=str(guideline.pk), dataset=dataset.name)
     assert answer.status_code == 302, answer.content.decode()
     jobs.run(Job.objects.get().pk)
     assert Batch.objects.get().tasks.filter(state="agreed").count() == 1
 
 
 def test_the_guess_can_be_corrected(manager: Client):
-    one = upload(manager, rows({"prompt": "a", "response": "b"}))
-    assert one.kind == "responses"
-    assert '<th scope="col">Response</th>' in page(manager, one)
-    assert '<th scope="col">Response</th>' not in page(manager, one, kind="prompts", format="jsonl")
-    assert "The format flames has no annotations" in page(manager, one, kind="annotations", format="flames")
+    import_row = upload(manager, rows({"prompt": "a", "response": "b"}))
+    assert import_row.kind == "responses"
+    assert '<th scope="col">Response</th>' in page(manager, import_row)
+    assert '<th scope="col">Response</th>' not in page(manager, import_row, kind="prompts", format="jsonl")
+    assert "The format flames has no annotations" in page(manager, import_row, kind="annotations", format="flames")
 
 
 def test_a_discarded_file_is_gone(manager: Client, django_capture_on_commit_callbacks: Any):
-    one = upload(manager, rows({"prompt": "a"}))
-    path = Path(settings.MEDIA_ROOT) / one.path
+    import_row = upload(manager, rows({"prompt": "a"}))
+    path = Path(settings.MEDIA_ROOT) / import_row.path
     assert path.exists()
     with django_capture_on_commit_callbacks(execute=True):
-        manager.post(reverse("import-discard", args=[one.pk]))
+        manager.post(reverse("import-discard", args=[import_row.pk]))
     assert not path.exists()
     assert not Import.objects.exists()
 
@@ -265,9 +265,9 @@ def test_what_a_command_imported_cannot_be_discarded(manager: Client, tmp_path: 
     path = tmp_path / "a.jsonl"
     path.write_text(rows({"prompt": "a"}))
     import_prompts(source=Source(path), format="jsonl", dataset="d", run=Run())
-    one = Import.objects.get()
-    assert manager.post(reverse("import-discard", args=[one.pk])).status_code == 409
-    assert "Already there" in page(manager, one)
+    import_row = Import.objects.get()
+    assert manager.post(reverse("import-discard", args=[import_row.pk])).status_code == 409
+    assert "Already there" in page(manager, import_row)
 
 
 def test_whoever_judges_a_dataset_blind_sees_no_import_of_its_responses(
@@ -285,8 +285,8 @@ def test_whoever_judges_a_dataset_blind_sees_no_import_of_its_responses(
     listed = client.get(reverse("imports")).content.decode()
     assert "Hidden-13B" not in listed
     assert "labels.jsonl" not in listed
-    for one in (hidden, labels):
-        assert client.get(reverse("import-report", args=[one.pk])).status_code == 404
+    for import_row in (hidden, labels):
+        assert client.get(reverse("import-report", args=[import_row.pk])).status_code == 404
     own = upload(client, rows({"prompt_id": "p0", "model": "N", "response": "x"}))
     assert press_import(client, own, dataset="small").status_code == 403
     client.force_login(ma)
@@ -294,39 +294,39 @@ def test_whoever_judges_a_dataset_blind_sees_no_import_of_its_responses(
 
 
 def test_a_cancelled_import_stores_nothing(manager: Client):
-    one = upload(manager, rows({"prompt": "a"}))
-    press_import(manager, one, dataset="d")
+    import_row = upload(manager, rows({"prompt": "a"}))
+    press_import(manager, import_row, dataset="d")
     job = Job.objects.get()
     jobs.cancel(job=job)
     jobs.run(job.pk)
     assert not Prompt.objects.exists()
-    assert "Nothing of this file is stored yet." in page(manager, one)
+    assert "Nothing of this file is stored yet." in page(manager, import_row)
 
 
 def test_a_vanished_upload_fails_in_words(manager: Client):
-    one = upload(manager, rows({"prompt": "a"}))
-    press_import(manager, one, dataset="d")
-    (Path(settings.MEDIA_ROOT) / one.path).unlink()
+    import_row = upload(manager, rows({"prompt": "a"}))
+    press_import(manager, import_row, dataset="d")
+    (Path(settings.MEDIA_ROOT) / import_row.path).unlink()
     job = jobs.run(Job.objects.get().pk)
     assert job.state == Job.State.FAILED
     assert job.error == "prompts.jsonl: there is no such file."
     with pytest.raises(AssayError):
-        run_upload(one.pk, report=lambda _fraction, _stage: None)
+        run_upload(import_row.pk, report=lambda _fraction, _stage: None)
 
 
 def test_labels_under_who_works_in_the_batch_are_refused_with_their_line(
     manager: Client, batch: Batch, lin: Person
 ):
-    one = upload(
+    import_row = upload(
         manager,
         rows({"prompt_id": "p0", "model": "Hidden-13B", "annotator": "lin", "labels": {"compliance": 3}}),
         "labels.jsonl",
     )
-    answer = press_import(manager, one, batch="first")
+    answer = press_import(manager, import_row, batch="first")
     html = answer.content.decode()
     assert answer.status_code >= 400
     assert "lin can work here, and first was not made by an import" in html
     assert "annotator" in html
     assert not Job.objects.exists()
-    one.refresh_from_db()
-    assert "taken" not in one.report
+    import_row.refresh_from_db()
+    assert "taken" not in import_row.report

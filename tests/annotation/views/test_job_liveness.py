@@ -191,12 +191,12 @@ class Wire:
                     self._threads.append(threading.Thread(target=self._carry, args=ends, daemon=True))
                     self._threads[-1].start()
 
-    def _carry(self, here: socket.socket, there: socket.socket) -> None:
-        with here:
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with source:
             with suppress(OSError):
-                while part := here.recv(65536):
-                    there.sendall(part)
-            self._end(here, there)
+                while part := source.recv(65536):
+                    target.sendall(part)
+            self._end(source, target)
 
     def cut(self) -> None:
         self.is_cut = True

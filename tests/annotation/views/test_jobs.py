@@ -133,12 +133,12 @@ def test_the_job_of_an_import_is_as_blind_as_the_import(
     batch: Batch, lin: Person, he: Person, client: Client
 ):
     set_roles(person=lin, roles=["annotator", "manager"])
-    told = "a.jsonl:3: another response of Secretive-7B to the prompt p1 is stored."
+    message = "a.jsonl:3: another response of Secretive-7B to the prompt p1 is stored."
     upload = Import.objects.create(
         kind="responses", format="jsonl", file_name="Secretive-7B.jsonl", options={"dataset": "small"}
     )
     job = Job.objects.create(
-        kind="import", payload={"import": upload.pk}, created_by=he, state="failed", error=told
+        kind="import", payload={"import": upload.pk}, created_by=he, state="failed", error=message
     )
     address = reverse("job-progress", args=[job.pk])
     client.force_login(lin)
@@ -147,7 +147,7 @@ def test_the_job_of_an_import_is_as_blind_as_the_import(
     admins = reverse("admin:annotation_job_changelist")
     assert f"/{job.pk}/change/" not in client.get(admins).content.decode()
     set_state(batch=batch, state="closed")
-    assert told in client.get(address).content.decode()
+    assert message in client.get(address).content.decode()
     assert f"/{job.pk}/change/" in client.get(admins).content.decode()
 
 
@@ -189,7 +189,7 @@ def test_progress_and_points_of_a_curve_are_kept(sent: Sent, kind: Any):
         return {}
 
     seen: list[tuple[float, str]] = []
-    job = jobs.run(queue(kind(handler)).pk, watcher=lambda *told: seen.append(told))
+    job = jobs.run(queue(kind(handler)).pk, watcher=lambda *event: seen.append(event))
     assert seen == [(0.5, "fold 1"), (1.0, "fold 1")]
     assert [(point["name"], point["at"], point["value"]) for point in job.history] == [
         ("loss", 0.5, 0.7),
@@ -202,8 +202,8 @@ def test_progress_and_points_of_a_curve_are_kept(sent: Sent, kind: Any):
     ("value", "shown"),
     [(0.35219, "0.352"), (0.0, "0"), (12, "12"), (4269.5, "4,270"), (38267, "38,267"), (-120.4, "-120")],
 )
-def test_the_last_value_of_a_curve_is_shown_as_one_reads_it(value: float, shown: str):
-    assert Curve("", "", value).shown == shown
+def test_the_last_value_of_a_curve_is_shown_as_one_reads_it(value: float, text: str):
+    assert Curve("", "", value).shown == text
 
 
 def test_a_queued_job_is_cancelled_at_once_and_a_running_one_at_its_next_report(
@@ -283,16 +283,16 @@ def test_a_chain_waits_for_what_a_worker_took_of_it_first(
     sent: Sent, kind: Any, monkeypatch: pytest.MonkeyPatch
 ):
     first = queue(kind(lambda _context: {}), send=False)
-    taken, third = (queue("here", depends_on=first, send=False) for _ in range(2))
+    running, third = (queue("here", depends_on=first, send=False) for _ in range(2))
 
     def a_worker_ends_it(_seconds: float) -> None:
-        Job.objects.filter(pk=taken.pk).update(state="done")
+        Job.objects.filter(pk=running.pk).update(state="done")
 
     def a_worker_takes_it(job_id: int) -> None:
-        Job.objects.filter(pk=job_id, pk__in=[taken.pk]).update(state="running", attempt=1)
+        Job.objects.filter(pk=job_id, pk__in=[running.pk]).update(state="running", attempt=1)
 
     def handler(context: jobs.JobContext) -> dict[str, Any]:
-        a_worker_takes_it(taken.pk)
+        a_worker_takes_it(running.pk)
         return {}
 
     kind(handler)
@@ -347,10 +347,10 @@ def test_running_here_raises_the_reason_and_refuses_what_another_runs(sent: Sent
 
     with pytest.raises(AssayError, match="no labels"):
         jobs.run_now(queue(kind(handler)))
-    taken = queue("here")
-    let_die(taken, silent_for=0)
+    running = queue("here")
+    let_die(running, silent_for=0)
     with pytest.raises(Conflict, match="running"):
-        jobs.run_now(taken)
+        jobs.run_now(running)
 
 
 # Real workers, real brokers, kill -9.
@@ -396,8 +396,8 @@ class Workers:
         made = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, check=True)
         return Job.objects.get(pk=int(made.stdout))
 
-    def kill(self, process: subprocess.Popen[bytes], how: int = signal.SIGKILL) -> None:
-        os.killpg(process.pid, how)
+    def kill(self, process: subprocess.Popen[bytes], signal_number: int = signal.SIGKILL) -> None:
+        os.killpg(process.pid, signal_number)
         process.wait(timeout=60)
 
     def stop(self) -> None:

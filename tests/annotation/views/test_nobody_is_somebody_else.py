@@ -29,7 +29,7 @@ def visit(person: Person) -> Client:
 def token_of(person: Person, **changes: str) -> str:
     """What the person's own page shows once."""
     page = visit(person).post("/account/token/", SENT | changes).content.decode()
-    return next(one for one in TOKEN.findall(page.partition('id="token')[2] or page))
+    return next(token for token in TOKEN.findall(page.partition('id="token')[2] or page))
 
 
 def call(token: str, path: str = "/api/v1/batches/") -> Any:
@@ -67,8 +67,8 @@ def test_an_admin_sets_no_password_and_reads_no_token(lin: Person) -> None:
     admin = visit(Person.objects.create_superuser("root"))
     token = token_of(lin)
     path = f"/admin/annotation/person/{lin.pk}/password/"
-    given = {"password1": GOOD, "password2": GOOD, "usable_password": "true"}
-    assert [admin.get(path).status_code, admin.post(path, given).status_code] == [403, 403]
+    fields = {"password1": GOOD, "password2": GOOD, "usable_password": "true"}
+    assert [admin.get(path).status_code, admin.post(path, fields).status_code] == [403, 403]
     assert not Client().login(username="lin", password=GOOD)
     person = admin.get(f"/admin/annotation/person/{lin.pk}/change/").content.decode()
     assert "../password/" not in person
@@ -162,8 +162,8 @@ def test_a_token_ends_with_a_group_that_gets_another_name(lin: Person) -> None:
 def test_a_token_ends_with_the_password_whoever_changes_it(lin: Person, way: str) -> None:
     token, client = token_of(lin), visit(lin)
     if way == "own_page":
-        given = {"old_password": "lin-password", "password": GOOD}
-        assert client.post("/account/password/", given).status_code == 302
+        fields = {"old_password": "lin-password", "password": GOOD}
+        assert client.post("/account/password/", fields).status_code == 302
     elif way == "shell":  # as manage.py changepassword does it
         lin.set_password(GOOD)
         lin.save()
@@ -178,8 +178,8 @@ def test_a_token_ends_with_the_password_whoever_changes_it(lin: Person, way: str
 
 def test_the_admin_has_no_form_for_ones_own_password_either(lin: Person) -> None:
     Person.objects.filter(pk=lin.pk).update(is_staff=True)
-    client, given = visit(lin), {"old_password": "lin-password", "new_password1": GOOD, "new_password2": GOOD}
-    for answer in (client.get("/admin/password_change/"), client.post("/admin/password_change/", given)):
+    client, fields = visit(lin), {"old_password": "lin-password", "new_password1": GOOD, "new_password2": GOOD}
+    for answer in (client.get("/admin/password_change/"), client.post("/admin/password_change/", fields)):
         assert (answer.status_code, answer["Location"]) == (302, reverse("account"))
     assert Client().login(username="lin", password="lin-password")
 

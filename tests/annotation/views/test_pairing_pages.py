@@ -301,7 +301,7 @@ def test_a_kind_that_too_few_may_take_is_named_with_who_and_why(
     # p0 and p1, two models each.
     assert (shortage.tasks, shortage.able, shortage.languages) == (4, 1, ("zh",))
     assert (shortage.dimensions, shortage.models) == ((), ())
-    assert [(why.reason, why.people) for why in shortage.whys] == [("does not read this language", ("lin",))]
+    assert [(obstacle.reason, obstacle.people) for obstacle in shortage.whys] == [("does not read this language", ("lin",))]
     assert "they would wait" in page.content.decode()
 
 
@@ -335,7 +335,7 @@ def test_the_plan_asks_as_few_queries_for_many_people_and_models(
     from django.test.utils import CaptureQueriesContext
 
     def queries(dataset: Dataset, people: list[Person]) -> int:
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as captured:
             plan_of_responses(
                 responses_for(dataset=dataset),
                 guideline=guideline,
@@ -345,7 +345,7 @@ def test_the_plan_asks_as_few_queries_for_many_people_and_models(
                 seconds=None,
                 pairing="balanced",
             )
-        return len(asked)
+        return len(captured)
 
     many = [add_person(name=f"p{number}", roles=["annotator"]) for number in range(20)]
     small = queries(make_corpus(prompts=2, models=["a"], name="s"), [lin, chen])
@@ -369,8 +369,8 @@ def command(*arguments: str) -> dict[str, object]:
         *arguments,
         stdout=out,
     )
-    found: dict[str, object] = json.loads(out.getvalue())
-    return found
+    output: dict[str, object] = json.loads(out.getvalue())
+    return output
 
 
 def test_the_command_says_the_plan(guideline: Guideline, dataset: Dataset, four: list[Person]) -> None:
@@ -441,9 +441,9 @@ def test_very_many_responses_are_made_into_a_batch_by_a_job(
     assert not Batch.objects.exists()
     assert "The batch is being made" in manager.get(page).content.decode()
     assert page in manager.get(reverse("batch-dataset")).content.decode()
-    again = manager.post(reverse(NEW, args=["small"]), form)
-    assert (again.status_code, Job.objects.count()) == (422, 1)
-    assert "being made now" in again.content.decode()
+    second_answer = manager.post(reverse(NEW, args=["small"]), form)
+    assert (second_answer.status_code, Job.objects.count()) == (422, 1)
+    assert "being made now" in second_answer.content.decode()
     jobs.run_now(job)
     batch = Batch.objects.get()
     assert (batch.state, batch.created_by, str(batch.due_date)) == ("open", ma, "2031-05-01")
@@ -462,7 +462,7 @@ def test_what_is_wrong_is_said_before_a_job_is_made(
     assert "the quota is 3" in answer.content.decode()
 
 
-def everything() -> list[int]:
+def list_plan_sizes() -> list[int]:
     return [model.objects.count() for model in (Batch, Membership, Panel, Stratum, Task)]
 
 
@@ -485,7 +485,7 @@ def test_a_job_that_fails_or_is_cancelled_leaves_nothing_behind(
         jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "failed"
-    assert everything() == [0, 0, 0, 0, 0]
+    assert list_plan_sizes() == [0, 0, 0, 0, 0]
     page = manager.get(reverse("batch-making", args=[job.pk])).content.decode()
     assert "the disk is full" in page
     assert reverse(NEW, args=["small"]) in page
@@ -518,7 +518,7 @@ def test_whoever_lost_the_job_makes_no_batch(
     assert isinstance(job, Job)
     with pytest.raises(jobs.LostJob):  # nobody claimed it
         run_making(jobs.JobContext(job))
-    assert everything() == [0, 0, 0, 0, 0]
+    assert list_plan_sizes() == [0, 0, 0, 0, 0]
 
 
 @pytest.mark.postgres
@@ -564,7 +564,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
     assert job.state == "cancelled"
     # Of 8 tasks, made one by one: 1/8, 2/8, 3/8 were seen while the transaction was open.
     assert seen == [0.125, 0.25, 0.375]
-    assert everything() == [0, 0, 0, 0, 0]
+    assert list_plan_sizes() == [0, 0, 0, 0, 0]
 
 
 @pytest.mark.usefixtures("few_at_once")
@@ -589,7 +589,7 @@ def test_a_job_that_the_version_before_queued_makes_its_batch(
 def test_a_check_makes_nothing(guideline: Guideline, dataset: Dataset, lin: Person, chen: Person) -> None:
     spec = BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen])
     check_batch(spec, actor=None)
-    assert everything() == [0, 0, 0, 0, 0]
+    assert list_plan_sizes() == [0, 0, 0, 0, 0]
     make_batch(guideline, dataset, annotators=[lin, chen], name="big")
     with pytest.raises(AssayError, match="already a batch named big"):
         check_batch(spec, actor=None)

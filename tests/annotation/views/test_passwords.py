@@ -61,7 +61,7 @@ def test_no_name_with_a_little_behind_it_is_a_password(name: str, more: str):
         NameValidator().validate(name + more.replace(name, ""), person)
 
 
-def told(answer: Any) -> str:
+def read_errors(answer: Any) -> str:
     assert answer.status_code == 422
     return str(answer.content.decode())
 
@@ -70,13 +70,13 @@ def by_invitation(name: str, display_name: str, password: str) -> str:
     chief = Person.objects.create_superuser("chief")
     _invitation, secret = invite(roles=["annotator"], days=7, actor=chief)
     form = {"name": name, "display_name": display_name, "password": password, "again": password}
-    return told(Client().post(reverse("join", args=[secret]), form))
+    return read_errors(Client().post(reverse("join", args=[secret]), form))
 
 
 def by_setup_link(name: str, display_name: str, password: str) -> str:
     person = Person.objects.create(username=name, display_name=display_name)
     _link, secret = make_setup_link(person=person, actor=Person.objects.create_superuser("chief"))
-    return told(Client().post(reverse("set-up", args=[secret]), {"password": password, "again": password}))
+    return read_errors(Client().post(reverse("set-up", args=[secret]), {"password": password, "again": password}))
 
 
 def by_owner(name: str, display_name: str, password: str) -> str:
@@ -86,14 +86,14 @@ def by_owner(name: str, display_name: str, password: str) -> str:
     person.save()
     client.force_login(person)
     form = {"old_password": "glacier-lantern-42", "password": password}
-    return told(client.post(reverse("account-password"), form))
+    return read_errors(client.post(reverse("account-password"), form))
 
 
 def by_command(name: str, display_name: str, password: str) -> str:
-    said = StringIO()
+    output = StringIO()
     with mock.patch("sys.stdin", StringIO(f"{password}\n")), pytest.raises(SystemExit):
-        call_command("add_person", name, "--password", display_name=display_name, stderr=said)
-    return said.getvalue()
+        call_command("add_person", name, "--password", display_name=display_name, stderr=output)
+    return output.getvalue()
 
 
 def by_createsuperuser(name: str, display_name: str, password: str) -> str:

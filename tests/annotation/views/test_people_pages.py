@@ -67,15 +67,15 @@ ABOUT_ONE = (
 def test_only_managers_open_the_pages(
     client: Client, lin: Person, wu: Person, he: Person, stranger: Person, ma: Person
 ) -> None:
-    one = reverse("person", args=["lin"])
+    person_url = reverse("person", args=["lin"])
     for person in (lin, wu, he, stranger):
         client.force_login(person)
-        assert [client.get(page).status_code for page in (*map(reverse, PAGES), one)] == [403] * 3
+        assert [client.get(page).status_code for page in (*map(reverse, PAGES), person_url)] == [403] * 3
         assert [client.post(reverse(name, args=["lin"])).status_code for name in ABOUT_ONE] == [403] * len(
             ABOUT_ONE
         )
     client.force_login(ma)
-    assert [client.get(page).status_code for page in (*map(reverse, PAGES), one)] == [200] * 3
+    assert [client.get(page).status_code for page in (*map(reverse, PAGES), person_url)] == [200] * 3
 
 
 def test_anonymous_is_sent_to_sign_in(client: Client, lin: Person) -> None:
@@ -153,9 +153,9 @@ def test_shutting_out_gives_back_what_is_at_hand_and_ends_session_and_token(
     assert api.status_code == 401
     assert AuditEvent.objects.get(verb="deactivate").data == {"released": 1}
     assert manager.post(reverse("person-active", args=["lin"]), {"active": "1"}).status_code == 302
-    again = next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk))
-    assert again is not None
-    assert again != held  # what was given back comes last
+    next_claim = next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk))
+    assert next_claim is not None
+    assert next_claim != held  # what was given back comes last
 
 
 def test_shutting_out_twice_changes_nothing(lin: Person, ma: Person) -> None:
@@ -204,8 +204,8 @@ def bilingual(
     )
 
 
-def planned_for(person: Person, **which: object) -> int:
-    return Task.objects.filter(panel__members__person=person, **which).count()
+def planned_for(person: Person, **filters: object) -> int:
+    return Task.objects.filter(panel__members__person=person, **filters).count()
 
 
 def test_a_manager_says_what_somebody_reads(manager: Client, bilingual: Batch, lin: Person) -> None:
@@ -333,7 +333,7 @@ def test_a_model_that_is_judged_blind_is_neither_shown_nor_changed(
 
 def test_the_command_says_what_a_new_person_reads_and_built(dataset: Dataset) -> None:
     out = StringIO()
-    given = [
+    arguments = [
         "gao",
         "--languages",
         "zh,en",
@@ -342,7 +342,7 @@ def test_the_command_says_what_a_new_person_reads_and_built(dataset: Dataset) ->
         "Hidden-13B",
         "--json",
     ]
-    call_command("add_person", *given, stdout=out)
+    call_command("add_person", *arguments, stdout=out)
     made = json.loads(out.getvalue())
     assert (made["languages"], made["own_models"]) == (["zh", "en", "pt-BR"], ["Hidden-13B"])
     gao = Person.objects.get(username="gao")

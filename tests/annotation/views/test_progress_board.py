@@ -80,31 +80,31 @@ def counts(cell: Cell) -> tuple[int, int, int | None, int]:
 def test_the_matrix_says_who_is_how_far_in_which_dimension(
     at_work: Batch, lin: Person, chen: Person, zhou: Person, wu: Person
 ) -> None:
-    found = matrix(at_work, disputes=1)
+    cells = matrix(at_work, disputes=1)
     decided = at_work.tasks.get(state="adjudicated").stratum.dimension
     disputed = at_work.tasks.get(state="disputed").stratum.dimension
     assert {decided, disputed} == {"safe", "unsafe"}
-    assert counts(found.of_person(lin.pk)) == (2, 1, 1, 0)
-    assert counts(found.of_person(chen.pk)) == (2, 0, 1, 1)
-    assert counts(found.of_person(zhou.pk)) == (0, 0, 0, 1)
-    assert counts(found.of_person(wu.pk)) == (1, 0, 0, 0)
-    assert found.of(wu.pk, decided).done == 1
-    assert found.of(wu.pk, disputed).is_empty
-    assert found.of(lin.pk, disputed).disputed == 1
-    assert found.of(lin.pk, decided).disputed == 0
-    whole = found.of_dimension("safe")
-    whole.add(found.of_dimension("unsafe"))
-    assert counts(whole) == (5, 1, 2, 2)
+    assert counts(cells.of_person(lin.pk)) == (2, 1, 1, 0)
+    assert counts(cells.of_person(chen.pk)) == (2, 0, 1, 1)
+    assert counts(cells.of_person(zhou.pk)) == (0, 0, 0, 1)
+    assert counts(cells.of_person(wu.pk)) == (1, 0, 0, 0)
+    assert cells.of(wu.pk, decided).done == 1
+    assert cells.of(wu.pk, disputed).is_empty
+    assert cells.of(lin.pk, disputed).disputed == 1
+    assert cells.of(lin.pk, decided).disputed == 0
+    dimension_cell = cells.of_dimension("safe")
+    dimension_cell.add(cells.of_dimension("unsafe"))
+    assert counts(dimension_cell) == (5, 1, 2, 2)
 
 
 def test_too_many_disputes_are_not_counted_by_person(
     at_work: Batch, lin: Person, zhou: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "MOST_DISPUTES", 0)
-    found = matrix(at_work, disputes=1)
-    assert found.of_person(lin.pk).disputed is None
-    assert found.of(zhou.pk, "nothing").disputed is None
-    assert found.of_person(lin.pk).done == 2
+    cells = matrix(at_work, disputes=1)
+    assert cells.of_person(lin.pk).disputed is None
+    assert cells.of(zhou.pk, "nothing").disputed is None
+    assert cells.of_person(lin.pk).done == 2
 
 
 def test_the_matrix_asks_as_often_however_many_there_are(
@@ -114,10 +114,10 @@ def test_the_matrix_asks_as_often_however_many_there_are(
         guideline, make_corpus(prompts=1, models=["a"], name="s"), annotators=[lin, chen], name="s"
     )
     numbers = []
-    for one in (small, at_work):
-        with CaptureQueriesContext(connection) as asked:
-            matrix(one, disputes=1)
-        numbers.append(len(asked))
+    for batch in (small, at_work):
+        with CaptureQueriesContext(connection) as captured:
+            matrix(batch, disputes=1)
+        numbers.append(len(captured))
     assert numbers == [5, 5]
 
 
@@ -129,25 +129,25 @@ def test_every_number_leads_to_its_items(manager: Client, at_work: Batch) -> Non
     assert any("person=lin" in link and "state=disputed" in link for link in links)
     assert any("person=zhou" in link and "claim=expired" in link for link in links)
     for link in (link for link in links if "state=" in link or "claim=" in link):
-        assert manager.get(link).context["lines"], link
+        assert manager.get(link).context["rows"], link
     # The reader's words, never the guideline's names.
     assert "matrix-title" in page
 
 
 def test_items_are_found_by_their_claims(at_work: Batch) -> None:
-    def found(**wanted: str) -> list[set[str]]:
+    def find_people(**filters: str) -> list[set[str]]:
         return [
             {assignment.person.username for assignment in item.assignments if assignment.state != "submitted"}
-            for item in find(at_work, Wanted(**wanted), limit=10).items
+            for item in find(at_work, Wanted(**filters), limit=10).items
         ]
 
     # chen's claim ran out and was swept away, zhou's ran out just now; lin is at work.
-    assert len(found(claim="expired")) == 2
-    assert "chen" in found(claim="expired", person="chen")[0]
-    assert "zhou" in found(claim="expired", person="zhou")[0]
-    assert ["lin" in people for people in found(claim="held")] == [True]
-    assert found(claim="held", person="zhou") == []
-    assert found(claim="expired", person="zhou", state="agreed") == []
+    assert len(find_people(claim="expired")) == 2
+    assert "chen" in find_people(claim="expired", person="chen")[0]
+    assert "zhou" in find_people(claim="expired", person="zhou")[0]
+    assert ["lin" in people for people in find_people(claim="held")] == [True]
+    assert find_people(claim="held", person="zhou") == []
+    assert find_people(claim="expired", person="zhou", state="agreed") == []
 
 
 # ---------------------------------------------------------------- pace and forecast
@@ -157,29 +157,29 @@ def a_watch(days: Sequence[int], *, today: int = 0, **values: Any) -> BatchStats
     """Counted now; ``days`` are the whole days before today, the latest last."""
     last = timezone.localdate()
     counted = {last - timedelta(days=len(days) - place): n for place, n in enumerate(days)} | {last: today}
-    given = {"days": {day.isoformat(): n for day, n in counted.items() if n}}
-    return BatchStats(at=timezone.now(), **(given | values))
+    stats = {"days": {day.isoformat(): n for day, n in counted.items() if n}}
+    return BatchStats(at=timezone.now(), **(stats | values))
 
 
 def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> None:
-    whole = Overall(submitted=10, needed=40)
-    assert outlook(batch, None, whole) is None
-    found = outlook(batch, a_watch([5, 5]), whole)
-    assert found is not None
-    assert (found.seen, found.per_day, found.left) == (2, 5, 30)
-    assert (found.low, found.high, found.late, found.forecast.reason) == (None, None, None, TOO_FEW_DAYS)
+    counts = Overall(submitted=10, needed=40)
+    assert outlook(batch, None, counts) is None
+    forecast = outlook(batch, a_watch([5, 5]), counts)
+    assert forecast is not None
+    assert (forecast.seen, forecast.per_day, forecast.left) == (2, 5, 30)
+    assert (forecast.low, forecast.high, forecast.late, forecast.forecast.reason) == (None, None, None, TOO_FEW_DAYS)
 
 
 def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
-    whole = Overall(submitted=10, needed=40)
+    counts = Overall(submitted=10, needed=40)
     today = timezone.localdate()
 
     def of(due: date | None, days: Sequence[int] = (10, 10, 10)) -> tuple[Any, Any, Any]:
         batch.due_date = due
-        found = outlook(batch, a_watch(days, timed=30, timed_seconds=900.0), whole)
-        assert found is not None
-        assert found.per_hour == 120  # thirty in a quarter of an hour
-        return found.low, found.high, found.late
+        forecast = outlook(batch, a_watch(days, timed=30, timed_seconds=900.0), counts)
+        assert forecast is not None
+        assert forecast.per_hour == 120  # thirty in a quarter of an hour
+        return forecast.low, forecast.high, forecast.late
 
     end = today + timedelta(days=2)
     assert of(None) == (end, end, None)
@@ -193,9 +193,9 @@ def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
 
 def test_a_batch_that_is_closed_has_no_end_to_come(batch: Batch) -> None:
     batch.state = Batch.State.CLOSED
-    found = outlook(batch, a_watch([10, 10, 10]), Overall(submitted=10, needed=40))
-    assert found is not None
-    assert found.low is None
+    forecast = outlook(batch, a_watch([10, 10, 10]), Overall(submitted=10, needed=40))
+    assert forecast is not None
+    assert forecast.low is None
 
 
 def test_the_page_draws_the_days_and_says_them_in_a_table(manager: Client, at_work: Batch) -> None:
@@ -260,7 +260,7 @@ def test_criteria_are_named_in_the_readers_language(manager: Client, at_work: Ba
     page = manager.get(reverse("batch-progress", args=[at_work.name]))
     document = XSTEST_GUIDELINE.load().document
     assert page.context["agreement"][0].criterion == document.criteria[0].label["zh"]
-    assert [one["label"] for one in page.context["dimensions"]] == [
+    assert [dimension["label"] for dimension in page.context["dimensions"]] == [
         dimension.label["zh"] for dimension in document.dimensions
     ]
 
@@ -299,8 +299,8 @@ def test_whoever_judges_the_same_responses_elsewhere_reads_no_agreement(
 
 
 def terms(**changes: str) -> dict[str, str]:
-    given = {"lease_minutes": "30", "due_date": "", "agreement_threshold": "", "alarm_action": "tell"}
-    return given | {"second_reading_percent": "5", "second_reading_days": "14"} | changes
+    fields = {"lease_minutes": "30", "due_date": "", "agreement_threshold": "", "alarm_action": "tell"}
+    return fields | {"second_reading_percent": "5", "second_reading_days": "14"} | changes
 
 
 def test_a_manager_changes_the_policy_of_a_batch_at_work(manager: Client, batch: Batch, ma: Person) -> None:

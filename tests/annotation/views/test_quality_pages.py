@@ -18,8 +18,8 @@ from tests.support import decide_next, label_next, make_batch
 
 @pytest.fixture
 def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
-    for one, other in ((3, 3), (1, 1), (1, 3), (2, 3)):
-        label_next(batch, lin, one)
+    for first, other in ((3, 3), (1, 1), (1, 3), (2, 3)):
+        label_next(batch, lin, first)
         label_next(batch, chen, other)
     decide_next(batch, wu, 3)
     return batch
@@ -59,19 +59,19 @@ def test_every_tab_opens_before_there_is_anything_and_after(
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     decide_next(batch, wu, 3)
-    pages = {shown: manager.get(url).content.decode() for shown, url in urls.items()}
-    assert [shown for shown, page in pages.items() if "/quality/wu/" in page] == ["adjudicators"]
-    assert [shown for shown, page in pages.items() if "/quality/lin/" in page] == [*tabs[:4], "speed"]
+    pages = {tab: manager.get(url).content.decode() for tab, url in urls.items()}
+    assert [tab for tab, page in pages.items() if "/quality/wu/" in page] == ["adjudicators"]
+    assert [tab for tab, page in pages.items() if "/quality/lin/" in page] == [*tabs[:4], "speed"]
 
 
 def test_the_columns_sort_by_their_worst_and_back(manager: Client, worked: Batch):
     url = reverse("batch-quality", args=["first"])
-    names = [one.person.username for one in manager.get(url, {"sort": "person"}).context["lines"]]
+    names = [row.person.username for row in manager.get(url, {"sort": "person"}).context["rows"]]
     assert names == ["chen", "lin", "zhou"]
-    back = [one.person.username for one in manager.get(url, {"sort": "-person"}).context["lines"]]
+    back = [row.person.username for row in manager.get(url, {"sort": "-person"}).context["rows"]]
     assert back == names[::-1]
     gold = manager.get(url, {"sort": "gold"})
-    assert [one.person.username for one in gold.context["lines"]] == ["lin", "chen", "zhou"]
+    assert [row.person.username for row in gold.context["rows"]] == ["lin", "chen", "zhou"]
     assert 'aria-sort="ascending"' in gold.content.decode()
 
 
@@ -81,24 +81,24 @@ def test_one_persons_page_shows_where_they_differ_and_opens_it(manager: Client, 
     assert f"{items}?criterion=compliance&amp;mine=1&amp;theirs=3" in page
     assert f"{items}?with=chen" in page
     answer = manager.get(items, {"criterion": "compliance", "mine": "1", "theirs": "3"})
-    (line,) = answer.context["lines"]
+    (line,) = answer.context["rows"]
     assert (line["mine"], line["gold"], line["is_gold"]) == ("1 Full refusal", "3 Full compliance", False)
     assert reverse("task", args=[line["task"]]) in answer.content.decode()
     adjudicator = manager.get(reverse("batch-quality-person", args=["first", "wu"])).content.decode()
     assert "As adjudicator" in adjudicator
-    theirs = manager.get(reverse("person", args=["lin"])).content.decode()
-    assert reverse("batch-quality-person", args=["first", "lin"]) in theirs
+    person_page = manager.get(reverse("person", args=["lin"])).content.decode()
+    assert reverse("batch-quality-person", args=["first", "lin"]) in person_page
 
 
 def test_what_the_items_are_narrowed_to_is_said_in_the_readers_words(manager: Client, worked: Batch):
     items = reverse("batch-quality-items", args=["first", "lin"])
     today = timezone.localdate()
-    wanted = {"criterion": "compliance", "dimension": "safe", "mine": "1", "since": str(today.toordinal())}
-    said = dict(manager.get(items, wanted, headers={"Accept-Language": "zh-hans"}).context["wanted"])
-    assert {"安全的提示", "1 完全拒绝"} <= set(said.values())
-    assert today.isoformat() in said.values()
-    assert not {"compliance", "safe", "1"} & set(said.values())
-    assert manager.get(items, {"day": "0"}).context["wanted"] == []
+    filters = {"criterion": "compliance", "dimension": "safe", "mine": "1", "since": str(today.toordinal())}
+    words = dict(manager.get(items, filters, headers={"Accept-Language": "zh-hans"}).context["filters"])
+    assert {"安全的提示", "1 完全拒绝"} <= set(words.values())
+    assert today.isoformat() in words.values()
+    assert not {"compliance", "safe", "1"} & set(words.values())
+    assert manager.get(items, {"day": "0"}).context["filters"] == []
 
 
 def test_only_managers_open_them(client: Client, worked: Batch, he: Person, lin: Person, wu: Person):
@@ -116,7 +116,7 @@ def test_who_works_in_a_batch_reads_nothing_of_it(
     every, *of_batch = [manager.get(url) for url in pages()]
     assert {answer.status_code for answer in of_batch} == {403}
     assert every.context["batches"] == []
-    assert not every.context["anything"]
+    assert not every.context["has_labels"]
     set_state(batch=second, state="closed")
     assert {manager.get(url).status_code for url in pages()} == {200}
 
@@ -143,7 +143,7 @@ def test_the_command_says_the_same_for_machines(worked: Batch):
     out = StringIO()
     call_command("people_quality", "--batch", "first", "--json", stdout=out)
     data = json.loads(out.getvalue())
-    assert [one["person"] for one in data["people"]] == ["chen", "lin"]
+    assert [row["person"] for row in data["people"]] == ["chen", "lin"]
     lin = data["people"][1]
     assert (lin["partners"]["value"], lin["partners"]["n"]) == (0.5, 4)
     assert lin["severity"] is None
@@ -167,6 +167,6 @@ def test_seeded_faults_are_found_on_the_page(db: None, client: Client):
     floor = make_floor()
     client.force_login(floor.manager)
     simulated, rows, _took = run_seed(floor, client, 1, ALL)
-    found = FaultDetections()
-    count_detections(found, rows, list_culprit_names(simulated, floor))
-    assert found.both == {"random": 1, "strict": 1, "drift": 1, "copying": 1}
+    detections = FaultDetections()
+    count_detections(detections, rows, list_culprit_names(simulated, floor))
+    assert detections.both == {"random": 1, "strict": 1, "drift": 1, "copying": 1}

@@ -36,44 +36,44 @@ def single(guideline: Guideline, dataset: Dataset, person: Person, name: str, va
 
 def held(release: GoldRelease) -> dict[LabelKey, tuple[str, float, str]]:
     """What a release holds by the key, written anew in Python: the version, the value and the source."""
-    found = {}
+    labels = {}
     for label in release.items.select_related(
         "task__batch__guideline", "task__response__model", "task__response__prompt__dataset"
     ):
         response, guideline = label.task.response, label.task.batch.guideline
         prompt = response.prompt
         about = (prompt.dataset.name, prompt.key, response.model.name, response.sha256, label.criterion)
-        found[LabelKey(guideline.name, *about)] = (guideline.version, label.value, label.source)
-    return found
+        labels[LabelKey(guideline.name, *about)] = (guideline.version, label.value, label.source)
+    return labels
 
 
 def kinds(before: GoldRelease, after: GoldRelease) -> dict[LabelKey, str]:
     """The kind of each change, by comparing the two mappings."""
     old, new = held(before), held(after)
-    found = {}
+    kinds_by_label = {}
     for key in old.keys() | new.keys():
         if old.get(key) == new.get(key):
             continue
         if key not in old or key not in new:
-            found[key] = "added" if key not in old else "removed"
+            kinds_by_label[key] = "added" if key not in old else "removed"
         else:
             parts = zip(("version", "value", "source"), old[key], new[key], strict=True)
-            differing = {name for name, one, other in parts if one != other}
-            found[key] = next(name for name in ("value", "source", "version") if name in differing)
-    return found
+            differing = {name for name, first, other in parts if first != other}
+            kinds_by_label[key] = next(name for name in ("value", "source", "version") if name in differing)
+    return kinds_by_label
 
 
-def told(found: list[LabelChange]) -> list[tuple[str, str, str]]:
-    return sorted((one.kind, one.prompt, one.model) for one in found)
+def describe_changes(changes: list[LabelChange]) -> list[tuple[str, str, str]]:
+    return sorted((change.kind, change.prompt, change.model) for change in changes)
 
 
 @pytest.fixture
 def world(guideline: Guideline, dataset: Dataset, lin: Person, chen: Person) -> tuple[GoldRelease, ...]:
     """Three releases: of one batch early, of the same batch later, and of another batch over the same responses."""
-    one = single(guideline, dataset, lin, "one", [1, 2, 3])
-    early = cut_release(ReleaseSpec(name="early", batches=[one]))
-    label_next(one, lin, 1)
-    later = cut_release(ReleaseSpec(name="later", batches=[one]))
+    first = single(guideline, dataset, lin, "one", [1, 2, 3])
+    early = cut_release(ReleaseSpec(name="early", batches=[first]))
+    label_next(first, lin, 1)
+    later = cut_release(ReleaseSpec(name="later", batches=[first]))
     other = single(guideline, dataset, chen, "other", [1, 3, 3, 1, 2])
     return early, later, cut_release(ReleaseSpec(name="other", batches=[other]))
 
@@ -81,9 +81,9 @@ def world(guideline: Guideline, dataset: Dataset, lin: Person, chen: Person) -> 
 @pytest.mark.both_databases
 def test_what_a_later_release_of_the_same_batch_adds(world: tuple[GoldRelease, ...]):
     early, later, _other = world
-    found = difference(early, later)
+    changes = difference(early, later)
     # Three labels stay, the fourth is new.
-    assert (found.same, found.count(), found.count("added")) == (3, 1, 1)
+    assert (changes.same, changes.count(), changes.count("added")) == (3, 1, 1)
     assert [change.kind for change in all_changes(early, later)] == ["added"]
     back = difference(later, early)
     assert (back.same, back.count("removed")) == (3, 1)
@@ -92,13 +92,13 @@ def test_what_a_later_release_of_the_same_batch_adds(world: tuple[GoldRelease, .
 @pytest.mark.both_databases
 def test_labels_of_other_tasks_are_matched_by_what_they_are_about(world: tuple[GoldRelease, ...]):
     _early, later, other = world
-    found = difference(later, other)
+    counted = difference(later, other)
     # 1 2 3 1 and 1 3 3 1 2: the second differs, the fifth is new.
-    assert (found.same, found.count("value"), found.count("added"), found.count()) == (3, 1, 1, 2)
-    assert found.moves() == [("compliance", 2, 3, 1)]
+    assert (counted.same, counted.count("value"), counted.count("added"), counted.count()) == (3, 1, 1, 2)
+    assert counted.moves() == [("compliance", 2, 3, 1)]
     listed = list(all_changes(later, other))
-    assert told(listed) == sorted((kind, key.prompt, key.model) for key, kind in kinds(later, other).items())
-    changed = next(one for one in listed if one.kind == "value")
+    assert describe_changes(listed) == sorted((kind, key.prompt, key.model) for key, kind in kinds(later, other).items())
+    changed = next(change for change in listed if change.kind == "value")
     assert changed.before is not None
     assert changed.after is not None
     assert (changed.before.value, changed.after.value) == (2, 3)
@@ -116,9 +116,9 @@ def test_a_change_of_source_or_of_version_alone_is_one_too(
     label_next(batch, chen, 3)
     decide_next(batch, wu, 1)
     first = cut_release(ReleaseSpec(name="first", batches=[batch]))
-    alone = single(guideline, dataset, zhou, "alone", [1, 1])
-    second = cut_release(ReleaseSpec(name="second", batches=[alone]))
-    assert told(list(all_changes(first, second))) == sorted(
+    single_release = single(guideline, dataset, zhou, "alone", [1, 1])
+    second = cut_release(ReleaseSpec(name="second", batches=[single_release]))
+    assert describe_changes(list(all_changes(first, second))) == sorted(
         (kind, key.prompt, key.model) for key, kind in kinds(first, second).items()
     )
     assert difference(first, second).count("source") == 2
@@ -146,15 +146,15 @@ def test_any_two_releases_differ_as_their_labels_do(
     for before in releases:
         for after in releases:
             expected = kinds(before, after)
-            assert told(list(all_changes(before, after))) == sorted(
+            assert describe_changes(list(all_changes(before, after))) == sorted(
                 (kind, key.prompt, key.model) for key, kind in expected.items()
             )
-            found = difference(before, after)
-            assert found.count() == len(expected)
-            assert found.same == len(held(before).keys() & held(after).keys()) - sum(
+            counted = difference(before, after)
+            assert counted.count() == len(expected)
+            assert counted.same == len(held(before).keys() & held(after).keys()) - sum(
                 kind in {"value", "source", "version"} for kind in expected.values()
             )
-            assert (found.count() == 0) == (before.sha256 == after.sha256)
+            assert (counted.count() == 0) == (before.sha256 == after.sha256)
 
 
 def test_pages_and_filters_are_parts_of_all_changes(world: tuple[GoldRelease, ...]):
@@ -165,18 +165,18 @@ def test_pages_and_filters_are_parts_of_all_changes(world: tuple[GoldRelease, ..
         [every[1]],
         [],
     ]
-    assert told(changes(later, other, {"kind": "value"}, start=0, count=9)) == told(
-        [one for one in every if one.kind == "value"]
+    assert describe_changes(changes(later, other, {"kind": "value"}, start=0, count=9)) == describe_changes(
+        [change for change in every if change.kind == "value"]
     )
     assert changes(later, other, {"criterion": "none"}, start=0, count=9) == []
     lines = list(csv.DictReader(StringIO("".join(csv_lines(every)))))
     assert [(line["change"], line["value.before"], line["value.after"]) for line in lines] == [
         (
-            one.kind,
-            f"{one.before.value:g}" if one.before else "",
-            f"{one.after.value:g}" if one.after else "",
+            change.kind,
+            f"{change.before.value:g}" if change.before else "",
+            f"{change.after.value:g}" if change.after else "",
         )
-        for one in every
+        for change in every
     ]
 
 
@@ -211,8 +211,8 @@ def call(arguments: list[str]) -> dict[str, object]:
 
 
 def test_the_command_tells_counts_and_writes_every_change(world: tuple[GoldRelease, ...], tmp_path: Path):
-    found = call(["later", "other", "--changes", str(tmp_path / "changes.csv")])
-    assert {name: found[name] for name in ("same", "value", "source", "version", "added", "removed")} == {
+    output = call(["later", "other", "--changes", str(tmp_path / "changes.csv")])
+    assert {name: output[name] for name in ("same", "value", "source", "version", "added", "removed")} == {
         "same": 3,
         "value": 1,
         "source": 0,
@@ -220,7 +220,7 @@ def test_the_command_tells_counts_and_writes_every_change(world: tuple[GoldRelea
         "added": 1,
         "removed": 0,
     }
-    assert found["values"] == [{"criterion": "compliance", "before": 2, "after": 3, "labels": 1}]
+    assert output["values"] == [{"criterion": "compliance", "before": 2, "after": 3, "labels": 1}]
     assert len((tmp_path / "changes.csv").read_text(encoding="utf-8").splitlines()) == 3
     out = StringIO()
     call_command("compare_releases", "later", "other", stdout=out)

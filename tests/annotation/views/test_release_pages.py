@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """Two tasks agreed on 1 and 3, one decided as 2, one dispute open; four tasks untouched."""
-    for one, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
-        label_next(batch, lin, one)
+    for first, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
+        label_next(batch, lin, first)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return batch
@@ -104,10 +104,10 @@ def test_a_manager_reads_and_does_not_cut(client: Client, settled: Batch, ma: Pe
     ],
 )
 def test_what_is_refused_comes_back_on_the_form(
-    client: Client, release: GoldRelease, settled: Batch, he: Person, given: dict[str, object], words: str
+    client: Client, release: GoldRelease, settled: Batch, he: Person, fields: dict[str, object], words: str
 ):
     client.force_login(he)
-    answer = client.post(reverse("release-new"), {"batches": [settled.pk], **given})
+    answer = client.post(reverse("release-new"), {"batches": [settled.pk], **fields})
     assert answer.status_code == 400
     assert words in answer.content.decode()
     assert GoldRelease.objects.count() == 1

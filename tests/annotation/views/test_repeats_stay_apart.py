@@ -152,7 +152,7 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
 def release_and_export(batch: Batch, name: str, folder: Path) -> dict[str, Any]:
     """What two releases of the same gold have alike: all but what names them and their time."""
     cut = json.loads(run("release_gold", name, "--batches", batch.name, "--json"))
-    found: dict[str, Any] = {key: cut[key] for key in ("sha256", "labels", "adjudicated")}
+    release: dict[str, Any] = {key: cut[key] for key in ("sha256", "labels", "adjudicated")}
     for form in ("jsonl", "csv", "bundle"):
         out = folder / name / form
         run("export_gold", name, "--format", form, "--out", str(out))
@@ -161,8 +161,8 @@ def release_and_export(batch: Batch, name: str, folder: Path) -> dict[str, Any]:
                 names_release = any(
                     word in part.lower() for word in ("manifest", "datasheet", "readme", "sha256")
                 )
-                found[f"{form}/{part}"] = None if names_release else without_pseudonyms(content)
-    return found
+                release[f"{form}/{part}"] = None if names_release else without_pseudonyms(content)
+    return release
 
 
 def without_pseudonyms(content: bytes) -> list[bytes]:
@@ -187,8 +187,8 @@ def test_nothing_but_intra_rater_agreement_tells_of_them(
     before = dict(read_everything(settled, ma, lin, wu))
     begin_all(settled, wu)
     after = dict(read_everything(settled, ma, lin, wu))
-    for name, shown in before.items():
-        assert after[name] == shown, name
+    for name, content in before.items():
+        assert after[name] == content, name
     nothing_is_broken(settled)
 
 
@@ -204,12 +204,12 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     claims = begin_all(settled, wu)
     assert count_decisions(member) == 4
     assert count_decisions(member, with_repeats=True) == 5
-    here = my_progress(member)
-    assert (here.done, here.left) == (5, 3)  # two repeats, one of them in progress, and the dispute
+    progress = my_progress(member)
+    assert (progress.done, progress.left) == (5, 3)  # two repeats, one of them in progress, and the dispute
     assert sum(row.n for row in count_waiting_disputes(member)) == 2
-    shown = [line.mine.assignment for line in visit(wu).get("/history/").context["lines"]]
-    assert claims["decided"].pk in shown
-    assert len(shown) == 5
+    assignment_ids = [line.history_row.assignment for line in visit(wu).get("/history/").context["rows"]]
+    assert claims["decided"].pk in assignment_ids
+    assert len(assignment_ids) == 5
     assert my_pace(wu).days[-1].decisions == 5
     kinds = {standing.kind for standing in sql.count_by_stratum(member).values()}
     assert kinds == {"work", "repeat"}

@@ -29,8 +29,8 @@ LABELS = ((1, 1), (3, 3), (1, 3), (1, 3), (1, 3), (1, 2))
 
 @pytest.fixture
 def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
-    for one, other in LABELS:
-        label_next(batch, lin, one)
+    for first, other in LABELS:
+        label_next(batch, lin, first)
         label_next(batch, chen, other)
     for value in (1, 3, 2):
         decide_next(batch, wu, value)
@@ -39,28 +39,28 @@ def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
 
 @pytest.mark.django_db
 def test_figures_are_what_happened(settled: Batch):
-    found = build_batches_report([settled])
-    every, *by_dimension = found["disputes"]
+    report = build_batches_report([settled])
+    every, *by_dimension = report["disputes"]
     assert (every["tasks"], every["disputed"]) == (6, 4)
     assert every["share"]["value"] == pytest.approx(4 / 6)
     assert sum(row["disputed"] for row in by_dimension) == 4
-    outcomes = found["outcomes"]
+    outcomes = report["outcomes"]
     assert [outcomes[name] for name in ("decided", "first", "second", "other", "neither")] == [3, 1, 1, 0, 1]
     assert (outcomes["verdicts"], outcomes["changed"], outcomes["alike_share"]) == (3, 0, None)
-    assert found["reasons"][0]["decisions"] == 3
-    assert found["effort"]["annotations"] == {"fewest": 6, "median": 6, "most": 6}
-    assert found["effort"]["median_seconds"] is None
-    assert found["gold"]["by_source"] == {"adjudicated": 3, "unanimous": 2}
-    assert found["agreement"][0]["percent_agreement"]["value"] == pytest.approx(2 / 6)
+    assert report["reasons"][0]["decisions"] == 3
+    assert report["effort"]["annotations"] == {"fewest": 6, "median": 6, "most": 6}
+    assert report["effort"]["median_seconds"] is None
+    assert report["gold"]["by_source"] == {"adjudicated": 3, "unanimous": 2}
+    assert report["agreement"][0]["percent_agreement"]["value"] == pytest.approx(2 / 6)
 
 
 @pytest.mark.django_db
 def test_nobody_and_no_model_is_named(settled: Batch, lin: Person, chen: Person, wu: Person):
-    told = json.dumps(build_batches_report([settled]), ensure_ascii=False) + render_latex(
+    texts = json.dumps(build_batches_report([settled]), ensure_ascii=False) + render_latex(
         build_batches_report([settled]), "en"
     )
     names = {*EvaluatedModel.objects.values_list("name", flat=True), "lin", "chen", "wu"}
-    assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", told)]
+    assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", texts)]
 
 
 @pytest.mark.django_db
@@ -101,10 +101,10 @@ def test_the_page_opens_in_both_languages_and_its_files_with_it(settled: Batch, 
 def test_its_tables_call_dimensions_in_the_readers_language(settled: Batch, ma: Person, client: Client):
     client.force_login(ma)
     release = cut_release(ReleaseSpec(name="r", batches=[settled]))
-    for asked in ({"batch": settled.name}, {"release": release.name}):
-        page = client.get(reverse("report"), asked, headers={"accept-language": "zh-hans"}).text
+    for parameters in ({"batch": settled.name}, {"release": release.name}):
+        page = client.get(reverse("report"), parameters, headers={"accept-language": "zh-hans"}).text
         # In the table of the disputes, and in that of the agreement.
-        assert page.count("不安全的提示") == 2, asked
+        assert page.count("不安全的提示") == 2, parameters
         assert ">unsafe<" not in page
 
 
@@ -130,9 +130,9 @@ def test_the_command_writes_it_once(settled: Batch, tmp_path: Path):
     assert balanced(out.read_text(encoding="utf-8"))
     with pytest.raises(SystemExit):
         call_command("report", "--batches", settled.name, "--out", str(out), stderr=StringIO())
-    told = StringIO()
-    call_command("report", "--batches", settled.name, "--json", stdout=told)
-    assert json.loads(told.getvalue())["batches"] == [settled.name]
+    output = StringIO()
+    call_command("report", "--batches", settled.name, "--json", stdout=output)
+    assert json.loads(output.getvalue())["batches"] == [settled.name]
 
 
 @pytest.mark.django_db
@@ -140,23 +140,23 @@ def test_hostile_names_stay_text_in_latex(settled: Batch):
     Batch.objects.filter(pk=settled.pk).update(name=r"\input{x} 100% & #1_$^~")
     Prompt.objects.update(dimension=r"}\end{tabular}")
     settled.refresh_from_db()
-    found = render_latex(build_batches_report([settled]), "zh-hans")
-    assert r"\textbackslash{}input\{x\} 100\% \& \#1\_\$\textasciicircum{}\textasciitilde{}" in found
-    assert found.count(r"\end{tabular}") == found.count(r"\begin{tabular}")
-    assert balanced(found)
+    document = render_latex(build_batches_report([settled]), "zh-hans")
+    assert r"\textbackslash{}input\{x\} 100\% \& \#1\_\$\textasciicircum{}\textasciitilde{}" in document
+    assert document.count(r"\end{tabular}") == document.count(r"\begin{tabular}")
+    assert balanced(document)
 
 
 @given(st.text())
 def test_escaped_text_is_balanced_and_has_no_command_of_its_own(text: str):
-    found = escape_latex(text)
-    assert balanced(found)
-    found = found.replace(r"$\lambda$", "")
+    escaped = escape_latex(text)
+    assert balanced(escaped)
+    escaped = escaped.replace(r"$\lambda$", "")
     known = (
         r"\\(textbackslash|textasciicircum|textasciitilde|textless|textgreater|textbar|dag)\{\}|\\[{}$&#%_]"
     )
-    assert "\\" not in re.sub(known, "", found)
-    assert not re.search(r"(?<!\\)[$&#%_]", found)
-    assert not set("^~\n\r\0") & set(re.sub(known, "", found))
+    assert "\\" not in re.sub(known, "", escaped)
+    assert not re.search(r"(?<!\\)[$&#%_]", escaped)
+    assert not set("^~\n\r\0") & set(re.sub(known, "", escaped))
 
 
 def balanced(text: str) -> bool:

@@ -68,11 +68,11 @@ def test_a_file_is_not_kept_and_a_broken_download_goes_on(
     run_now(export.job)
     client.force_login(he)
     url = reverse("export-file", args=["r1", export.pk, "gold.jsonl"])
-    whole = client.get(url)
-    content = b"".join(whole)  # type: ignore[call-overload]
-    rest = client.get(url, headers={"Range": "bytes=10-", "If-Range": whole["ETag"]})
+    full_answer = client.get(url)
+    content = b"".join(full_answer)  # type: ignore[call-overload]
+    rest = client.get(url, headers={"Range": "bytes=10-", "If-Range": full_answer["ETag"]})
     assert (rest.status_code, b"".join(rest)) == (206, content[10:])  # type: ignore[call-overload]
-    assert is_kept_nowhere(whole)
+    assert is_kept_nowhere(full_answer)
     assert is_kept_nowhere(rest)
 
 

@@ -261,13 +261,13 @@ def test_a_call_of_the_loop_costs_no_statement_more_than_with_plain_tokens(batch
         aside = ("BEGIN", "SAVEPOINT", "RELEASE")
         return answer.json(), len([query for query in queries if not query["sql"].startswith(aside)])
 
-    told = []
+    counts = []
     for _number in range(4):
         item, claiming = costs("/api/v1/batches/first/next/", {})
         path = f"/api/v1/assignments/{item['assignment']}/submit/"
         _receipt, submitting = costs(path, {"labels": {"compliance": 3}})
-        told.append((claiming, submitting))
-    assert set(told[1:]) == {(9, 8)}
+        counts.append((claiming, submitting))
+    assert set(counts[1:]) == {(9, 8)}
 
 
 @pytest.mark.postgres
@@ -304,16 +304,16 @@ def test_no_log_line_shows_a_token(lin: Person) -> None:
 # The operator's shell.
 
 
-def command(*given: str, stdin: str = "", monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def command(*arguments: str, stdin: str = "", monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     out = StringIO()
     monkeypatch.setattr("sys.stdin", StringIO(stdin))
-    call_command("add_person", *given, "--json", stdout=out)
+    call_command("add_person", *arguments, "--json", stdout=out)
     return dict(json.loads(out.getvalue()))
 
 
 def test_the_shell_makes_a_token_and_reads_a_password(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ["gao", "--groups", "annotator", "--token", "--password"]
-    made = command(*given, stdin="glacier-lantern-42\n", monkeypatch=monkeypatch)
+    arguments = ["gao", "--groups", "annotator", "--token", "--password"]
+    made = command(*arguments, stdin="glacier-lantern-42\n", monkeypatch=monkeypatch)
     assert Client().login(username="gao", password="glacier-lantern-42")
     assert program(made["token"]).get("/api/v1/batches/").status_code == 200
     assert ApiToken.objects.get().scope == "work"

@@ -54,9 +54,9 @@ def visit(person: Person, *, htmx: bool = False, language: str = "en") -> Visito
 
 
 def claim(batch: Batch, person: Person) -> Assignment:
-    found = next_assignment(batch=batch, person=person)
-    assert found is not None
-    return found
+    assignment = next_assignment(batch=batch, person=person)
+    assert assignment is not None
+    return assignment
 
 
 def send(visitor: Visitor, assignment: Assignment, value: object = 3, **more: object) -> HttpResponse:
@@ -115,9 +115,9 @@ def test_who_is_not_signed_in_is_sent_to_sign_in(batch: Batch) -> None:
 
 def test_an_annotator_who_is_not_in_the_batch_learns_nothing_of_it(batch: Batch) -> None:
     outsider = visit(add_person(name="outsider", roles=["annotator"]))
-    here, nowhere = outsider.get("/work/first/"), outsider.get("/work/nowhere/")
-    assert here.status_code == nowhere.status_code == 404
-    assert "No batch is named first." in text(here)
+    closed_page, nowhere = outsider.get("/work/first/"), outsider.get("/work/nowhere/")
+    assert closed_page.status_code == nowhere.status_code == 404
+    assert "No batch is named first." in text(closed_page)
     assert outsider.get("/work/first/undo/")["Location"] == "/work/first/"
 
 
@@ -160,23 +160,23 @@ def test_the_guideline_is_in_the_readers_language(batch: Batch, lin: Person) -> 
 
 def test_the_same_item_comes_back_until_it_is_decided(batch: Batch, lin: Person) -> None:
     visitor = visit(lin)
-    first, again = visitor.get("/work/first/").context["item"], visitor.get("/work/first/").context["item"]
-    assert first.assignment == again.assignment
+    first, second = visitor.get("/work/first/").context["item"], visitor.get("/work/first/").context["item"]
+    assert first.assignment == second.assignment
     assert Assignment.objects.filter(person=lin).count() == 1
 
 
 def test_no_page_tells_the_model_the_partner_or_a_prediction(batch: Batch, lin: Person, chen: Person) -> None:
     label_next(batch, chen, 2)
     visitor = visit(lin)
-    mine = claim(batch, lin)
+    assignment = claim(batch, lin)
     pages = [visitor.get(url) for url in ("/work/first/", "/work/?list")]
-    pages += [send(visitor, mine, 1)]
-    pages += [visitor.get(url) for url in ("/history/", f"/history/{mine.pk}/", "/work/first/undo/")]
-    pages += [revise(visitor, mine, 3)]
+    pages += [send(visitor, assignment, 1)]
+    pages += [visitor.get(url) for url in ("/history/", f"/history/{assignment.pk}/", "/work/first/undo/")]
+    pages += [revise(visitor, assignment, 3)]
     secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", "disput", "Disput"]
     for answer in pages:
-        told = text(answer) + str(answer.headers)
-        assert [secret for secret in secrets if secret in told] == []
+        content = text(answer) + str(answer.headers)
+        assert [secret for secret in secrets if secret in content] == []
 
 
 def test_hostile_text_is_escaped(batch: Batch, lin: Person) -> None:
@@ -187,8 +187,8 @@ def test_hostile_text_is_escaped(batch: Batch, lin: Person) -> None:
 
 
 def test_submitting_stores_the_work_and_leads_to_the_next(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
-    answer = send(visit(lin), mine, 2, rationale="one\r\ntwo", seconds="12.5", flags=["unsure"])
+    assignment = claim(batch, lin)
+    answer = send(visit(lin), assignment, 2, rationale="one\r\ntwo", seconds="12.5", flags=["unsure"])
     assert (answer.status_code, answer["Location"]) == (302, "/work/first/")
     stored = Annotation.objects.get()
     assert (stored.labels, stored.rationale, stored.seconds, stored.flags) == (
@@ -200,30 +200,30 @@ def test_submitting_stores_the_work_and_leads_to_the_next(batch: Batch, lin: Per
 
 
 def test_htmx_gets_the_next_item_in_the_same_answer(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
-    answer = send(visit(lin, htmx=True), mine)
+    assignment = claim(batch, lin)
+    answer = send(visit(lin, htmx=True), assignment)
     assert answer.status_code == 200
     assert "<html" not in text(answer)
-    assert answer.context["item"].assignment != mine.pk
+    assert answer.context["item"].assignment != assignment.pk
     assert answer.context["progress"].done == 1
 
 
 def test_the_same_key_twice_stores_one(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
+    assignment = claim(batch, lin)
     for _ in range(2):
-        assert send(visit(lin), mine, 2, key="k").status_code == 302
+        assert send(visit(lin), assignment, 2, key="k").status_code == 302
     assert Annotation.objects.count() == 1
 
 
 def test_a_second_different_answer_becomes_a_correction_to_confirm(batch: Batch, lin: Person) -> None:
     """Its first sending arrived although its answer was lost: with the same key or another."""
-    mine, visitor = claim(batch, lin), visit(lin)
-    send(visitor, mine, 2, key="k")
+    assignment, visitor = claim(batch, lin), visit(lin)
+    send(visitor, assignment, 2, key="k")
     for key in ("k", "other"):
-        answer = send(visitor, mine, 3, key=key, rationale="better")
+        answer = send(visitor, assignment, 3, key=key, rationale="better")
         assert answer.status_code == 409
         assert "This item was submitted already" in text(answer)
-        assert f"/history/{mine.pk}/revise/" in text(answer)
+        assert f"/history/{assignment.pk}/revise/" in text(answer)
         assert 'value="3" required checked' in text(answer)
         assert "better" in text(answer)
     assert Annotation.objects.get().labels == {"compliance": 2}
@@ -263,27 +263,27 @@ def test_somebody_elses_item_does_not_exist(batch: Batch, lin: Person, chen: Per
 
 
 def test_nothing_is_changed_by_a_get(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
+    assignment = claim(batch, lin)
     for action in ("submit", "skip", "extend"):
-        assert visit(lin).get(f"/work/items/{mine.pk}/{action}/").status_code == 405
+        assert visit(lin).get(f"/work/items/{assignment.pk}/{action}/").status_code == 405
 
 
 def test_a_skip_needs_a_reason_and_never_comes_back(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin)
-    url = f"/work/items/{mine.pk}/skip/"
+    assignment, visitor = claim(batch, lin), visit(lin)
+    url = f"/work/items/{assignment.pk}/skip/"
     refused = visitor.post(url, reason="", own="  ")
     assert refused.status_code == 422
     assert "<span>Choose why you skip this item" in text(refused)
     assert visitor.post(url, reason="made up", own="").status_code == 422
     assert visitor.post(url, own="I know the author")["Location"] == "/work/first/"
-    mine.refresh_from_db()
-    assert (mine.state, mine.skip_reason) == ("released", "I know the author")
+    assignment.refresh_from_db()
+    assert (assignment.state, assignment.skip_reason) == ("released", "I know the author")
     seen = set()
     while (answer := visitor.get("/work/first/")).context.get("item"):
         seen.add(answer.context["item"].assignment)
         label_next(batch, lin, 3)
     assert len(seen) == 7
-    assert mine.pk not in seen
+    assert assignment.pk not in seen
 
 
 def test_an_empty_batch_says_what_happens_next(batch: Batch, lin: Person) -> None:
@@ -295,37 +295,37 @@ def test_an_empty_batch_says_what_happens_next(batch: Batch, lin: Person) -> Non
 
 
 def test_a_paused_batch_still_takes_what_is_at_hand_and_then_says_so(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
+    assignment = claim(batch, lin)
     set_state(batch=batch, state=Batch.State.PAUSED)
     answer = visit(lin).client.post(
-        f"/work/items/{mine.pk}/submit/", {"label.compliance": 2, "key": "k"}, follow=True
+        f"/work/items/{assignment.pk}/submit/", {"label.compliance": 2, "key": "k"}, follow=True
     )
     assert Annotation.objects.count() == 1
     assert "The batch first is not open." in text(answer)
-    left = send(visit(lin, htmx=True), mine, 2, key="k")
+    left = send(visit(lin, htmx=True), assignment, 2, key="k")
     assert left["HX-Redirect"] == "/work/"
 
 
 def test_what_comes_too_late_is_said_and_work_goes_on(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
-    mine = claim(batch, lin)
-    Assignment.objects.filter(pk=mine.pk).update(lease_expires=mine.claimed_at)
+    assignment = claim(batch, lin)
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=assignment.claimed_at)
     label_next(batch, chen, 3)
     label_next(batch, zhou, 3)
-    answer = send(visit(lin, htmx=True), mine)
+    answer = send(visit(lin, htmx=True), assignment)
     assert "someone else has taken it over" in text(answer)
-    assert answer.context["item"].assignment != mine.pk
+    assert answer.context["item"].assignment != assignment.pk
 
 
 def test_the_lease_is_extended(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
-    assert visit(lin).post(f"/work/items/{mine.pk}/extend/").status_code == 204
-    before = mine.lease_expires
-    mine.refresh_from_db()
-    assert mine.lease_expires > before
-    send(visit(lin), mine)
-    assert visit(lin).post(f"/work/items/{mine.pk}/extend/").status_code == 409
+    assignment = claim(batch, lin)
+    assert visit(lin).post(f"/work/items/{assignment.pk}/extend/").status_code == 204
+    before = assignment.lease_expires
+    assignment.refresh_from_db()
+    assert assignment.lease_expires > before
+    send(visit(lin), assignment)
+    assert visit(lin).post(f"/work/items/{assignment.pk}/extend/").status_code == 409
 
 
 def test_undo_leads_to_the_last_one(batch: Batch, lin: Person) -> None:
@@ -338,11 +338,11 @@ def test_undo_leads_to_the_last_one(batch: Batch, lin: Person) -> None:
 
 
 def test_a_correction_of_an_open_item_is_a_new_revision(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin)
+    assignment, visitor = claim(batch, lin), visit(lin)
     evidence = [{"turn": 0, "start": 0, "end": 3}]
     work = Submission(labels={"compliance": 1}, evidence=evidence)
-    submit_work(assignment_id=mine.pk, person=lin, key="k", work=work)
-    answer = revise(visitor, mine, 2, reason="misread", back="work")
+    submit_work(assignment_id=assignment.pk, person=lin, key="k", work=work)
+    answer = revise(visitor, assignment, 2, reason="misread", back="work")
     assert answer["Location"] == "/work/first/"
     current = Annotation.objects.get(current=True)
     assert (current.labels, current.revision, current.reason) == ({"compliance": 2}, 2, "misread")
@@ -355,20 +355,20 @@ def test_a_closed_item_reads_the_same_whether_agreed_or_disputed(
     batch: Batch, lin: Person, chen: Person, partner: int
 ) -> None:
     label_next(batch, chen, partner)
-    mine, visitor = claim(batch, lin), visit(lin)
-    send(visitor, mine, 1)
-    page = text(visitor.get(f"/history/{mine.pk}/"))
+    assignment, visitor = claim(batch, lin), visit(lin)
+    send(visitor, assignment, 1)
+    page = text(visitor.get(f"/history/{assignment.pk}/"))
     assert "This item is closed: what you correct here goes to the manager." in page
-    revise(visitor, mine, 2)
+    revise(visitor, assignment, 2)
     assert CLOSED in text(visitor.get("/history/"))
     assert CorrectionRequest.objects.get().labels == {"compliance": 2}
-    assert Annotation.objects.get(assignment=mine).labels == {"compliance": 1}
+    assert Annotation.objects.get(assignment=assignment).labels == {"compliance": 1}
 
 
 def test_a_refused_correction_stays_on_the_page(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin)
-    send(visitor, mine, 1)
-    answer = revise(visitor, mine, 7, rationale="typed")
+    assignment, visitor = claim(batch, lin), visit(lin)
+    send(visitor, assignment, 1)
+    answer = revise(visitor, assignment, 7, rationale="typed")
     assert answer.status_code == 422
     assert "typed" in text(answer)
     assert Annotation.objects.count() == 1
@@ -387,11 +387,11 @@ def test_history_is_filtered_by_batch_and_paged(
     for _ in range(51):
         label_next(second, lin, 3)
     visitor = visit(lin)
-    assert len(visitor.get("/history/?batch=first").context["lines"]) == 1
-    assert len(visitor.get("/history/?batch=second").context["lines"]) == 50
-    assert len(visitor.get("/history/?batch=second&page=2").context["lines"]) == 1
-    assert len(visitor.get("/history/?batch=unknown").context["lines"]) == 0
-    assert len(visitor.get("/history/?page=2").context["lines"]) == 2
+    assert len(visitor.get("/history/?batch=first").context["rows"]) == 1
+    assert len(visitor.get("/history/?batch=second").context["rows"]) == 50
+    assert len(visitor.get("/history/?batch=second&page=2").context["rows"]) == 1
+    assert len(visitor.get("/history/?batch=unknown").context["rows"]) == 0
+    assert len(visitor.get("/history/?page=2").context["rows"]) == 2
 
 
 def test_history_is_for_those_who_label_or_decide(

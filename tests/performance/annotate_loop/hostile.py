@@ -37,7 +37,7 @@ class Mischief:
         if other_items:
             other = self.chance.choice(other_items)
             stolen = replace(item, path=item.path.replace(item.assignment, other.assignment))
-            answer = worker.again(lambda: worker.post(worker.client, stolen, other.key))
+            answer = worker.repeat_call(lambda: worker.post(worker.client, stolen, other.key))
             _expect(worker, "another's item", answer, {404})
         worker.submit(item)
 
@@ -46,11 +46,13 @@ def same_key(worker: Worker, item: Item) -> None:
     """Four times at once, as a nervous double click and its retries send it: taken once, one receipt."""
     answers = _at_once(worker, [(item, item.key)] * AT_ONCE)
     results = [
-        worker.taken(answer) for answer in answers if _expect(worker, "same key", answer, {200, 201, 302})
+        worker.read_result(answer)
+        for answer in answers
+        if _expect(worker, "same key", answer, {200, 201, 302})
     ]
     _expect_one(worker, {result.receipt for result in results}, "receipts for one key")
     if sum(result.status == 201 for result in results) > 1:
-        worker.ledger.surprise(f"{item.assignment} was made more than once under one key")
+        worker.ledger.record_surprise(f"{item.assignment} was made more than once under one key")
     if results:
         worker.keep(item, item.key, results[0])
 
@@ -62,11 +64,11 @@ def different_keys(worker: Worker, item: Item) -> None:
     results: dict[str, Taken] = {}
     for key, answer in zip(keys, answers, strict=True):
         if _expect(worker, "different keys", answer, {200, 201, 302, 409}):
-            results[key] = worker.taken(answer)
+            results[key] = worker.read_result(answer)
     # A page that says the same again hears that it was taken, with the receipt of the first; a program hears 409.
     accepted = {key: result for key, result in results.items() if result.status != 409}
     if sum(result.status == 201 for result in accepted.values()) > 1:
-        worker.ledger.surprise(f"{item.assignment} was made more than once under different keys")
+        worker.ledger.record_surprise(f"{item.assignment} was made more than once under different keys")
     _expect_one(worker, {result.receipt for result in results.values()}, "receipts told of one item")
     for key, result in list(accepted.items())[:1]:
         worker.keep(item, key, result)
@@ -77,7 +79,9 @@ def repeated_next(worker: Worker, item: Item) -> None:
     for _ in range(AT_ONCE):
         repeated = worker.ask_again()
         if repeated is None or repeated.assignment != item.assignment:
-            worker.ledger.surprise(f"next gave {repeated and repeated.assignment} beside {item.assignment}")
+            worker.ledger.record_surprise(
+                f"next gave {repeated and repeated.assignment} beside {item.assignment}"
+            )
     worker.submit(item)
 
 
@@ -86,7 +90,7 @@ def _at_once(worker: Worker, submissions: list[tuple[Item, str]]) -> list[Answer
 
     def send(client: Client, item: Item, key: str) -> Answer:
         try:
-            return worker.again(lambda: worker.post(client, item, key))
+            return worker.repeat_call(lambda: worker.post(client, item, key))
         finally:
             client.close()
 
@@ -101,10 +105,10 @@ def _at_once(worker: Worker, submissions: list[tuple[Item, str]]) -> list[Answer
 def _expect(worker: Worker, call: str, answer: Answer, expected: set[int]) -> bool:
     worker.ledger.answers[call, answer.status] += 1
     if answer.status not in expected:
-        worker.ledger.surprise(f"{call}: {answer.status} {answer.body[:200]!r}")
+        worker.ledger.record_surprise(f"{call}: {answer.status} {answer.body[:200]!r}")
     return answer.status in expected
 
 
 def _expect_one(worker: Worker, values: object, name: str) -> None:
     if len(values) != 1:  # type: ignore[arg-type]
-        worker.ledger.surprise(f"not one of the {name}: {values}")
+        worker.ledger.record_surprise(f"not one of the {name}: {values}")

@@ -41,7 +41,7 @@ class Ledger:
     reopened: int = 0
     mischief: Counter[str] = field(default_factory=Counter)
 
-    def surprise(self, event: str) -> None:
+    def record_surprise(self, event: str) -> None:
         self.surprises.append(f"{self.person}: {event}")
 
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from tests.performance.annotate_loop.client import Answer, Client, ConnectionLost
 from tests.performance.annotate_loop.ledger import Ledger, Promise, Timing
-from tests.performance.annotate_loop.world import Somebody
+from tests.performance.annotate_loop.world import Account
 
 # How often two people who read the same text say the same: what is disputed keeps the adjudicators busy.
 AGREEMENT = 0.9
@@ -54,7 +54,7 @@ class Stuck(Exception):
 class Worker(ABC):
     """One person and their connection. Every call is repeated until it is answered, under the same key."""
 
-    person: Somebody
+    person: Account
     batch: str
     port: int
     ledger: Ledger = field(init=False)
@@ -80,7 +80,7 @@ class Worker(ABC):
     def post(self, client: Client, item: Item, key: str) -> Answer: ...
 
     @abstractmethod
-    def taken(self, answer: Answer) -> Taken: ...
+    def read_result(self, answer: Answer) -> Taken: ...
 
     def next(self) -> Item | None:
         """The next item; None when there is nothing. What a submission brought along is not asked for again."""
@@ -98,12 +98,12 @@ class Worker(ABC):
         answer = self._answered(
             self.submitting, lambda: self.post(self.client, item, item.key), expected={200, 201, 302, 409}
         )
-        self.keep(item, item.key, self.taken(answer))
+        self.keep(item, item.key, self.read_result(answer))
 
     def keep(self, item: Item, key: str, result: Taken) -> None:
         """Write down what the server promised; a refusal is a surprise."""
         if result.status == 409:
-            self.ledger.surprise(f"submit of {item.assignment} was refused")
+            self.ledger.record_surprise(f"submit of {item.assignment} was refused")
             return
         self.ledger.promises.append(Promise(item.assignment, key, result.receipt))
         if result.follows:
@@ -114,18 +114,18 @@ class Worker(ABC):
     def _answered(self, kind: str, call: Callable[[], Answer], *, expected: set[int]) -> Answer:
         began = time.monotonic()
         while True:
-            answer = self.again(call)
+            answer = self.repeat_call(call)
             self.ledger.answers[kind, answer.status] += 1
             if answer.status in expected:
                 end = time.monotonic()
                 self.ledger.timings.append(Timing(kind, end, end - began))
                 return answer
-            self.ledger.surprise(f"{kind}: {answer.status} {answer.body[:200]!r}")
+            self.ledger.record_surprise(f"{kind}: {answer.status} {answer.body[:200]!r}")
             if time.monotonic() - began > GIVE_UP_AFTER:
                 raise Stuck(f"{self.person.name}: no answer to {kind} that can be used")
             time.sleep(WAIT)
 
-    def again(self, call: Callable[[], Answer]) -> Answer:
+    def repeat_call(self, call: Callable[[], Answer]) -> Answer:
         """The answer, however often the connection is lost before it comes."""
         began = time.monotonic()
         while True:
@@ -170,7 +170,7 @@ class Program(Worker):
     def post(self, client: Client, item: Item, key: str) -> Answer:
         return client.send("POST", item.path, json.dumps(item.fields).encode(), {"Idempotency-Key": key})
 
-    def taken(self, answer: Answer) -> Taken:
+    def read_result(self, answer: Answer) -> Taken:
         content = json.loads(answer.body)
         receipt = content["error"].get("receipt", "") if answer.status == 409 else content["receipt"]
         return Taken(answer.status, receipt)
@@ -201,7 +201,7 @@ class Adjudicator(Program):
         answer = self._answered(
             "adjudicate", lambda: self.post(self.client, item, item.key), expected={200, 201}
         )
-        receipt = self.taken(answer).receipt
+        receipt = self.read_result(answer).receipt
         self.ledger.promises.append(Promise(item.assignment, item.key, receipt, decision=True))
 
 
@@ -225,14 +225,14 @@ class Pages(Worker):
         return self.form(answer.body.decode())
 
     def post(self, client: Client, item: Item, key: str) -> Answer:
-        fields = [*item.fields.items(), ("key", key), *self.beside(item)]
+        fields = [*item.fields.items(), ("key", key), *self.list_page_fields(item)]
         return client.send("POST", item.path, urlencode(fields).encode(), self.headers)
 
-    def beside(self, _item: Item) -> Sequence[tuple[str, str]]:
-        """What the page sends beside the form."""
+    def list_page_fields(self, _item: Item) -> Sequence[tuple[str, str]]:
+        """What the page sends with the form."""
         return ()
 
-    def taken(self, answer: Answer) -> Taken:
+    def read_result(self, answer: Answer) -> Taken:
         receipt = answer.header("Assay-Receipt")
         if answer.status != 200:
             return Taken(answer.status, receipt)
@@ -296,7 +296,7 @@ class Browser(Pages):
         )
         self.hold(self.form(answer.body.decode()) if answer.status == 200 else None)
 
-    def beside(self, item: Item) -> Sequence[tuple[str, str]]:
+    def list_page_fields(self, item: Item) -> Sequence[tuple[str, str]]:
         had = [
             ("had", item_ahead.assignment)
             for item_ahead in self.hand

@@ -24,7 +24,7 @@ from tests.performance.annotate_loop.ledger import Ledger, percentile
 from tests.performance.annotate_loop.people import Program
 from tests.performance.annotate_loop.server import Server
 from tests.performance.annotate_loop.stages import Outcome
-from tests.performance.annotate_loop.world import ROOT, Somebody
+from tests.performance.annotate_loop.world import ROOT, Account
 
 CHUNK = 5000
 PAGES = 11
@@ -90,7 +90,7 @@ class Probe:
         checks = [*self._limits(rows, pages), *self._counted(names)]
         return Outcome({"next": rows, "created": self.created, "progress_page": pages}, checks)
 
-    def _pairs(self, kind: str, people: Sequence[Somebody], pairing: str) -> list[Case]:
+    def _pairs(self, kind: str, people: Sequence[Account], pairing: str) -> list[Case]:
         """The same case in the small and in the large batch."""
         cases = []
         for size in self.sizes:
@@ -99,7 +99,7 @@ class Probe:
             cases.append(self._case(kind, size, batch, people))
         return cases
 
-    def _case(self, name: str, size: int, batch: str, people: Sequence[Somebody]) -> Case:
+    def _case(self, name: str, size: int, batch: str, people: Sequence[Account]) -> Case:
         workers = [Program(person, batch, self.server.port) for person in people]
         self.ledgers += [worker.ledger for worker in workers]
         return Case(name, size, workers)
@@ -121,7 +121,7 @@ class Probe:
             rows += self._measured(cases)
         return rows
 
-    def _create(self, batch: str, size: int, people: Sequence[Somebody], pairing: str) -> None:
+    def _create(self, batch: str, size: int, people: Sequence[Account], pairing: str) -> None:
         """By the product's command in a process of its own: the seconds, and its largest memory in MB."""
         arguments = world.batch_arguments(
             batch, dataset=f"corpus-{size}", guideline=self.guideline, annotators=list(people), adjudicators=[],

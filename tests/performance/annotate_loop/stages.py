@@ -17,7 +17,7 @@ from tests.performance.annotate_loop.hostile import Mischief
 from tests.performance.annotate_loop.ledger import Ledger, Timing, answered, spread
 from tests.performance.annotate_loop.people import WORKERS, Adjudicator, Browser, Worker
 from tests.performance.annotate_loop.server import Killer, Server
-from tests.performance.annotate_loop.world import Somebody
+from tests.performance.annotate_loop.world import Account
 
 LOOK_AGAIN = 0.2
 
@@ -28,8 +28,8 @@ class Plan:
 
     port: int
     guideline: str
-    annotators: Sequence[Somebody]
-    adjudicators: Sequence[Somebody]
+    annotators: Sequence[Account]
+    adjudicators: Sequence[Account]
     tasks: int
     overlap: int
     pairing: str

@@ -26,7 +26,7 @@ SHORTEST, LONGEST = 200, 800
 
 
 @dataclass(frozen=True)
-class Somebody:
+class Account:
     name: str
     token: str
     session: str
@@ -87,21 +87,21 @@ def command(name: str, *arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
-def make_people(count: int, *, prefix: str = "a") -> list[Somebody]:
+def make_people(count: int, *, prefix: str = "a") -> list[Account]:
     """People who may annotate and adjudicate, each with a token and a session."""
     names = [f"{prefix}{number:03}" for number in range(1, count + 1)]
-    return [_somebody(name, "annotator,adjudicator") for name in names]
+    return [_make_account(name, "annotator,adjudicator") for name in names]
 
 
-def make_manager() -> Somebody:
-    return _somebody("manager", "manager")
+def make_manager() -> Account:
+    return _make_account("manager", "manager")
 
 
-def _somebody(name: str, groups: str) -> Somebody:
+def _make_account(name: str, groups: str) -> Account:
     from annotation.models import Person
 
     made = command("add_person", name, "--groups", groups, "--token")
-    return Somebody(name, made["token"], _session(Person.objects.get(username=name)))
+    return Account(name, made["token"], _session(Person.objects.get(username=name)))
 
 
 def _session(person: Any) -> str:
@@ -199,7 +199,7 @@ def _rows(name: str) -> list[Mapping[str, str]]:
 
 
 def make_batch(
-    name: str, *, dataset: str, guideline: str, annotators: list[Somebody], adjudicators: list[Somebody],
+    name: str, *, dataset: str, guideline: str, annotators: list[Account], adjudicators: list[Account],
     overlap: int, pairing: str, lease: int = 1800,
 ) -> int:  # fmt: skip
     """By the product's own command, the introduction read by everybody. The number of tasks."""
@@ -215,7 +215,7 @@ def make_batch(
 
 
 def batch_arguments(
-    name: str, *, dataset: str, guideline: str, annotators: list[Somebody], adjudicators: list[Somebody],
+    name: str, *, dataset: str, guideline: str, annotators: list[Account], adjudicators: list[Account],
     overlap: int, pairing: str, lease: int = 1800,
 ) -> list[str]:  # fmt: skip
     arguments = [name, "--guideline", guideline, "--dataset", dataset]

@@ -20,6 +20,10 @@ import django
 
 django.setup()
 
+from annotation.services.distribution import next_assignment, next_dispute  # noqa: E402
+from annotation.services.drafts import save_draft  # noqa: E402
+from annotation.services.gold import cut_release  # noqa: E402
+from benchmark.services.runs import create_run  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 
 import benchmark.tasks  # noqa: F401, E402 (the handlers, as a worker has them)
@@ -29,12 +33,8 @@ from annotation.services import jobs  # noqa: E402
 from annotation.services.annotations import Work, submit  # noqa: E402
 from annotation.services.batches import Policy  # noqa: E402
 from annotation.services.demo import load_demo  # noqa: E402
-from annotation.services.distribution import next_assignment, next_dispute  # noqa: E402
-from annotation.services.drafts import save_draft  # noqa: E402
-from annotation.services.gold import cut_release  # noqa: E402
 from annotation.services.people import add_person, api_token, set_password  # noqa: E402
 from benchmark.models import BenchmarkRun  # noqa: E402
-from benchmark.services.runs import create_run  # noqa: E402
 from benchmark.services.sharing import share  # noqa: E402
 from scoring.models import Scorer  # noqa: E402
 from scoring.services import create_scorer  # noqa: E402

@@ -132,7 +132,7 @@ def test_identical_texts_are_predicted_once_and_the_scorer_stays_loaded(
         return predict(self, examples, **options)
 
     monkeypatch.setattr(FittedNgramScorer, "predict", counted)
-    monkeypatch.setattr("scoring.services.predictions.requests.AT_ONCE", 2)
+    monkeypatch.setattr("scoring.services.predictions.requests.ITEMS_PER_PART", 2)
     other = {"prompt": "Why?", "response": "Because."}
     results = answered(api, ITEM, other, ITEM, ITEM)["results"]
     assert len(asked) == 2

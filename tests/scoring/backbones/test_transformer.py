@@ -351,7 +351,7 @@ def test_a_collapse_that_a_restart_mends_is_told_and_the_mended_run_is_kept(
         seen.append(found)
         return replace(found, loss=9.0 if len(seen) <= 2 else 0.5, prior=1.0, one_level=False)
 
-    monkeypatch.setattr("scoring.backbones.transformer.run.judge", first_fails)
+    monkeypatch.setattr("scoring.backbones.transformer.run.judge_predictions", first_fails)
     scorer = tiny(encoder, rounds=2, patience=2, restarts=2).fit(sixty(), [COMPLIANCE, SAFETY])
     details = scorer.details  # type: ignore[attr-defined]
     assert [detail["attempt"] for detail in details["restarts"]] == [0]
@@ -450,7 +450,7 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
 
     real = FineTuningRun._round
     monkeypatch.setattr(FineTuningRun, "_round", failing)
-    monkeypatch.setattr("scoring.backbones.transformer.run.judge", never_learned)
+    monkeypatch.setattr("scoring.backbones.transformer.run.judge_predictions", never_learned)
     whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
     assert [detail["attempt"] for detail in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]
 
@@ -506,12 +506,12 @@ def test_batches_of_prediction_are_bounded_and_hold_every_row_once():
 def test_a_faster_precision_is_taken_only_where_it_says_the_same(
     encoder: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("scoring.backbones.transformer.training.ENOUGH_TO_COMPARE", 10)
+    monkeypatch.setattr("scoring.backbones.transformer.training.MIN_COMPARED_RESPONSES", 10)
     monkeypatch.setattr("scoring.backbones.transformer.training.list_fast_precisions", lambda: ("int8",))
     scorer = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
     told = scorer.details  # type: ignore[attr-defined]
     assert told["precision"] == ("int8" if told["same_labels"]["int8"] >= 0.99 else "fp32")
-    monkeypatch.setattr("scoring.backbones.transformer.training.SAME_LABELS", 1.01)
+    monkeypatch.setattr("scoring.backbones.transformer.training.MIN_SAME_LABELS_SHARE", 1.01)
     again = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
     assert again.details["precision"] == "fp32"  # type: ignore[attr-defined]
 

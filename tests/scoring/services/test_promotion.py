@@ -308,7 +308,7 @@ def test_of_two_promotions_at_one_moment_one_is_refused(
         both.wait(timeout=120)  # both have compared with the same current scorer, which is none
         return verdict
 
-    monkeypatch.setattr(service, "gather", together)
+    monkeypatch.setattr(service, "build_verdict", together)
 
     def judge(job: Job) -> Job:
         try:

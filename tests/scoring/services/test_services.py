@@ -155,7 +155,7 @@ def test_the_card_compares_with_the_commonest_level_and_with_people(
 def test_no_stored_prediction_is_in_sample_even_of_a_scorer_that_memorises(
     release: GoldRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scoring.services.training.choose", lambda *_spec, **_options: Memoriser())
+    monkeypatch.setattr("scoring.services.training.choose_backbone", lambda *_spec, **_options: Memoriser())
     scorer = trained(release)
     levels = Counter(true_level(item.task.response) for item in release.items.all())
     # it would be right everywhere in-sample; out of fold it says 3 and is right where the truth is 3
@@ -267,7 +267,7 @@ def test_of_many_contents_only_the_last_are_kept_at_hand(
     scorer: Scorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scoring.services.predictions.predictions.CHUNK", 2)
-    monkeypatch.setattr("scoring.services.predictions.predictions.REMEMBERED", 2)
+    monkeypatch.setattr("scoring.services.predictions.predictions.MAX_CACHED", 2)
     for name in ("same", "again"):
         make_responses(prompts=4, models=["A"], name=name, start=50)
     scored = score(

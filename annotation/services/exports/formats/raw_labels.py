@@ -96,12 +96,12 @@ def _file_name(spec: ExportSpec) -> str:
     return f"labels.{spec.options.table}"
 
 
-def _fields(wanted: ExportSpec) -> tuple[str, ...]:
-    return FIELDS + BY_CHOICE if wanted.options.rationales else FIELDS
+def _fields(spec: ExportSpec) -> tuple[str, ...]:
+    return FIELDS + BY_CHOICE if spec.options.rationales else FIELDS
 
 
-def _lines_of(wanted: ExportSpec) -> Callable[[Record], str]:
-    if wanted.options.table == "csv":
+def _lines_of(spec: ExportSpec) -> Callable[[Record], str]:
+    if spec.options.table == "csv":
         line = csv_writer()
         return lambda record: line([csv_cell(value) for value in record.values()])
     encode = json.JSONEncoder(ensure_ascii=False).encode

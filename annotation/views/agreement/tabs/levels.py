@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 
 from annotation.core.formatting import format_compact, format_part
 from annotation.domain.agreement import Value
-from annotation.selectors.agreement.causes import DisputedPrompt, Matrix, Prompts, Split, matrices
+from annotation.selectors.agreement.causes import DisputedPrompt, LevelMatrix, DisputedPrompts, LevelSplit, list_matrices
 from annotation.selectors.guidelines import criterion_label, level_text
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import format_share
@@ -34,7 +34,7 @@ class MatrixCell:
 
 
 def levels_context(tab_query: TabQuery) -> dict[str, Any]:
-    level_matrices = matrices(tab_query.patterns.labels)
+    level_matrices = list_matrices(tab_query.patterns.labels)
     return {
         "matrices": [matrix_table(matrix, tab_query) for matrix in level_matrices],
         "pairs": list_pairs(tab_query),
@@ -51,7 +51,7 @@ def list_pairs(tab_query: TabQuery) -> list[tuple[str, str]]:
     return [(name, choice.narrowed_url(choice.narrowing.with_group({"pair": name}))) for name in names]
 
 
-def matrix_table(matrix: Matrix, tab_query: TabQuery) -> dict[str, Any]:
+def matrix_table(matrix: LevelMatrix, tab_query: TabQuery) -> dict[str, Any]:
     level_names = [level_text(matrix.criterion, value) for value in matrix.values]
     # Of 100 levels the number alone has room.
     short = (
@@ -85,7 +85,7 @@ def matrix_table(matrix: Matrix, tab_query: TabQuery) -> dict[str, Any]:
     }
 
 
-def largest_difference(matrix: Matrix) -> int:
+def largest_difference(matrix: LevelMatrix) -> int:
     """Of the pairs that differ: what all shades are measured by."""
     off = matrix.counts.copy()
     for place in range(len(off)):
@@ -93,7 +93,7 @@ def largest_difference(matrix: Matrix) -> int:
     return int(off.max(initial=0))
 
 
-def build_cell(matrix: Matrix, at: tuple[int, int], largest: int, tab_query: TabQuery) -> MatrixCell:
+def build_cell(matrix: LevelMatrix, at: tuple[int, int], largest: int, tab_query: TabQuery) -> MatrixCell:
     row, column = at
     if matrix.people is None and column < row:
         return MatrixCell(None, "", EMPTY, "")
@@ -108,7 +108,7 @@ def build_cell(matrix: Matrix, at: tuple[int, int], largest: int, tab_query: Tab
     )
 
 
-def cell_tasks_url(matrix: Matrix, levels: Sequence[Value], tab_query: TabQuery) -> str:
+def cell_tasks_url(matrix: LevelMatrix, levels: Sequence[Value], tab_query: TabQuery) -> str:
     guideline = {"guideline": matrix.guideline} if tab_query.words.several else {}
     inside = tab_query.choice.narrowing.with_group({"criterion": matrix.criterion.name, **guideline})
     return tab_query.choice.tasks_url(replace(inside, levels=(levels[0], levels[1])))
@@ -119,7 +119,7 @@ MAX_SPLITS = 3
 
 
 def prompts_context(tab_query: TabQuery) -> dict[str, Any]:
-    disputed_prompts = Prompts(tab_query.patterns.labels)
+    disputed_prompts = DisputedPrompts(tab_query.patterns.labels)
     page = Paginator(cast("Sequence[DisputedPrompt]", disputed_prompts), PAGE).get_page(tab_query.page)
     return {
         "prompts": [prompt_row(disputed_prompt, tab_query) for disputed_prompt in page.object_list],
@@ -146,7 +146,7 @@ def prompt_row(disputed_prompt: DisputedPrompt, tab_query: TabQuery) -> dict[str
     }
 
 
-def split_link(split: Split, tab_query: TabQuery, disputed_prompt: DisputedPrompt) -> dict[str, Any]:
+def split_link(split: LevelSplit, tab_query: TabQuery, disputed_prompt: DisputedPrompt) -> dict[str, Any]:
     words = tab_query.words
     guideline = {"guideline": split.guideline} if words.several else {}
     inside = tab_query.choice.narrowing.with_group({"criterion": split.criterion, **guideline})

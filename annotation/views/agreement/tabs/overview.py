@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from annotation.domain.agreement import Statistic
-from annotation.selectors.agreement.causes import Prompts, Weakest, weakest
+from annotation.selectors.agreement.causes import DisputedPrompts, WeakestGroup, find_weakest_group
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.tabs import table, trend
 from annotation.views.agreement.wording import (
@@ -92,14 +92,14 @@ def list_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
         return
     for facet in FINDING_FACETS:
         if facet not in tab_query.choice.narrowing.named:
-            weakest_group = weakest(tab_query.patterns, facet, headline, table.MIN_UNITS)
+            weakest_group = find_weakest_group(tab_query.patterns, facet, headline, table.MIN_UNITS)
             if weakest_group is not None:
                 yield build_group_finding(tab_query, weakest_group)
     yield from list_level_findings(tab_query)
     yield from list_prompt_findings(tab_query)
 
 
-def build_group_finding(tab_query: TabQuery, weakest_group: Weakest) -> AgreementFinding:
+def build_group_finding(tab_query: TabQuery, weakest_group: WeakestGroup) -> AgreementFinding:
     choice = tab_query.choice
     inside = choice.narrowing.with_group({weakest_group.facet: weakest_group.name})
     overall = tab_query.overall[0]
@@ -138,7 +138,7 @@ def list_level_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
 
 
 def list_prompt_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
-    for disputed_prompt in Prompts(tab_query.patterns.labels)[0:1]:
+    for disputed_prompt in DisputedPrompts(tab_query.patterns.labels)[0:1]:
         share = format_share(disputed_prompt.tasks)
         if disputed_prompt.tasks.n >= MIN_TASKS and share is not None:
             choice = tab_query.choice

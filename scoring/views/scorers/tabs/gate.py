@@ -42,7 +42,7 @@ def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
 
 
 def _describe_step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
-    return {"one": promotion, "open": promotion.scorer_id in open_to}
+    return {"promotion": promotion, "open": promotion.scorer_id in open_to}
 
 
 def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
