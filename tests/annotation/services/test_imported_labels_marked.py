@@ -38,7 +38,7 @@ BLIND_ZH = "他们不知道回复出自哪个模型"
 Put = Callable[..., Import]
 
 
-def said(annotator: str, value: float, prompt: str = "p0") -> dict[str, Any]:
+def build_row(annotator: str, value: float, prompt: str = "p0") -> dict[str, Any]:
     return {"prompt_id": prompt, "model": MODEL, "annotator": annotator, "labels": {"compliance": value}}
 
 
@@ -61,7 +61,7 @@ def put(dataset: Dataset, guideline: Guideline, tmp_path: Path) -> Put:
 @pytest.fixture
 def imported(put: Put) -> Batch:
     """Two annotations that differ and their decision, and two that agree."""
-    put(said("ann", 3), said("ben", 1), decided(1), said("ann", 2, "p1"), said("ben", 2, "p1"))
+    put(build_row("ann", 3), build_row("ben", 1), decided(1), build_row("ann", 2, "p1"), build_row("ben", 2, "p1"))
     return Batch.objects.get(name="elsewhere")
 
 
@@ -135,7 +135,7 @@ def test_a_release_without_imports_says_nothing_of_any(client: Client, mixed: li
 
 
 def test_my_work_marks_what_came_from_a_file(client: Client, put: Put, lin: Person):
-    put(said("lin", 3), said("ann", 1, "p1"))
+    put(build_row("lin", 3), build_row("ann", 1, "p1"))
     html = page(client, lin, "history")
     assert html.count("imported") == 1
     assert "theirs" not in html  # the name of a file may tell of the model
@@ -154,7 +154,7 @@ def test_lists_of_tasks_say_it(client: Client, mixed: list[Batch], ma: Person):
 
 
 def test_a_correction_made_here_is_not_imported(put: Put, lin: Person):
-    put(said("lin", 3), said("ann", 1, "p1"))
+    put(build_row("lin", 3), build_row("ann", 1, "p1"))
     batch = Batch.objects.get(name="elsewhere")
     mine = batch.assignments.get(person=lin)
     assert count_imported_work([batch])["annotations"] == 2
@@ -214,7 +214,7 @@ def test_a_manifest_of_before_is_told_nothing_of_what_came_later(imported: Batch
     release = cut_release(ReleaseSpec(name="r", batches=[imported]))
     at_the_cut = release.manifest.pop("imported")
     release.save()
-    put(said("ann", 3, "p3"), said("ben", 3, "p3"), name="later.jsonl")
+    put(build_row("ann", 3, "p3"), build_row("ben", 3, "p3"), name="later.jsonl")
     assert count_imported_work([imported])["annotations"] == at_the_cut["annotations"] + 2
     assert add_origins(release)["imported"] == at_the_cut
     assert release.manifest["people"]["annotations"] >= at_the_cut["annotations"]
@@ -246,7 +246,7 @@ def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put
         add_person(name=name)
     free = Task.objects.filter(batch=batch, slots_taken=0, response__model__name=MODEL).first()
     assert free is not None
-    put(said("ann", 3, free.response.prompt.key), said("ben", 3, free.response.prompt.key), batch="first")
+    put(build_row("ann", 3, free.response.prompt.key), build_row("ben", 3, free.response.prompt.key), batch="first")
     text = told(build_batches_report([batch]))
     assert "2 annotations were imported, and how they were made is not recorded; 1 were given here" in text
 
