@@ -1,6 +1,6 @@
-"""What the API takes and gives. Handouts are the frozen values of the selectors, never the models.
+"""The endpoints of the annotation loop and their serializers.
 
-The endpoints: validate, call one service, answer with what a selector hands out.
+An endpoint validates, calls one service, and answers with the frozen values of a selector, never with a model.
 """
 
 from __future__ import annotations

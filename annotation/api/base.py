@@ -149,8 +149,8 @@ KEY = OpenApiParameter(
     "key and body changes nothing and gets the same receipt.",
 )
 REFUSALS = {
-    code: OpenApiResponse(ErrorSerializer, why)
-    for code, why in (
+    code: OpenApiResponse(ErrorSerializer, description)
+    for code, description in (
         (400, "The content is not what this call takes."),
         (401, "Nobody is signed in."),
         (

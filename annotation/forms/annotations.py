@@ -1,7 +1,4 @@
-"""Finding one's own submissions.
-
-What the annotation and the adjudication page send.
-"""
+"""The form of a submission, the form of a skip, and the filters of a person's own submissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding known items to a batch, and deciding about somebody's qualification."""
+"""The forms that add gold questions to a batch, and decide on somebody's qualification."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class LanguagesForm(forms.Form):
     )
 
     def __init__(self, data: Any = None, *, selected: Sequence[str] = (), known: Sequence[str]) -> None:
-        """``given`` are chosen at first, ``known`` are offered besides."""
+        """``selected`` are chosen at first, ``known`` are offered besides."""
         super().__init__(data, initial={"languages": list(selected)})
         field = self.fields["languages"]
         assert isinstance(field, forms.MultipleChoiceField)
@@ -216,7 +216,7 @@ class AccountForm(LanguagesForm):
     field_order = ("name", "display_name", "password", "again", "languages", "others")
 
     def __init__(self, data: Any = None, *, selected: Sequence[str], known: Sequence[str]) -> None:
-        super().__init__(data, given=selected, known=known)
+        super().__init__(data, selected=selected, known=known)
         languages_field = self.fields["languages" if "languages" in self.fields else "others"]
         languages_field.label = _("Languages that you read")
         if "languages" in self.fields:

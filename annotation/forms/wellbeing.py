@@ -1,4 +1,4 @@
-"""What managers set for the care of those who read, and what everybody sets for themselves."""
+"""The forms of annotator wellbeing: what managers set for everybody, and what everybody sets for themselves."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
 from annotation.selectors.exports import (
     get_export,
-    list_exports,
     get_export_folder,
     is_under_way,
-    may_name_people,
+    list_exports,
     may_download,
+    may_name_people,
 )
 from annotation.selectors.releases.releases import release_for
 from annotation.services.exports import WRITERS, Writer, writer_named

@@ -1,4 +1,4 @@
-"""Putting files in: upload, look at what was read and what is wrong, say where it goes, watch it go in."""
+"""The pages of an import: uploading a file, checking what was read, choosing where it goes, and following its job."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from annotation.domain.formats.bundle import Bundle
 from annotation.forms.imports import TARGETS, BundleForm, ImportKindForm, TargetForm, UploadForm, list_options
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import (
-    has_running_job,
-    list_import_notes,
-    preview_upload,
     build_problem,
-    list_problems,
     build_source,
     get_visible_import,
+    has_running_job,
+    list_import_notes,
+    list_problems,
     list_visible_imports,
+    preview_upload,
 )
 from annotation.selectors.origins import list_imported_labels
 from annotation.services.imports import ImportRefused

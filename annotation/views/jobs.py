@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.models import MANAGER, RESEARCHER, Job
 from annotation.selectors.access import has_role
-from annotation.selectors.jobs import list_curves, is_silent, is_waiting_long, get_job_for
+from annotation.selectors.jobs import get_job_for, is_silent, is_waiting_long, list_curves
 from annotation.services import jobs
 from annotation.views.access import person_of
 

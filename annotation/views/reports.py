@@ -1,8 +1,6 @@
-"""The report in the words of its reader's language: the same sections for the page and for LaTeX.
+"""The annotation report of batches or of a release: a page, LaTeX and JSON.
 
-The report as LaTeX: the protocol and what else is said as a paragraph each, and the tables.
-
-The report: a page for the appendix of a paper, of batches or of a release; and the same as LaTeX and JSON.
+The page and LaTeX show the same sections, in the reader's language.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
-from annotation.domain.releases.manifest import index_dimensions, count_imported
+from annotation.domain.releases.manifest import count_imported, index_dimensions
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import batch_named, readable_batches

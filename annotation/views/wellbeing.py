@@ -1,4 +1,4 @@
-"""The managers' page on the care of those who read: budget, breaks, contacts, and how much was read."""
+"""The managers' page of annotator wellbeing: reading budget, breaks, contacts, and how much each person read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def care(request: HttpRequest) -> HttpResponse:
         "guidelines": [guideline_severities(family) for family in list_families(drafts=False)],
         "days": days,
         "page": page,
-        "rows": [exposure_line(reader_points) for reader_points in list_exposure_rows(list(page.object_list), days)],
+        "rows": [
+            exposure_line(reader_points) for reader_points in list_exposure_rows(list(page.object_list), days)
+        ],
         "some_sealed": sealed_batches(person).exists(),
         "crumbs": breadcrumbs((_("People"), "people", []), title=_("Annotator wellbeing")),
     }

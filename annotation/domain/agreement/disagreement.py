@@ -24,19 +24,19 @@ Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
-class Sorted(Generic[Name]):
+class UnitGroups(Generic[Name]):
     """Units put into groups: ``place`` (N,) is each one's group among ``names``."""
 
     names: tuple[Name, ...]
     place: Codes
 
-    def where(self, mask: Mask) -> Sorted[Name]:
-        return Sorted(self.names, self.place[mask])
+    def where(self, mask: Mask) -> UnitGroups[Name]:
+        return UnitGroups(self.names, self.place[mask])
 
 
 def group_units(
     kinds: tuple[Codes, Codes], name_of: Callable[[int], Name], order: Callable[[Name], Any]
-) -> Sorted[Name]:
+) -> UnitGroups[Name]:
     """The groups of units whose key has one name, the names in their order. ``kinds`` are the keys as ``distinct``
     gives them.
     """
@@ -45,10 +45,10 @@ def group_units(
     names = sorted(set(named), key=order)
     at = {name: position for position, name in enumerate(names)}
     moved = np.array([at[name] for name in named], dtype=np.int64)
-    return Sorted(tuple(names), moved[place] if len(keys) else np.zeros(0, dtype=np.int64))
+    return UnitGroups(tuple(names), moved[place] if len(keys) else np.zeros(0, dtype=np.int64))
 
 
-def cross_groupings(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any, ...]]:
+def cross_groupings(sortings: Sequence[UnitGroups[Any]], n: int) -> UnitGroups[tuple[Any, ...]]:
     """The groups of several ways to sort at once, by the names of all; with none, one group of everything."""
     numbers = reduce(
         lambda number, grouping: number * len(grouping.names) + grouping.place,
@@ -63,10 +63,10 @@ def cross_groupings(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any
             rest, position = divmod(rest, len(grouping.names))
             parts.append(grouping.names[position])
         names.append(tuple(reversed(parts)))
-    return Sorted(tuple(names), place)
+    return UnitGroups(tuple(names), place)
 
 
-def count_patterns(units: Units, groups: Sorted[Name]) -> dict[Name, dict[Pattern, int]]:
+def count_patterns(units: Units, groups: UnitGroups[Name]) -> dict[Name, dict[Pattern, int]]:
     """The sets of labels of each group with how many units carry each."""
     numbers, place = units.kinds("numbers")
     patterns = [units.labels_of(number) for number in numbers.tolist()]
@@ -82,13 +82,13 @@ def _count_keys(numbers: Codes) -> Iterator[tuple[int, int]]:
     yield from zip(keys.tolist(), np.bincount(place, minlength=len(keys)).tolist(), strict=True)
 
 
-def count_units(groups: Sorted[Any], mask: Mask | None = None) -> Codes:
+def count_units(groups: UnitGroups[Any], mask: Mask | None = None) -> Codes:
     """(M,): the units of each group, of those that are ``chosen`` (N,)."""
     place = groups.place if mask is None else groups.place[mask]
     return np.bincount(place, minlength=len(groups.names)).astype(np.int64)
 
 
-def count_pairs(units: Units, groups: Sorted[Name]) -> dict[Name, Codes]:
+def count_pairs(units: Units, groups: UnitGroups[Name]) -> dict[Name, Codes]:
     """Of each group (V, V): the pairs of labels of one unit, the first person's value by the second's.
 
     With more than two labels each two of a unit are a pair, in the order of their places.
@@ -116,7 +116,7 @@ class LabelCounts:
     others: dict[float, int]
 
 
-def count_labels(units: Units, groups: Sorted[Name]) -> dict[Name, list[LabelCounts]]:
+def count_labels(units: Units, groups: UnitGroups[Name]) -> dict[Name, list[LabelCounts]]:
     """How often each value was given and disputed, group by group; values that nobody gave are not there."""
     size = len(groups.names)
     has_each = [(units.codes == place).any(axis=1) & units.compared for place in range(len(units.values))]

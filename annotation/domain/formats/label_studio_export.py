@@ -203,7 +203,7 @@ def span_label(criterion: str, value: float) -> str:
     return f"{criterion}{EQUALS}{number(value)}"
 
 
-def annotation(layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str) -> dict[str, Any]:
+def annotation_to_json(layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str) -> dict[str, Any]:
     """An annotation without ``completed_by``: Label Studio refuses a person it does not know, and would take a number
     for one of its own people.
     """

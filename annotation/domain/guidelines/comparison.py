@@ -24,9 +24,9 @@ _TOKEN = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])\w)+|\s+|.", re.DOTALL)
 # What two texts may share by chance: between two changes it is no island of sense.
 _SLIGHT = re.compile(rf"[{_CJK}]?[\W_]*")
 # Time grows with the product of the lengths: longer texts are shown whole, one after the other.
-MOST_TOKENS = 6000
+MAX_TOKENS = 6000
 # Paragraphs and examples have no names. Two that share this much are the same one, reworded.
-ALIKE = 0.5
+MIN_SIMILARITY = 0.5
 
 
 @dataclass(frozen=True)
@@ -110,19 +110,19 @@ def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: 
     Texts are taken in ``language``. ``say`` gives the words of what is written as a code, such as ``ordinal``.
     """
     before, after = (dict(_clauses(document, language, say)) for document in (old, new))
-    _join(before, after, "introduction", ())
+    _join_unnamed(before, after, "introduction", ())
     for owner in [key for key in after if key[0] == "level" and key in before]:
-        _join(before, after, "example", owner[1:])
+        _join_unnamed(before, after, "example", owner[1:])
     old_keys, new_keys = list(before), list(after)
     common = [key for key in old_keys if key in after]
-    clauses = tuple(_compared(before.get(key), after.get(key)) for key in _in_order(old_keys, new_keys))
+    clauses = tuple(_compare_clause(before.get(key), after.get(key)) for key in _merge_keys(old_keys, new_keys))
     return Comparison(clauses, reordered=common != [key for key in new_keys if key in before])
 
 
 def text_pieces(old: str, new: str) -> tuple[Piece, ...]:
     """The pieces of both in order: without the added ones they join to ``old``, without the removed to ``new``."""
     before, after = _TOKEN.findall(old), _TOKEN.findall(new)
-    if max(len(before), len(after)) > MOST_TOKENS:
+    if max(len(before), len(after)) > MAX_TOKENS:
         return _pieces([(old, new)])
     runs: list[tuple[str, str]] = []
     for tag, i, j, k, l in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():  # noqa: E741
@@ -145,7 +145,7 @@ def _pieces(runs: Iterable[tuple[str, str]]) -> tuple[Piece, ...]:
     return tuple(piece for piece in pieces if piece.text)
 
 
-def _compared(old: _Written | None, new: _Written | None) -> Clause:
+def _compare_clause(old: _Written | None, new: _Written | None) -> Clause:
     clause = new or old
     assert clause is not None, "a key comes from one of the versions"
     before, after = (version.fields if version else {} for version in (old, new))
@@ -159,7 +159,7 @@ def _compared(old: _Written | None, new: _Written | None) -> Clause:
     return Clause(clause.kind, clause.section, clause.label, change, fields, clause.criterion, clause.level)
 
 
-def _in_order(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
+def _merge_keys(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
     order, known = list(new), set(new)
     for place, key in enumerate(old):
         if key not in known:
@@ -170,11 +170,11 @@ def _in_order(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
 # What has no name: paragraphs and examples are the same where they are alike.
 
 
-def _join(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, owner: Key) -> None:
+def _join_unnamed(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, owner: Key) -> None:
     """Give the old clauses of this kind the keys of the new ones that they became."""
     start = (kind, *owner)
     old_keys, new_keys = ([key for key in clauses if key[:-1] == start] for clauses in (before, after))
-    places = _partners([_text(before[key]) for key in old_keys], [_text(after[key]) for key in new_keys])
+    places = _partners([_get_text(before[key]) for key in old_keys], [_get_text(after[key]) for key in new_keys])
     named = {
         key: new_keys[at] if at is not None else (*key, "gone")
         for key, at in zip(old_keys, places, strict=True)
@@ -184,7 +184,7 @@ def _join(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, ow
     before.update(renamed)
 
 
-def _text(written: _Written) -> str:
+def _get_text(written: _Written) -> str:
     return "\n".join(written.fields.values())
 
 
@@ -204,9 +204,9 @@ def _partners(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
 
 
 def _alike(old: str, new: str) -> bool:
-    before, after = (_TOKEN.findall(text)[:MOST_TOKENS] for text in (old, new))
+    before, after = (_TOKEN.findall(text)[:MAX_TOKENS] for text in (old, new))
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    return matcher.quick_ratio() >= ALIKE and matcher.ratio() >= ALIKE
+    return matcher.quick_ratio() >= MIN_SIMILARITY and matcher.ratio() >= MIN_SIMILARITY
 
 
 # A version as clauses, each with a key that it has in every version.
@@ -312,5 +312,5 @@ def _metric(metric: Metric, label: str, say: Say) -> dict[str, str]:
     return fields
 
 
-def _listed(things: Iterable[object]) -> str:
-    return ", ".join(map(str, things))
+def _listed(parts: Iterable[object]) -> str:
+    return ", ".join(map(str, parts))

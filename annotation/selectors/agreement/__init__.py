@@ -12,13 +12,13 @@ from annotation.selectors.agreement.groupings import (
     parse_narrowing,
 )
 from annotation.selectors.agreement.label_table import COMPLETE
-from annotation.selectors.agreement.report import Confusion, Counted, LabelPatterns, ReportRow
+from annotation.selectors.agreement.report import LevelConfusion, PatternCounts, LabelPatterns, ReportRow
 
 __all__ = [
     "COMPLETE",
     "FACETS",
-    "Confusion",
-    "Counted",
+    "LevelConfusion",
+    "PatternCounts",
     "Group",
     "Grouping",
     "LabelPatterns",

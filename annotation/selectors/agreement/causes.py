@@ -19,7 +19,7 @@ from annotation.domain.agreement import Measurement, Pattern, Statistic, Value, 
 from annotation.domain.agreement.disagreement import (
     Floats,
     LabelCounts,
-    Sorted,
+    UnitGroups,
     count_units,
     count_labels,
     count_pairs,
@@ -30,8 +30,8 @@ from annotation.domain.agreement.disagreement import (
 from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
-from annotation.selectors.agreement.labels import Labels, Scale
-from annotation.selectors.agreement.report import Counted, LabelPatterns, exact
+from annotation.selectors.agreement.labels import ComparableLabels, ScaleKey
+from annotation.selectors.agreement.report import PatternCounts, LabelPatterns, to_exact_level
 from annotation.selectors.guidelines import list_notes
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
@@ -81,12 +81,12 @@ class LevelMatrix:
         return self.total - int(np.trace(self.counts))
 
 
-def list_matrices(labels: Labels) -> list[LevelMatrix]:
+def list_matrices(labels: ComparableLabels) -> list[LevelMatrix]:
     """Of each criterion that has pairs of labels, in the order of the guideline."""
     return labels.kept("matrices", lambda: _build_matrices(labels))
 
 
-def _build_matrices(labels: Labels) -> list[LevelMatrix]:
+def _build_matrices(labels: ComparableLabels) -> list[LevelMatrix]:
     pair = labels.narrowing.named.get("pair")
     pair_counts = count_pairs(labels.units, labels.scales)
     return [
@@ -96,7 +96,7 @@ def _build_matrices(labels: Labels) -> list[LevelMatrix]:
     ]
 
 
-def _list_scales(labels: Labels) -> list[Scale]:
+def _list_scales(labels: ComparableLabels) -> list[ScaleKey]:
     return [
         (guideline, criterion)
         for guideline in labels.guideline_names()
@@ -104,7 +104,7 @@ def _list_scales(labels: Labels) -> list[Scale]:
     ]
 
 
-def _build_matrix(labels: Labels, scale: Scale, pairs: npt.NDArray[np.int64], pair: str | None) -> LevelMatrix:
+def _build_matrix(labels: ComparableLabels, scale: ScaleKey, pairs: npt.NDArray[np.int64], pair: str | None) -> LevelMatrix:
     values, _measurement = labels.measure(*scale)
     code_of = {np.float32(value): place for place, value in enumerate(labels.units.values)}
     if len(values) > MAX_LEVELS:
@@ -157,7 +157,7 @@ class DisputedPrompts:
     equals those whose labels lie furthest apart.
     """
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: ComparableLabels) -> None:
         self._labels = labels
         self._ranked = labels.kept("prompts", lambda: _rank_prompts(_take_compared(labels)))
 
@@ -196,12 +196,12 @@ class _RankedPrompts:
     order: Codes
 
 
-def _take_compared(labels: Labels) -> Labels:
+def _take_compared(labels: ComparableLabels) -> ComparableLabels:
     compared = labels.units.compared
     return labels if compared.all() else labels.where(compared)
 
 
-def _rank_prompts(labels: Labels) -> _RankedPrompts:
+def _rank_prompts(labels: ComparableLabels) -> _RankedPrompts:
     units = labels.units
     _tasks, unit, disputed = index_tasks(units, units.differ)
     keys, place = index_keys(units.prompt[unit])
@@ -213,7 +213,7 @@ def _rank_prompts(labels: Labels) -> _RankedPrompts:
     return _RankedPrompts(keys, n, differing, alpha, order[differing[order] > 0])
 
 
-def _measure_local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
+def _measure_local_alpha(labels: ComparableLabels, groups: UnitGroups[int]) -> Floats:
     """(P,): 1 less the mean over the prompt's units of their disagreement over that expected on their criterion; units
     of a criterion on which none is expected do not count.
     """
@@ -231,9 +231,9 @@ def _measure_local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
     return alpha
 
 
-def _group_by_prompt(units: Units) -> Sorted[int]:
+def _group_by_prompt(units: Units) -> UnitGroups[int]:
     keys, place = index_keys(units.prompt)
-    return Sorted(tuple(keys.tolist()), place)
+    return UnitGroups(tuple(keys.tolist()), place)
 
 
 def _select_distances(units: Units, all_units: Units, distances: Floats) -> Floats:
@@ -242,7 +242,7 @@ def _select_distances(units: Units, all_units: Units, distances: Floats) -> Floa
     return distances[np.ix_(at, at)]
 
 
-def _measure_expectation(labels: Labels, scale: Scale) -> tuple[Floats, float]:
+def _measure_expectation(labels: ComparableLabels, scale: ScaleKey) -> tuple[Floats, float]:
     """The distance (V, V) between two values as alpha has it at the level of the scale, and its mean over any two of
     the scale's labels: the disagreement that is expected by chance.
     """
@@ -268,11 +268,11 @@ def _measure_distances(values: Sequence[float], counts: Floats, measurement: Mea
     return distances
 
 
-def _count_splits(labels: Labels, groups: Sorted[int]) -> dict[int, tuple[LevelSplit, ...]]:
+def _count_splits(labels: ComparableLabels, groups: UnitGroups[int]) -> dict[int, tuple[LevelSplit, ...]]:
     """Of each prompt the pairs of levels that its labels lay between, the most frequent first."""
-    splits: dict[int, Counter[tuple[Scale, float, float]]] = {}
+    splits: dict[int, Counter[tuple[ScaleKey, float, float]]] = {}
     values, scales = labels.units.values, labels.scales
-    groups_and_scales = Sorted(
+    groups_and_scales = UnitGroups(
         tuple((key, scale) for key in groups.names for scale in scales.names),
         groups.place * len(scales.names) + scales.place,
     )
@@ -288,9 +288,9 @@ def _count_splits(labels: Labels, groups: Sorted[int]) -> dict[int, tuple[LevelS
     }
 
 
-def _build_split(labels: Labels, scale: Scale, first: float, second: float, n: int) -> LevelSplit:
+def _build_split(labels: ComparableLabels, scale: ScaleKey, first: float, second: float, n: int) -> LevelSplit:
     values, _measurement = labels.measure(*scale)
-    return LevelSplit(*scale, exact(first, values), exact(second, values), n)
+    return LevelSplit(*scale, to_exact_level(first, values), to_exact_level(second, values), n)
 
 
 # Clauses
@@ -312,7 +312,7 @@ class ClauseDisagreement:
     open_notes: int
 
 
-def list_clauses(labels: Labels, person: Person) -> list[ClauseDisagreement]:
+def list_clauses(labels: ComparableLabels, person: Person) -> list[ClauseDisagreement]:
     """Those that were given to anything, the most surely disputed first; notes as far as the person may read them."""
     notes = _count_notes(labels, person)
     reasons = labels.kept("reasons by clause", lambda: _count_reasons_by_clause(labels))
@@ -326,15 +326,15 @@ def list_clauses(labels: Labels, person: Person) -> list[ClauseDisagreement]:
 
 
 def _build_clause(
-    labels: Labels,
-    scale: Scale,
+    labels: ComparableLabels,
+    scale: ScaleKey,
     level: LabelCounts,
     notes: Mapping[ClauseKey, tuple[int, int]],
-    reasons: Mapping[tuple[Scale, float], Counter[str]],
+    reasons: Mapping[tuple[ScaleKey, float], Counter[str]],
 ) -> ClauseDisagreement:
     values, _measurement = labels.measure(*scale)
-    value = exact(level.value, values)
-    other_levels = Counter({exact(other_level, values): n for other_level, n in level.others.items()})
+    value = to_exact_level(level.value, values)
+    other_levels = Counter({to_exact_level(other_level, values): n for other_level, n in level.others.items()})
     n_notes, unanswered = notes.get((*scale, value), (0, 0))
     return ClauseDisagreement(
         guideline=scale[0],
@@ -348,7 +348,7 @@ def _build_clause(
     )
 
 
-def _count_notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
+def _count_notes(labels: ComparableLabels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
     """By guideline, criterion and level: all notes, and those without an answer."""
     scale_notes = list_notes(person).filter(guideline__in=list(labels.guidelines)).order_by()
     counted = scale_notes.values_list("guideline__name", "criterion", "level").annotate(
@@ -360,9 +360,9 @@ def _count_notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, i
     }
 
 
-def _count_reasons_by_clause(labels: Labels) -> dict[tuple[Scale, float], Counter[str]]:
+def _count_reasons_by_clause(labels: ComparableLabels) -> dict[tuple[ScaleKey, float], Counter[str]]:
     """Of the disputed units in which somebody gave the level, by the reason of their task's decision."""
-    reasons_by_clause: dict[tuple[Scale, float], Counter[str]] = {}
+    reasons_by_clause: dict[tuple[ScaleKey, float], Counter[str]] = {}
     decided = labels.where(labels.units.differ & (labels.reasons.place < len(labels.reasons.names) - 1))
     names, scales = decided.reasons.names, decided.scales
     for code, value in enumerate(decided.units.values):
@@ -386,12 +386,12 @@ class ReasonCount:
     tasks: ShareEstimate
 
 
-def list_reason_counts(labels: Labels) -> list[ReasonCount]:
+def list_reason_counts(labels: ComparableLabels) -> list[ReasonCount]:
     """The most frequent first."""
     return labels.kept("reasons", lambda: _count_reasons(labels))
 
 
-def _count_reasons(labels: Labels) -> list[ReasonCount]:
+def _count_reasons(labels: ComparableLabels) -> list[ReasonCount]:
     _keys, unit, _differ = index_tasks(labels.units, labels.units.differ)
     unit_reasons = labels.reasons
     counts = np.bincount(unit_reasons.place[unit], minlength=len(unit_reasons.names))[:-1]
@@ -412,7 +412,7 @@ class VersionRow:
     """One criterion (None: several pooled) under one version; ``change`` is from the version before it."""
 
     version: str
-    counted: Counted
+    counted: PatternCounts
     since: str | None
     change: Statistic | None
 
@@ -421,7 +421,7 @@ def list_version_rows(patterns: LabelPatterns, statistic: str) -> list[VersionRo
     """Criterion by criterion, version by version in the order in which they were made; ``statistic`` empty takes alpha
     at the level of each row's scale.
     """
-    by_version: dict[tuple[str, str | None], list[tuple[str, Counted]]] = {}
+    by_version: dict[tuple[str, str | None], list[tuple[str, PatternCounts]]] = {}
     by_key = {}
     for counted_row in patterns.counted(("guideline_version",)):
         by_key[counted_row.guideline, counted_row.criterion, counted_row.group["guideline_version"]] = (
@@ -434,8 +434,8 @@ def list_version_rows(patterns: LabelPatterns, statistic: str) -> list[VersionRo
     return [row for rows in by_version.values() for row in _build_version_rows(rows, statistic)]
 
 
-def _build_version_rows(rows: Sequence[tuple[str, Counted]], statistic: str) -> Iterator[VersionRow]:
-    previous: tuple[str, Counted] | None = None
+def _build_version_rows(rows: Sequence[tuple[str, PatternCounts]], statistic: str) -> Iterator[VersionRow]:
+    previous: tuple[str, PatternCounts] | None = None
     for version, counted in rows:
         change = None
         if previous is not None:
@@ -467,13 +467,13 @@ class WeakestGroup:
 
     facet: str
     name: str | None
-    counted: Counted
+    counted: PatternCounts
     statistic: Statistic
     groups: int
     """How many groups there were to find it among: the interval allows for that many looks."""
 
 
-def find_weakest_group(patterns: LabelPatterns, facet: str, overall: Counted, min_units: int) -> WeakestGroup | None:
+def find_weakest_group(patterns: LabelPatterns, facet: str, overall: PatternCounts, min_units: int) -> WeakestGroup | None:
     """The group of the lowest alpha among those of ``least`` units and more, where even the upper end of its interval,
     corrected for how many groups there are (Bonferroni), lies below alpha of everything. Alpha is that of everything,
     also of a group with one criterion and a stronger scale: else the two could not be compared.
@@ -494,9 +494,9 @@ def find_weakest_group(patterns: LabelPatterns, facet: str, overall: Counted, mi
     return WeakestGroup(facet, lowest.group[facet], lowest, corrected, len(rows))
 
 
-def _take_first_rows(rows: Sequence[Counted], facet: str) -> list[Counted]:
+def _take_first_rows(rows: Sequence[PatternCounts], facet: str) -> list[PatternCounts]:
     """The first row of each group: the pooled one, or that of its one criterion."""
-    first: dict[str | None, Counted] = {}
+    first: dict[str | None, PatternCounts] = {}
     for row in rows:
         first.setdefault(row.group[facet], row)
     return list(first.values())

@@ -152,9 +152,9 @@ class BatchUnits:
 def read_batches(batches: Iterable[Batch]) -> BatchUnits:
     """The units of the work of these batches, as they stand at this moment, batch by batch."""
     sorted_batches = sorted(batches, key=lambda batch: batch.pk)
-    marks, strata = _marks(sorted_batches)
-    parts = [_of_batch(batch, marks[batch.pk]) for batch in sorted_batches]
-    return BatchUnits(_joined(parts), strata, tuple(marks.items()))
+    marks, strata = _read_marks(sorted_batches)
+    parts = [_read_batch(batch, marks[batch.pk]) for batch in sorted_batches]
+    return BatchUnits(_join(parts), strata, tuple(marks.items()))
 
 
 def read_units(batches: Iterable[Batch]) -> Units:
@@ -163,23 +163,23 @@ def read_units(batches: Iterable[Batch]) -> Units:
 
 def read_marks(batches: Iterable[Batch]) -> Marks:
     """By which anything that was computed from ``units_of`` and ``gold_of`` can be kept and known again."""
-    return tuple(_marks(sorted(batches, key=lambda batch: batch.pk))[0].items())
+    return tuple(_read_marks(sorted(batches, key=lambda batch: batch.pk))[0].items())
 
 
-def kept_by(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
+def cache_result(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
     """What ``compute`` gave for these marks, under a name that nobody else uses; never stale, as the units are."""
     result: T = _CACHE.result(name, marks, compute)
     return result
 
 
-def _joined(parts: Sequence[Units]) -> Units:
+def _join(parts: Sequence[Units]) -> Units:
     """Kept as well, since all that is worked out of units is kept with them."""
     if len(parts) == 1:
         return parts[0]
     return _CACHE.joined(parts)
 
 
-def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
+def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
     """The gold of the ``units`` of these batches; what rests on one person's word is none."""
     settled = GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches])
     gold_labels = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
@@ -206,26 +206,26 @@ def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
     return Gold(value, decided)
 
 
-def _of_batch(batch: Batch, mark: BatchMark) -> Units:
+def _read_batch(batch: Batch, mark: BatchMark) -> Units:
     previous = _CACHE.get(batch.pk)
     if previous is not None and previous.mark == mark:
         return previous.units
-    cached = _grown(batch, previous, mark) or CachedUnits(mark, timezone.now(), build_units(_tasks(batch)))
+    cached = _refresh_units(batch, previous, mark) or CachedUnits(mark, timezone.now(), build_units(_iterate_tasks(batch)))
     _CACHE.put(batch.pk, cached)
     return cached.units
 
 
-def _grown(batch: Batch, previous: CachedUnits | None, mark: BatchMark) -> CachedUnits | None:
+def _refresh_units(batch: Batch, previous: CachedUnits | None, mark: BatchMark) -> CachedUnits | None:
     """What was known with what came since; None where that is not all, or where reading it whole is as quick."""
     if previous is None or previous.mark.version != mark.version or len(previous.units) < MIN_UNITS_TO_REFRESH:
         return None
     now = timezone.now()
-    units = replace_tasks(previous.units, build_units(_tasks(batch, since=previous.at - COMMIT_DELAY)))
+    units = replace_tasks(previous.units, build_units(_iterate_tasks(batch, since=previous.at - COMMIT_DELAY)))
     n_tasks = len(np.unique(units.task))
     return CachedUnits(mark, now, units) if n_tasks == mark.complete else None
 
 
-def _marks(batches: Sequence[Batch]) -> tuple[dict[int, BatchMark], dict[int, Stratum]]:
+def _read_marks(batches: Sequence[Batch]) -> tuple[dict[int, BatchMark], dict[int, Stratum]]:
     """Read before the labels: what comes in between makes the next look read again, never this one go stale."""
     ids = [batch.pk for batch in batches]
     versions = dict(Batch.objects.filter(pk__in=ids).values_list("pk", "labels_version"))
@@ -237,7 +237,7 @@ def _marks(batches: Sequence[Batch]) -> tuple[dict[int, BatchMark], dict[int, St
     return marks, {stratum.pk: stratum for stratum in counts_by_stratum}
 
 
-def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[LabelledTask]:
+def _iterate_tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[LabelledTask]:
     """The complete tasks in ascending order; with ``since`` those of which anything was handed in from then on."""
     labels = Annotation.objects.filter(
         current=True,
@@ -261,27 +261,27 @@ def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[LabelledT
         "seconds",
     )
     rows: Iterable[tuple[Any, ...]] = task_labels.iterator(chunk_size=CHUNK)
-    days = _Days()
+    days = _DayCache()
     for _task, of_task in groupby(rows, key=itemgetter(0)):
-        yield _labelled(list(of_task), days)
+        yield _build_labelled(list(of_task), days)
 
 
-def _labelled(rows: Sequence[tuple[Any, ...]], days: _Days) -> LabelledTask:
+def _build_labelled(rows: Sequence[tuple[Any, ...]], days: _DayCache) -> LabelledTask:
     person_labels = [
-        PersonLabels(person, _read(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
+        PersonLabels(person, _parse_labels(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
     ]
     task, prompt, stratum, subcomponent = rows[0][:4]
     return LabelledTask(task, prompt, stratum, subcomponent, person_labels)
 
 
 @lru_cache(maxsize=10_000)
-def _read(labels: str) -> dict[str, float]:
+def _parse_labels(labels: str) -> dict[str, float]:
     """There are few different ones; nobody writes to them."""
     values: dict[str, float] = json.loads(labels)
     return values
 
 
-class _Days:
+class _DayCache:
     """The dates of moments where the site is. No clock is set by less than a quarter of an hour: each is asked once."""
 
     def __init__(self) -> None:

@@ -12,20 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.domain.agreement import MEASUREMENTS, Measurement, Value
-from annotation.domain.agreement.disagreement import Mask, Sorted, cross_groupings, group_units
+from annotation.domain.agreement.disagreement import Mask, UnitGroups, cross_groupings, group_units
 from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.agreement.label_table import split_pairs as label_table_as_pairs
 from annotation.domain.guidelines import Criterion
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
-from annotation.selectors.agreement.label_table import kept_by, read_batches
+from annotation.selectors.agreement.label_table import cache_result, read_batches
 
 T = TypeVar("T")
-Scale: TypeAlias = tuple[str, str]
+ScaleKey: TypeAlias = tuple[str, str]
 """A guideline's name and a criterion of it: what has one scale, but for its versions."""
 
 
-class Labels:
+class ComparableLabels:
     """The units of the batches, or of the part of them to which they are narrowed."""
 
     def __init__(self, batches: Iterable[Batch], narrowing: Narrowing = EVERYTHING) -> None:
@@ -57,29 +57,29 @@ class Labels:
     def kept(self, name: str, compute: Callable[[], T]) -> T:
         """What ``compute`` makes of these labels, worked out once as long as no label, nor a name, is another."""
         key = (name, self.narrowing, tuple(self._models.items()), tuple(self.people.items()))
-        return kept_by(key, self.marks, compute)
+        return cache_result(key, self.marks, compute)
 
-    def sorted_by(self, facet: str) -> Sorted[str | None]:
+    def sorted_by(self, facet: str) -> UnitGroups[str | None]:
         """The units by the names of a facet, those without a name last; by ``pair`` only where units are pairs."""
         units = self.units
         column: str
         name_of: Callable[[int], str | None]
         match facet:
             case "pair":
-                return group_units(*self._pairs(), _by_name)
+                return group_units(*self._pairs(), _name_key)
             case "criterion":
                 column, name_of = facet, units.criterion_names.__getitem__
             case "subcomponent":
                 column, name_of = facet, lambda code: units.subcomponent_names[code] or None
             case "week":
-                column, name_of = "finished", week_of
+                column, name_of = "finished", format_week
             case "day":
                 column, name_of = "finished", lambda day: date.fromordinal(day).isoformat()
             case "guideline":
                 column, name_of = "stratum", self.guideline_of
             case _:
                 column, name_of = "stratum", partial(self._of_stratum, facet)
-        return group_units(units.kinds(column), name_of, _by_name)
+        return group_units(units.kinds(column), name_of, _name_key)
 
     def _of_stratum(self, facet: str, pk: int) -> str | None:
         stratum = self._strata[pk]
@@ -100,52 +100,52 @@ class Labels:
         return index_keys(keys), lambda key: ", ".join(self.people[person] for person in divmod(key, width))
 
     @cached_property
-    def scales(self) -> Sorted[Scale]:
+    def scales(self) -> UnitGroups[ScaleKey]:
         """The units by guideline and criterion."""
         guideline = group_units(self.units.kinds("stratum"), self.guideline_of, str)
         criterion = self.sorted_by("criterion")
         guideline_criteria = cross_groupings([guideline, criterion], len(self.units))
-        return Sorted(
+        return UnitGroups(
             tuple((name, criterion_name) for name, criterion_name in guideline_criteria.names),
             guideline_criteria.place,
         )
 
-    def grouped(self, grouping: Grouping) -> tuple[Labels, Sorted[tuple[str | None, ...]]]:
+    def grouped(self, grouping: Grouping) -> tuple[ComparableLabels, UnitGroups[tuple[str | None, ...]]]:
         """The labels sorted by all the facets; where pairs are told apart, with a unit for each pair of a unit."""
         labels = self.as_pairs() if "pair" in grouping else self
         return labels, cross_groupings([labels.sorted_by(facet) for facet in grouping], len(labels.units))
 
-    def as_pairs(self) -> Labels:
+    def as_pairs(self) -> ComparableLabels:
         return self.with_units(label_table_as_pairs(self.units, list(self.people)))
 
-    def with_units(self, units: Units) -> Labels:
+    def with_units(self, units: Units) -> ComparableLabels:
         """The same names over other units."""
-        labels = object.__new__(Labels)
+        labels = object.__new__(ComparableLabels)
         computed = {"units", "scales", "reasons"}
         labels.__dict__.update({name: value for name, value in self.__dict__.items() if name not in computed})
         labels.__dict__["units"] = units
         return labels
 
-    def of_tasks(self, tasks: Sequence[int]) -> Labels:
+    def of_tasks(self, tasks: Sequence[int]) -> ComparableLabels:
         """What is left of some tasks alone: they are few, and narrowed in a moment."""
         labels = self.with_units(self._all)
         labels._all = self._all.where(np.isin(self._all.task, tasks))
         del labels.__dict__["units"]
         return labels
 
-    def where(self, mask: Mask) -> Labels:
+    def where(self, mask: Mask) -> ComparableLabels:
         return self.with_units(self.units.where(mask))
 
     @cached_property
-    def reasons(self) -> Sorted[str | None]:
+    def reasons(self) -> UnitGroups[str | None]:
         """The units by the key of the reason that the adjudicator of their task named; None where nobody did."""
-        tasks, keys, names = kept_by(("dispute reasons",), self.marks, self._decisions)
+        tasks, keys, names = cache_result(("dispute reasons",), self.marks, self._decisions)
         place = np.full(len(self.units), len(names), dtype=np.int64)
         if len(tasks):
             at = np.minimum(np.searchsorted(tasks, self.units.task), len(tasks) - 1)
             decided = tasks[at] == self.units.task
             place[decided] = keys[at[decided]]
-        return Sorted((*names, None), place)
+        return UnitGroups((*names, None), place)
 
     def _decisions(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str | None, ...]]:
         ids = [pk for pk, _mark in self.marks]
@@ -193,7 +193,7 @@ class Labels:
         if narrowing.day:
             labels = labels._in("day", narrowing.day)
         if narrowing.reason:
-            labels = labels.where(_is(labels.reasons, narrowing.reason))
+            labels = labels.where(_has_name(labels.reasons, narrowing.reason))
         if narrowing.prompt is not None:
             labels = labels.where(labels.units.prompt == narrowing.prompt)
         if narrowing.disputed:
@@ -202,21 +202,21 @@ class Labels:
             labels = labels.where((labels.units.label == np.float32(narrowing.level)).any(axis=1))
         if narrowing.levels is not None:
             in_order = "pair" in narrowing.named and not narrowing.either
-            labels = labels.where(_met(labels.units, narrowing.levels, in_order=in_order))
+            labels = labels.where(_have_levels(labels.units, narrowing.levels, in_order=in_order))
         return labels.units
 
-    def _in(self, facet: str, name: str | None, of: Labels | None = None) -> Labels:
+    def _in(self, facet: str, name: str | None, of: ComparableLabels | None = None) -> ComparableLabels:
         labels = of or self
-        return labels.where(_is(labels.sorted_by(facet), name))
+        return labels.where(_has_name(labels.sorted_by(facet), name))
 
 
-def _is(groups: Sorted[str | None], name: str | None) -> Mask:
+def _has_name(groups: UnitGroups[str | None], name: str | None) -> Mask:
     place = groups.names.index(name) if name in groups.names else -1
     mask: Mask = groups.place == place
     return mask
 
 
-def _met(units: Units, levels: tuple[float, float], *, in_order: bool) -> Mask:
+def _have_levels(units: Units, levels: tuple[float, float], *, in_order: bool) -> Mask:
     """The units in which somebody gave the one level and somebody else the other."""
     first, second = (units.label == np.float32(level) for level in levels)
     mask: Mask
@@ -229,11 +229,11 @@ def _met(units: Units, levels: tuple[float, float], *, in_order: bool) -> Mask:
     return mask
 
 
-def week_of(day: int) -> str:
+def format_week(day: int) -> str:
     """The ISO week of a day."""
     year, week, _weekday = date.fromordinal(day).isocalendar()
     return f"{year}-W{week:02}"
 
 
-def _by_name(name: str | None) -> tuple[bool, str]:
+def _name_key(name: str | None) -> tuple[bool, str]:
     return name is None, name or ""

@@ -15,10 +15,10 @@ from annotation.domain.agreement.disagreement import count_pairs, count_patterns
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Guideline
 from annotation.selectors.agreement.groupings import EVERYTHING, Group, Grouping, Narrowing
-from annotation.selectors.agreement.labels import Labels
+from annotation.selectors.agreement.labels import ComparableLabels
 
 # So many measured sets of counts are kept by one process, about 3 kB each.
-MOST_MEASURED = 20_000
+MAX_MEASURED = 20_000
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ReportRow:
     agreement: Agreement
 
     def to_json(self) -> dict[str, Any]:
-        statistics = {name: _statistic(statistic) for name, statistic in self.agreement.statistics.items()}
+        statistics = {name: _statistic_to_json(statistic) for name, statistic in self.agreement.statistics.items()}
         return {
             "guideline": self.guideline,
             "criterion": self.criterion,
@@ -43,7 +43,7 @@ class ReportRow:
         }
 
 
-def _statistic(statistic: Statistic) -> dict[str, float | None] | None:
+def _statistic_to_json(statistic: Statistic) -> dict[str, float | None] | None:
     return (
         None
         if statistic.value is None
@@ -52,7 +52,7 @@ def _statistic(statistic: Statistic) -> dict[str, float | None] | None:
 
 
 @dataclass(frozen=True)
-class Counted:
+class PatternCounts:
     """What a row is measured from. What is measured of it is kept, since most counts do not change in a while."""
 
     guideline: str
@@ -65,20 +65,20 @@ class Counted:
     @property
     def n(self) -> int:
         """Units with at least two labels."""
-        return sum(n for pattern, n in self.patterns if len(_given(pattern)) > 1)
+        return sum(n for pattern, n in self.patterns if len(_drop_missing(pattern)) > 1)
 
     @property
     def disputed(self) -> int:
-        return sum(n for pattern, n in self.patterns if len(set(_given(pattern))) > 1)
+        return sum(n for pattern, n in self.patterns if len(set(_drop_missing(pattern))) > 1)
 
     def measured(self, statistics: Sequence[str] | None = None, *, confidence: float = 0.95) -> Agreement:
         """All statistics, or those that are named, with their intervals."""
         names = None if statistics is None else tuple(statistics)
-        return _measured(self.patterns, self.values, self.measurement, names, 1000, confidence)
+        return _measure_agreement(self.patterns, self.values, self.measurement, names, 1000, confidence)
 
     def value(self, statistic: str) -> float | None:
         """A statistic without its interval, which is what takes the time."""
-        agreement = _measured(self.patterns, self.values, self.measurement, (statistic,), 0, 0.95)
+        agreement = _measure_agreement(self.patterns, self.values, self.measurement, (statistic,), 0, 0.95)
         return agreement.statistics[statistic].value
 
     def row(self, statistics: Sequence[str] | None = None) -> ReportRow:
@@ -87,12 +87,12 @@ class Counted:
         )
 
 
-def _given(pattern: Pattern) -> list[Value]:
+def _drop_missing(pattern: Pattern) -> list[Value]:
     return [label for label in pattern if label is not None]
 
 
-@lru_cache(maxsize=MOST_MEASURED)
-def _measured(  # noqa: PLR0917  # what is kept is found again by position
+@lru_cache(maxsize=MAX_MEASURED)
+def _measure_agreement(  # noqa: PLR0917  # what is kept is found again by position
     patterns: frozenset[tuple[Pattern, int]],
     values: tuple[Value, ...],
     measurement: Measurement,
@@ -111,7 +111,7 @@ def _measured(  # noqa: PLR0917  # what is kept is found again by position
 
 
 @dataclass(frozen=True)
-class Confusion:
+class LevelConfusion:
     """Two levels of one criterion that annotators gave to the same response, ``count`` pairs of labels."""
 
     guideline: str
@@ -125,7 +125,7 @@ class LabelPatterns:
     """All comparable labels of some batches; every part of the report is a count of them."""
 
     def __init__(self, batches: Iterable[Batch], narrowing: Narrowing = EVERYTHING) -> None:
-        self.labels = Labels(batches, narrowing)
+        self.labels = ComparableLabels(batches, narrowing)
 
     @property
     def guidelines(self) -> Mapping[int, Guideline]:
@@ -138,13 +138,13 @@ class LabelPatterns:
         all_groupings = dict.fromkeys([(), *groupings])
         return [counted.row(statistics) for grouping in all_groupings for counted in self.counted(grouping)]
 
-    def counted(self, grouping: Grouping = ()) -> list[Counted]:
+    def counted(self, grouping: Grouping = ()) -> list[PatternCounts]:
         """What the rows of a grouping are measured from: of each group and guideline the pooled row where there are
         several criteria, then a row for each.
         """
         return self.labels.kept(f"rows by {grouping}", lambda: self._count(grouping))
 
-    def _count(self, grouping: Grouping) -> list[Counted]:
+    def _count(self, grouping: Grouping) -> list[PatternCounts]:
         labels, groups = self.labels.grouped(grouping)
         groups_and_scales = cross_groupings([groups, labels.scales], len(labels.units))
         patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
@@ -160,7 +160,7 @@ class LabelPatterns:
 
     def _of_group(
         self, group: Group, patterns_by_scale: Mapping[tuple[str, str], Mapping[Pattern, int]]
-    ) -> Iterator[Counted]:
+    ) -> Iterator[PatternCounts]:
         for guideline in self.labels.guideline_names():
             parts = [
                 self._part(guideline, criterion, group, patterns_by_scale.get((guideline, criterion), {}))
@@ -170,19 +170,19 @@ class LabelPatterns:
             ]
             if len(parts) > 1:
                 pooled, values = pool((dict(part.patterns), part.values) for part in parts)
-                yield Counted(guideline, None, group, "nominal", values, frozenset(pooled.items()))
+                yield PatternCounts(guideline, None, group, "nominal", values, frozenset(pooled.items()))
             yield from parts
 
-    def _part(self, guideline: str, criterion: str, group: Group, patterns: Mapping[Pattern, int]) -> Counted:
+    def _part(self, guideline: str, criterion: str, group: Group, patterns: Mapping[Pattern, int]) -> PatternCounts:
         values, measurement = self.labels.measure(guideline, criterion)
-        counted = frozenset((exactly(pattern, values), n) for pattern, n in patterns.items())
-        return Counted(guideline, criterion, group, measurement, values, counted)
+        counted = frozenset((to_exact_pattern(pattern, values), n) for pattern, n in patterns.items())
+        return PatternCounts(guideline, criterion, group, measurement, values, counted)
 
-    def confusions(self) -> list[Confusion]:
+    def confusions(self) -> list[LevelConfusion]:
         """Which levels are taken for each other, the most frequent first."""
         return self.labels.kept("confusions", self._confusions)
 
-    def _confusions(self) -> list[Confusion]:
+    def _confusions(self) -> list[LevelConfusion]:
         counts: Counter[tuple[str, str, Value, Value]] = Counter()
         units = self.labels.units
         for (guideline, criterion), pairs in count_pairs(units, self.labels.scales).items():
@@ -191,23 +191,23 @@ class LabelPatterns:
                 counts[guideline, criterion, units.values[low], units.values[high]] = int(
                     pair_counts[low, high]
                 )
-        return [self._confusion(key, n) for key, n in sorted(counts.items(), key=_most_first)]
+        return [self._confusion(key, n) for key, n in sorted(counts.items(), key=_frequency_key)]
 
-    def _confusion(self, key: tuple[str, str, Value, Value], count: int) -> Confusion:
+    def _confusion(self, key: tuple[str, str, Value, Value], count: int) -> LevelConfusion:
         guideline, criterion, low, high = key
-        return Confusion(guideline, self.labels.versions(guideline, criterion)[-1], low, high, count)
+        return LevelConfusion(guideline, self.labels.versions(guideline, criterion)[-1], low, high, count)
 
 
-def exactly(pattern: Pattern, values: Sequence[Value]) -> Pattern:
+def to_exact_pattern(pattern: Pattern, values: Sequence[Value]) -> Pattern:
     """The labels as the scale writes them: columns hold them in single precision."""
     known = {float(np.float32(value)): value for value in values}
     return tuple(None if label is None else known.get(label, label) for label in pattern)
 
 
-def exact(label: float, values: Sequence[Value]) -> Value:
-    (value,) = exactly((label,), values)
+def to_exact_level(label: float, values: Sequence[Value]) -> Value:
+    (value,) = to_exact_pattern((label,), values)
     return label if value is None else value
 
 
-def _most_first(item: tuple[tuple[str, str, Value, Value], int]) -> tuple[int, tuple[str, str, Value, Value]]:
+def _frequency_key(item: tuple[tuple[str, str, Value, Value], int]) -> tuple[int, tuple[str, str, Value, Value]]:
     return -item[1], item[0]

@@ -13,11 +13,11 @@ from django.utils import timezone
 from annotation.domain.agreement import Pattern, Statistic
 from annotation.domain.agreement.disagreement import count_patterns, cross_groupings, group_units
 from annotation.models import Alarm
-from annotation.selectors.agreement.labels import Labels
-from annotation.selectors.agreement.report import Counted, LabelPatterns, exactly
+from annotation.selectors.agreement.labels import ComparableLabels
+from annotation.selectors.agreement.report import PatternCounts, LabelPatterns, to_exact_pattern
 
 # Work of more days than this is told by weeks.
-MOST_DAYS = 45
+MAX_DAYS = 45
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Point:
 
     start: date
     name: str
-    counted: Counted
+    counted: PatternCounts
     statistic: Statistic
     so_far: float | None
 
@@ -41,7 +41,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Series:
+class TrendSeries:
     """One guideline's agreement, by ``step`` day or week."""
 
     guideline: str
@@ -51,21 +51,21 @@ class Series:
     versions: tuple[Event, ...]
 
 
-def series(patterns: LabelPatterns, statistic: str = "") -> list[Series]:
+def series(patterns: LabelPatterns, statistic: str = "") -> list[TrendSeries]:
     """Of each guideline; without a ``statistic`` by alpha at the level of its scale."""
-    return patterns.labels.kept(f"series {statistic}", lambda: _series(patterns, statistic))
+    return patterns.labels.kept(f"series {statistic}", lambda: _build_series(patterns, statistic))
 
 
-def _series(patterns: LabelPatterns, statistic: str) -> list[Series]:
+def _build_series(patterns: LabelPatterns, statistic: str) -> list[TrendSeries]:
     labels = patterns.labels
     days, _place = labels.units.kinds("finished")
-    step = "week" if len(days) and days[-1] - days[0] >= MOST_DAYS else "day"
-    overall: dict[str, Counted] = {}
+    step = "week" if len(days) and days[-1] - days[0] >= MAX_DAYS else "day"
+    overall: dict[str, PatternCounts] = {}
     for counted in patterns.counted():
         overall.setdefault(counted.guideline, counted)
     counts = _counts(labels, step)
     return [
-        Series(
+        TrendSeries(
             guideline=counted.guideline,
             step=step,
             statistic=statistic or f"alpha_{counted.measurement}",
@@ -79,7 +79,7 @@ def _series(patterns: LabelPatterns, statistic: str) -> list[Series]:
     ]
 
 
-def _counts(labels: Labels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
+def _counts(labels: ComparableLabels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
     """Of each guideline the sets of labels of each step, criteria pooled by value."""
     guideline = group_units(labels.units.kinds("stratum"), labels.guideline_of, str)
     start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
@@ -94,12 +94,12 @@ def _counts(labels: Labels, step: str) -> dict[str, list[tuple[date, str, dict[P
 
 
 def _points(
-    counts: Sequence[tuple[date, str, dict[Pattern, int]]], overall: Counted, statistic: str
+    counts: Sequence[tuple[date, str, dict[Pattern, int]]], overall: PatternCounts, statistic: str
 ) -> tuple[Point, ...]:
     so_far: Counter[Pattern] = Counter()
     points = []
     for day, name, patterns in counts:
-        exact_counts = {exactly(pattern, overall.values): n for pattern, n in patterns.items()}
+        exact_counts = {to_exact_pattern(pattern, overall.values): n for pattern, n in patterns.items()}
         so_far.update(exact_counts)
         counted = _like(overall, exact_counts)
         measurement = counted.measured((statistic,)).statistics[statistic]
@@ -107,8 +107,8 @@ def _points(
     return tuple(points)
 
 
-def _like(overall: Counted, patterns: dict[Pattern, int]) -> Counted:
-    return Counted(
+def _like(overall: PatternCounts, patterns: dict[Pattern, int]) -> PatternCounts:
+    return PatternCounts(
         overall.guideline,
         overall.criterion,
         {},
@@ -118,7 +118,7 @@ def _like(overall: Counted, patterns: dict[Pattern, int]) -> Counted:
     )
 
 
-def _versions(labels: Labels, guideline: str) -> tuple[Event, ...]:
+def _versions(labels: ComparableLabels, guideline: str) -> tuple[Event, ...]:
     """The first day of each version, where there are several."""
     groups = labels.sorted_by("guideline_version")
     first: dict[str, int] = {}
@@ -132,7 +132,7 @@ def _versions(labels: Labels, guideline: str) -> tuple[Event, ...]:
     return tuple(Event(date.fromordinal(day), "version", name) for name, day in by_day)
 
 
-def alarms(labels: Labels, guideline: str) -> list[Event]:
+def alarms(labels: ComparableLabels, guideline: str) -> list[Event]:
     """Read anew each time: an alarm is raised after its labels came."""
     batches = [
         batch.pk for batch in labels.batches if labels.guidelines[batch.guideline_id].name == guideline

@@ -20,7 +20,7 @@ from django.db import connection
 from annotation.domain.agreement.label_table import Units, find_places
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Stratum
-from annotation.selectors.agreement.label_table import Gold, gold_of, read_marks, read_units
+from annotation.selectors.agreement.label_table import Gold, read_gold, read_marks, read_units
 
 T = TypeVar("T")
 
@@ -158,7 +158,7 @@ def build_comparison_table(batches: Sequence[Batch]) -> ComparisonTable:
 
 def _build_table(batches: Sequence[Batch]) -> ComparisonTable:
     units = read_units(batches)
-    gold = gold_of(batches, units)
+    gold = read_gold(batches, units)
     scales, scale, dimensions, dimension = _find_scales_and_dimensions(units, batches)
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
     for place, criterion_scale in enumerate(scales):

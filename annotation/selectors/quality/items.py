@@ -22,7 +22,7 @@ from annotation.models import (
     Qualification,
     Task,
 )
-from annotation.selectors.agreement.report import exact
+from annotation.selectors.agreement.report import to_exact_level
 from annotation.selectors.quality.comparisons import Mask, CriterionScale, ComparisonTable
 
 
@@ -138,9 +138,9 @@ def _build_item(sheet: ComparisonTable, person: int, row: int) -> QualityItem:
         task=int(units.task[row]),
         scale=scale,
         dimension=sheet.dimensions[sheet.dimension[row]],
-        mine=exact(own_label, values),
-        others={partner: exact(label, values) for partner, (label, _day, _seconds) in labels.items()},
-        gold=None if np.isnan(gold) else exact(gold, values),
+        mine=to_exact_level(own_label, values),
+        others={partner: to_exact_level(label, values) for partner, (label, _day, _seconds) in labels.items()},
+        gold=None if np.isnan(gold) else to_exact_level(gold, values),
         decided=bool(sheet.gold.decided[row]),
         day=day,
         seconds=None if np.isnan(seconds) else seconds,

@@ -30,10 +30,10 @@ from annotation.services.exports.formats import writer_named
 
 Report: TypeAlias = Callable[[float, str], None]
 SaveProgress: TypeAlias = Callable[[Mapping[str, Any]], None]
-KEEP_SECONDS = 1.0
+SAVE_SECONDS = 1.0
 """How often it is written down how far the export is: a killed worker loses so much of its work at most."""
 # Reading back takes about as long as writing.
-WRITTEN = 0.5
+WRITING_SHARE = 0.5
 BLOCK = 1 << 20
 
 
@@ -117,12 +117,12 @@ def _small(name: str, text: str) -> TextFile:
 
 def _checked(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> ExportCounts:
     rows = max(1, spec.rows)
-    course.report(WRITTEN, N_("reading the files back"))
+    course.report(WRITING_SHARE, N_("reading the files back"))
     beat = _Beat()
 
     def tell(done: int) -> None:
         if beat.is_due():
-            course.report(WRITTEN + (1 - WRITTEN) * min(1, done / rows), N_("reading the files back"))
+            course.report(WRITING_SHARE + (1 - WRITING_SHARE) * min(1, done / rows), N_("reading the files back"))
 
     return writer.check(folder, spec, tell)
 
@@ -144,7 +144,7 @@ class _Beat:
         self._last = time.monotonic()
 
     def is_due(self) -> bool:
-        if time.monotonic() - self._last < KEEP_SECONDS:
+        if time.monotonic() - self._last < SAVE_SECONDS:
             return False
         self._last = time.monotonic()
         return True
@@ -207,7 +207,7 @@ class _Writing:
             self._report(position)
 
     def _report(self, position: int) -> None:
-        self._course.report(WRITTEN * (self._before + position) / self._total, N_("writing the files"))
+        self._course.report(WRITING_SHARE * (self._before + position) / self._total, N_("writing the files"))
 
 
 @contextmanager

@@ -90,7 +90,7 @@ class Worked:
     languages: frozenset[str]
 
     @classmethod
-    def on(cls, batch: Batch) -> Worked:
+    def from_batch(cls, batch: Batch) -> Worked:
         strata = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
         kinds = list(strata.values_list("dimension", "language").distinct())
         return cls(frozenset(one for one, _language in kinds), frozenset(one for _dimension, one in kinds))
@@ -109,7 +109,7 @@ def _main(tag: str) -> str:
 
 def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
     """Raise where the labels are not what the guideline asks of this response, or it would stand out in the batch."""
-    dimension, language, worked = response.prompt.dimension, response.prompt.language, Worked.on(batch)
+    dimension, language, worked = response.prompt.dimension, response.prompt.language, Worked.from_batch(batch)
     dimensions = worked.dimensions
     if worked.is_foreign(language):
         raise AssayError(

@@ -157,7 +157,7 @@ def _sample_tasks(
 
 def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_SettledTask]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
-    worked = Worked.on(batch)
+    worked = Worked.from_batch(batch)
     used_responses = set(
         Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True)
     )
@@ -179,17 +179,17 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
             ):
                 continue
             used_responses.add(response)
-            known = {name: plain(value) for name, value in labels[task].items()}
-            candidates.append(_SettledTask(task, response, dimension, known))
+            gold_labels = {name: plain(value) for name, value in labels[task].items()}
+            candidates.append(_SettledTask(task, response, dimension, gold_labels))
     return candidates
 
 
 def _build_answers(chosen: Sequence[_SettledTask]) -> list[GoldAnswer]:
     """With what the adjudicator wrote, where one decided it."""
     decisions = Adjudication.objects.filter(task__in=[task.task for task in chosen])
-    words = dict(decisions.values_list("task", "rationale"))
+    rationales = dict(decisions.values_list("task", "rationale"))
     return [
-        GoldAnswer(task.response, task.labels, words.get(task.task, "")[:MAX_EXPLANATION_LENGTH])
+        GoldAnswer(task.response, task.labels, rationales.get(task.task, "")[:MAX_EXPLANATION_LENGTH])
         for task in chosen
     ]
 

@@ -1,4 +1,4 @@
-"""The adjudicator's pages: the queue, and one dispute at a time: a verdict unseen, then the labels as A and B."""
+"""The adjudicator's pages: the queue, and one dispute at a time, which shows its labels as A and B after a blind verdict."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from annotation.selectors.adjudication import (
     DisputeFilter,
     OwnVerdict,
     WaitingDisputes,
-    count_waiting_disputes,
     build_dispute,
+    count_waiting_disputes,
+    get_open_dispute,
     has_dispute_in_progress,
     list_dimensions,
-    get_open_dispute,
     list_reasons,
 )
 from annotation.selectors.batches.members import MyProgress, my_progress, progress_in
-from annotation.selectors.guidelines import get_batch_to_enter, dimension_label
+from annotation.selectors.guidelines import dimension_label, get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments
 from annotation.services.adjudication import disputes as answers

@@ -27,7 +27,7 @@ STEP = 28
 HEIGHT = 220
 MAX_LABEL_PIXELS = 360  # pixels; a longer one ends in an ellipsis
 MAX_SCALE_START = 0.6  # scales go down at least to here
-RULE_STYLE = {"strokeDash": [4, 4], "opacity": 0.7, "strokeWidth": 1}
+GUIDE_STYLE = {"strokeDash": [4, 4], "opacity": 0.7, "strokeWidth": 1}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def draw_dots(dots: Sequence[AgreementDot], *, title: str, marks: Sequence[float
     y = make_rows("label", labelLimit=MAX_LABEL_PIXELS)
     x = make_quantity("value", title, scale_domain([dot.low for dot in dots]), format=".2f", tickCount=6)
     layer = [
-        *draw_rules(marks, mark=RULE_STYLE, x=x),
+        *draw_rules(marks, mark=GUIDE_STYLE, x=x),
         draw_interval({"type": "quantitative"}, y, mark={"color": GOLD}),
         draw_points(x, y, mark={"size": 90, "color": GOLD}),
     ]
@@ -81,7 +81,7 @@ def draw_trend(
     y = make_quantity("value", title, scale_domain(lows), scale={"clamp": True}, format=".2f")
     so_far = {"color": BLUE, "strokeDash": [6, 3], "strokeWidth": 1.5}
     layer = [
-        *draw_rules(marks, mark=RULE_STYLE, y=y),
+        *draw_rules(marks, mark=GUIDE_STYLE, y=y),
         filter_valid("low", draw_band(x, y, opacity=0.22)),
         filter_valid("so_far", draw_line(x, {**y, "field": "so_far"}, mark=so_far)),
         filter_valid("value", draw_line(x, y, mark={"point": {"color": GOLD, "size": 40}})),

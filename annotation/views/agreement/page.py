@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.agreement import (
-    Counted,
+    PatternCounts,
     LabelPatterns,
     parse_narrowing,
 )
@@ -71,7 +71,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     return render(request, "annotation/agreement/page.html", context)
 
 
-def find_usual_statistic(overall: list[Counted]) -> str:
+def find_usual_statistic(overall: list[PatternCounts]) -> str:
     """Alpha at the level of the scale where all scales have the same, else the one that every scale allows."""
     levels = {row.measurement for row in overall}
     return alpha_name(levels.pop()) if len(levels) == 1 else "alpha_nominal"

@@ -14,7 +14,7 @@ from annotation.domain.agreement import STATISTICS
 from annotation.models import Person
 from annotation.selectors.agreement import (
     FACETS,
-    Counted,
+    PatternCounts,
     Grouping,
     LabelPatterns,
     Narrowing,
@@ -102,12 +102,12 @@ class TabQuery:
     person: Person
     choice: AgreementChoice
     patterns: LabelPatterns
-    overall: Sequence[Counted]
+    overall: Sequence[PatternCounts]
     words: GuidelineWords
     page: str | None
 
     @property
-    def headline(self) -> Counted | None:
+    def headline(self) -> PatternCounts | None:
         """The one row that stands for everything; None where there are several guidelines."""
         guidelines = {row.guideline for row in self.overall}
         return self.overall[0] if len(guidelines) == 1 else None

@@ -17,8 +17,8 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.agreement import Narrowing
 from annotation.selectors.agreement.groupings import UNNAMED
-from annotation.selectors.agreement.labels import Labels
-from annotation.selectors.agreement.tasks import Said, TaskBehind, TasksBehind
+from annotation.selectors.agreement.labels import ComparableLabels
+from annotation.selectors.agreement.tasks import CriterionLabels, TaskLabels, LabelledTasks
 from annotation.selectors.batches import batches_for, readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
@@ -54,8 +54,8 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
     person, name = person_of(request), request.GET.get("batch", "").strip()
     narrowing = parse_query_narrowing(request.GET)
     batches = list(batches_for(person, name))
-    labels = Labels(batches, narrowing)
-    tasks = TasksBehind(labels)
+    labels = ComparableLabels(batches, narrowing)
+    tasks = LabelledTasks(labels)
     page = Paginator(cast("Sequence[TaskBehind]", tasks), PAGE).get_page(request.GET.get("page"))
     words = GuidelineWords(labels.guidelines.values())
     batch = {"batch": name} if name else {}
@@ -75,7 +75,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
             words,
             lambda parameter: f"{request.path}?{urlencode(drop_parameter(parameters, parameter))}",
         ),
-        "filters": list_filters(Labels(batches), narrowing, words),
+        "filters": list_filters(ComparableLabels(batches), narrowing, words),
         "hidden_fields": hidden_parameters(narrowing),
         "reasons": reasons_by_key(),
         "back": f"{reverse('agreement')}?{urlencode(batch | page_parameters(narrowing))}",
@@ -88,7 +88,9 @@ def page_parameters(narrowing: Narrowing) -> dict[str, str]:
     return Narrowing(facets=narrowing.facets, prompt=narrowing.prompt).parameters()
 
 
-def list_filters(labels: Labels, narrowing: Narrowing, words: GuidelineWords) -> list[dict[str, Any]]:
+def list_filters(
+    labels: ComparableLabels, narrowing: Narrowing, words: GuidelineWords
+) -> list[dict[str, Any]]:
     """What can be chosen where there is a choice, of all that the batches have."""
     names = labels.kept("names", lambda: list_names(labels))
     facets = narrowing.named
@@ -106,7 +108,7 @@ def list_filters(labels: Labels, narrowing: Narrowing, words: GuidelineWords) ->
     ]
 
 
-def list_names(labels: Labels) -> dict[str, tuple[str | None, ...]]:
+def list_names(labels: ComparableLabels) -> dict[str, tuple[str | None, ...]]:
     pairs = labels.as_pairs()
     return {facet: (pairs if facet == "pair" else labels).sorted_by(facet).names for facet in FILTER_FACETS}
 
@@ -117,7 +119,7 @@ def hidden_parameters(narrowing: Narrowing) -> dict[str, str]:
     return {name: value for name, value in narrowing.parameters().items() if name not in form_fields}
 
 
-def task_row(labelled_task: TaskBehind) -> dict[str, Any]:
+def task_row(labelled_task: TaskLabels) -> dict[str, Any]:
     task, response = labelled_task.task, labelled_task.task.response
     text = response.text or " ".join(turn["text"] for turn in response.turns)
     reason = labelled_task.decision.reason if labelled_task.decision else None
@@ -132,7 +134,7 @@ def task_row(labelled_task: TaskBehind) -> dict[str, Any]:
     }
 
 
-def labels_row(labelled_task: TaskBehind, criterion_labels: Said) -> dict[str, Any]:
+def labels_row(labelled_task: TaskLabels, criterion_labels: CriterionLabels) -> dict[str, Any]:
     document = labelled_task.task.batch.guideline.document
     return {
         "criterion": criterion_label(document, criterion_labels.criterion)

@@ -19,7 +19,7 @@ from annotation.core.formatting import (
 from annotation.domain.agreement import Measurement, Statistic
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import DisputeReason, Guideline, Prompt
-from annotation.selectors.agreement import Counted, Narrowing
+from annotation.selectors.agreement import PatternCounts, Narrowing
 from annotation.selectors.agreement.causes import ShareEstimate
 from annotation.selectors.guidelines import criterion_label, dimension_label, level_text, subcomponent_label
 from annotation.views.annotations.outcomes import localize_reason
@@ -68,7 +68,7 @@ class GuidelineWords:
             return gettext("all criteria pooled")
         return self.translate_name(criterion_label, guideline, name)
 
-    def group(self, counted: Counted) -> tuple[str, ...]:
+    def group(self, counted: PatternCounts) -> tuple[str, ...]:
         """The values of the row's facets; empty where a prompt has none."""
         return tuple(self.value(facet, name, counted.guideline) for facet, name in counted.group.items())
 

@@ -1,4 +1,4 @@
-"""What I submitted, and the way to correct it."""
+"""A person's own submissions, and the page that corrects one of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.origins import list_imported
 from annotation.selectors.wellbeing import build_item_wellbeing
 from annotation.services.annotations import submission as answers
-from annotation.services.annotations.drafts import discard_draft, build_submission
+from annotation.services.annotations.drafts import build_submission, discard_draft
 from annotation.views.access import person_of, role_required
 from annotation.views.annotations.highlights import OWN_GROUP, mark_turns
 from annotation.views.annotations.outcomes import (
@@ -166,7 +166,9 @@ def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     draft = my_draft(assignment_id, person)
     try:
-        answers.submit(assignment_id=assignment_id, person=person, key=str(uuid4()), work=build_submission(draft))
+        answers.submit(
+            assignment_id=assignment_id, person=person, key=str(uuid4()), work=build_submission(draft)
+        )
     except AssayError as error:
         return leave_page(request, "history", level=messages.WARNING, say=error_text(error))
     return leave_page(request, "history", level=messages.SUCCESS, say=_("Submitted."))

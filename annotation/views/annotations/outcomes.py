@@ -1,4 +1,4 @@
-"""What a person gave, and what became of it, in the reader's language."""
+"""A person's labels, and what became of them, in the reader's language."""
 
 from __future__ import annotations
 

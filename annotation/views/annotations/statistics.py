@@ -1,6 +1,6 @@
-"""The picture of a person's pace: a bar for each day.
+"""A person's own numbers: their agreement with gold, their confusions, and their pace with its chart.
 
-How I do: my agreement with gold and my pace. My own numbers only, beside nobody else's.
+The page compares them with nobody else.
 """
 
 from __future__ import annotations

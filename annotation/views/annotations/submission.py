@@ -196,7 +196,9 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     except Forbidden as error:  # paused or closed while the person was at work
         return leave_page(request, "work", level=messages.WARNING, say=error_text(error))
     if assignment is None:
-        context = nothing_context(batch, person) | feedback_context(find_latest_feedback(batch, person), batch)
+        context = nothing_context(batch, person) | feedback_context(
+            find_latest_feedback(batch, person), batch
+        )
         return render_page(request, "annotation/annotations/nothing.html", context)
     assignment.batch = batch
     return show_item(request, assignment)

@@ -17,7 +17,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
 from annotation.forms.batches.policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
-from annotation.selectors.access import is_awaiting_confirmation, has_role, sealed_batches
+from annotation.selectors.access import has_role, is_awaiting_confirmation, sealed_batches
 from annotation.selectors.batches import batch_named
 from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
 from annotation.selectors.batches.plan import pace, plan_of_batch

@@ -1,8 +1,6 @@
-"""What a plan means, in words: for a batch that is being made, and for a draft.
+"""The pages that make a batch: choosing a dataset, filling in the form beside its plan, and opening it or keeping a draft.
 
-Making a batch: choose a dataset, fill the form with the plan beside it, open it or keep it as a draft.
-
-A batch of very many responses is made by a job, whose page shows how far it is.
+A job makes a batch of very many responses; a page shows its progress. ``describe_plan`` serves the pages of a draft, too.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from annotation.forms.batches.batches import BatchForm
 from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.batches.plan import Plan, pace, plan_of_responses
-from annotation.selectors.datasets import list_dataset_rows, get_dataset
+from annotation.selectors.datasets import get_dataset, list_dataset_rows
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, make, responses_for
 from annotation.views.access import person_of, role_required

@@ -1,6 +1,6 @@
-"""The board of a batch as its page shows it: who is how far, how fast it goes, and how well people agree.
+"""The board of a batch: the progress of each person, the pace, and the agreement.
 
-What tells of a label is left out for whoever the batch is sealed for.
+Whoever the batch is sealed for reads nothing that tells of a label.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Why nobody left may take an item, in words: whom each reason keeps away.
+"""The items of a batch for its manager: finding them, listing those that need a person, and changing the chosen ones.
 
-The items of a batch for its manager: finding them, those that need a person, and changing the chosen ones.
-
-All of it tells who labelled what, so it is closed to whoever works in the batch until the batch closes.
+The pages tell who labelled what, so they are closed to whoever works in the batch until the batch closes.
 """
 
 from __future__ import annotations

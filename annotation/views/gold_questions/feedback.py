@@ -1,4 +1,4 @@
-"""What an annotator reads of a known item they were told of, and of a round that they did not pass."""
+"""What an annotator reads after a gold question, and after a qualification that they did not pass."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A batch's known items for its manager, and the qualification before the work.
+"""The pages of a batch's gold questions and of its qualification, for its manager.
 
-All of it tells labels, so it is closed to whoever works in the batch until the batch closes.
+They show labels, so they are closed to whoever works in the batch until the batch closes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from annotation.selectors.gold_questions import (
     CheckResult,
     GoldQuestionRow,
     QualificationRow,
+    count_supplies,
     list_batch_check_results,
     list_gold_question_rows,
     list_gold_questions,
     list_qualification_rows,
-    count_supplies,
 )
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.people import get_person
@@ -89,8 +89,12 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
     context = batch_context(open_batch, person_of(request), tab="known") | {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "rows": [question_row(item_line, document) for item_line in list_gold_question_rows(list(page.object_list))],
-        "results": [result_row(check_result, document) for check_result in list_batch_check_results(open_batch)],
+        "rows": [
+            question_row(item_line, document) for item_line in list_gold_question_rows(list(page.object_list))
+        ],
+        "results": [
+            result_row(check_result, document) for check_result in list_batch_check_results(open_batch)
+        ],
         "supplies": count_supplies(open_batch),
         "percent": format_compact(open_batch.check_share * 100),
         "least_share": format_percent(MIN_SHARE, 0),
@@ -124,7 +128,9 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
     """Everybody's qualification: the value with its interval, what was confused, and what to do about it."""
     open_batch = get_unsealed_batch(request, name)
     context = batch_context(open_batch, person_of(request), tab="known", page_title=_("Qualification")) | {
-        "rows": [attempt_row(attempt_line, open_batch) for attempt_line in list_qualification_rows(open_batch)],
+        "rows": [
+            attempt_row(attempt_line, open_batch) for attempt_line in list_qualification_rows(open_batch)
+        ],
         "kappa": open_batch.qualifying == Batch.Qualifying.KAPPA,
         "threshold": format_threshold(
             open_batch.qualifying_threshold, kappa=open_batch.qualifying == Batch.Qualifying.KAPPA

@@ -20,12 +20,12 @@ from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
     ClauseKey,
-    group_by_clause,
     choose_language,
-    record_note_openings,
-    list_open_notes,
     get_guideline_version,
+    group_by_clause,
     list_guideline_versions,
+    list_open_notes,
+    record_note_openings,
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.guidelines.wording import FIELDS, KINDS, guideline_text, language_name
@@ -102,7 +102,9 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
 
 def compare_with_published(person: Person, draft: Guideline) -> dict[str, Any]:
     """What a draft changes against the latest published version, and the notes on that one which still wait."""
-    published = [version for version in list_guideline_versions(draft.name, drafts=False) if version.pk != draft.pk]
+    published = [
+        version for version in list_guideline_versions(draft.name, drafts=False) if version.pk != draft.pk
+    ]
     if not published:
         return {}
     latest = published[0]

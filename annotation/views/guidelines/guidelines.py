@@ -22,16 +22,16 @@ from annotation.models import MANAGER, ROLES, GuidelineNote
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
     ClauseKey,
+    choose_language,
+    count_open_notes,
+    get_guideline_version,
     group_by_clause,
     list_families,
-    to_language,
-    choose_language,
+    list_guideline_versions,
+    list_open_notes,
     localized_title,
     record_note_openings,
-    count_open_notes,
-    list_open_notes,
-    get_guideline_version,
-    list_guideline_versions,
+    to_language,
 )
 from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import person_of, role_required

@@ -1,4 +1,4 @@
-"""The notes from the floor: the list of a version's, a manager's own, and what becomes of them."""
+"""The notes on a version of a guideline: the list, a manager's own note, and resolving a note."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from annotation.forms.guidelines import NoteFilterForm, NoteForm, format_clause
 from annotation.models import MANAGER, Guideline, GuidelineNote
 from annotation.selectors.guidelines import (
     criterion_label,
-    label_text,
+    get_guideline_version,
     get_note,
+    label_text,
     list_notes,
     record_note_openings,
-    get_guideline_version,
 )
 from annotation.services.guidelines import leave_own_note, resolve_note
 from annotation.views.access import person_of, role_required

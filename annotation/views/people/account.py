@@ -22,7 +22,7 @@ from annotation.forms.wellbeing import ReadingForm, TopicsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.access import has_role
 from annotation.selectors.people import list_recent_setup_links, list_sign_ins, list_tokens
-from annotation.selectors.wellbeing import find_exposure_budget, exposure_today
+from annotation.selectors.wellbeing import exposure_today, find_exposure_budget
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import confirm_links_seen
 from annotation.services.people.sign_ins import check_present_password

@@ -1,6 +1,6 @@
-"""Invitations by link: the manager's page, and the page that the link opens, for people without an account.
+"""The manager's page of invitations, and the pages that an invitation's link and a set-up link open.
 
-And the page of a set-up link, for who has an account and sets a password.
+Whoever opens an invitation has no account yet; a set-up link is for a person who sets a password.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from annotation.core.http import breadcrumbs
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import MANAGER, Invitation, Person
 from annotation.selectors.datasets import list_prompt_languages
-from annotation.selectors.people import LinkState, find_setup_link, find_invitation, read_link_state, read_setup_link_state
+from annotation.selectors.people import (
+    LinkState,
+    find_invitation,
+    find_setup_link,
+    read_link_state,
+    read_setup_link_state,
+)
 from annotation.selectors.people import list_invitations as all_invitations
 from annotation.services.people.invitations import (
     ENDED,

@@ -38,14 +38,21 @@ from annotation.selectors.batches.members import Leaving, leaving, parts_of, wor
 from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.guidelines import topic_labels
 from annotation.selectors.people import (
-    list_restrictions,
+    get_person,
     list_people,
     list_recent_setup_links,
+    list_restrictions,
     list_sign_ins,
     list_tokens,
-    get_person,
 )
-from annotation.selectors.quality import MAX_READ, AdjudicatorSummary, AnnotatorSummary, EqualShare, summarize_adjudicator, summarize_annotator
+from annotation.selectors.quality import (
+    MAX_READ,
+    AdjudicatorSummary,
+    AnnotatorSummary,
+    EqualShare,
+    summarize_adjudicator,
+    summarize_annotator,
+)
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token

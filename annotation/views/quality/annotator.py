@@ -18,18 +18,18 @@ from annotation.selectors.guidelines import criterion_label, dimension_label, la
 from annotation.selectors.quality import (
     DAYS_AROUND,
     GOLD,
-    CheckAnswer,
-    QualityItem,
-    Overview,
     AnnotatorQuality,
-    Shift,
+    CheckAnswer,
     LevelTable,
+    Overview,
+    QualityItem,
+    Shift,
+    build_comparison_table,
+    get_overview,
     list_adjudicators,
     list_checks,
-    get_overview,
-    measure_annotator,
     list_qualifications,
-    build_comparison_table,
+    measure_annotator,
 )
 from annotation.views.quality.charts import draw_days, draw_histogram
 from annotation.views.quality.tables import adjudicator_line
@@ -203,7 +203,11 @@ def shift_figure(shift: Shift) -> QualityFigure:
 
 
 def list_partners(
-    part: AnnotatorQuality, batch: Batch, person: Person, people: Mapping[int, Person], pairs: Mapping[int, Any]
+    part: AnnotatorQuality,
+    batch: Batch,
+    person: Person,
+    people: Mapping[int, Person],
+    pairs: Mapping[int, Any],
 ) -> list[dict[str, Any]]:
     return [
         {
@@ -240,7 +244,12 @@ def days_context(part: AnnotatorQuality, overview: Overview, batch: Batch, perso
     chart = ""
     if len(part.days) >= MIN_DAYS:
         chart = chart_url(draw_days(part.days, title=_("Agreement with partners"), since=since))
-    return {"days": lines, "days_chart": chart, "around": DAYS_AROUND, "since": format_day(since) if since else ""}
+    return {
+        "days": lines,
+        "days_chart": chart,
+        "around": DAYS_AROUND,
+        "since": format_day(since) if since else "",
+    }
 
 
 def times_context(part: AnnotatorQuality, batch: Batch, person: Person) -> dict[str, Any]:
@@ -285,7 +294,10 @@ def find_adjudicator_line(batch: Batch, person: Person) -> dict[str, Any] | None
 
 
 def item_line(
-    item: QualityItem, document: GuidelineDocument, prompts: Mapping[int, Prompt], people: Mapping[int, Person]
+    item: QualityItem,
+    document: GuidelineDocument,
+    prompts: Mapping[int, Prompt],
+    people: Mapping[int, Person],
 ) -> dict[str, Any]:
     criterion = item.scale.criterion
     return {

@@ -1,7 +1,7 @@
-"""The quality of people's labels: who may need help, and with what; then one person's part, and the items behind it.
+"""The pages of annotators' quality: everybody's figures, one person's part in a batch, and the items behind a figure.
 
-For managers alone: a researcher reads on the page of the agreement how far labels can be trusted, and how one
-annotator works is between them and whoever looks after them. Never of a batch that is sealed for the reader.
+They are for managers alone, and leave out each batch that is sealed for the reader. A researcher reads on the agreement
+page how far labels can be trusted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from annotation.selectors.guidelines import criterion_label, dimension_label, la
 from annotation.selectors.people import get_person
 from annotation.selectors.quality import (
     ItemFilter,
-    list_adjudicators,
-    find_rows,
-    list_items,
-    get_overview,
-    list_prompts,
     build_comparison_table,
+    find_rows,
+    get_overview,
+    list_adjudicators,
+    list_items,
+    list_prompts,
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.batches import batch_context
@@ -155,7 +155,9 @@ def tab_context(request: HttpRequest, batches: Sequence[Batch], batch: Batch | N
     return context | {"tabs": list_tabs(tab), "quality_tab": tab}
 
 
-def parse_filters(request: HttpRequest, document: GuidelineDocument) -> tuple[ItemFilter, list[tuple[str, str]]]:
+def parse_filters(
+    request: HttpRequest, document: GuidelineDocument
+) -> tuple[ItemFilter, list[tuple[str, str]]]:
     """The filters of the address, and those that narrow anything in words."""
     parameters = {key: str(value).strip() for key, value in request.GET.items() if str(value).strip()}
     partner = get_person(parameters["with"]) if "with" in parameters else None

@@ -19,7 +19,7 @@ from annotation.domain.guidelines import localized
 from annotation.domain.quality import Copying
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
 from annotation.selectors.gold_questions import list_batch_check_results
-from annotation.selectors.quality import Adjudicator, Overview, AnnotatorRow, list_qualifications, build_scale
+from annotation.selectors.quality import Adjudicator, AnnotatorRow, Overview, build_scale, list_qualifications
 from annotation.views.quality.wording import (
     COPYING,
     DRIFT,
@@ -233,8 +233,8 @@ def low_key(rate: Any) -> float:
 
 # The worst first.
 _ROUNDS: Mapping[str, int] = {
-    one: place
-    for place, one in enumerate(
+    state: place
+    for place, state in enumerate(
         (
             Qualification.State.FAILED,
             Qualification.State.RUNNING,

@@ -1,7 +1,4 @@
-"""Where the items behind a figure are listed.
-
-What stands out, and the figures of everybody, with the words for them.
-"""
+"""The figures and flags of annotators in words, and the addresses of the items behind them."""
 
 from __future__ import annotations
 
@@ -57,10 +54,10 @@ FIGURE_LABELS: Mapping[str, str | Promise] = {
     SPEED: gettext_lazy("Median time"),
 }
 FINDINGS: Mapping[str, Callable[[Profile], Finding]] = {
-    RANDOM: lambda one: one.random,
-    SEVERITY: lambda one: one.severity,
-    DRIFT: lambda one: one.drift,
-    SPEED: lambda one: one.speed,
+    RANDOM: lambda profile: profile.random,
+    SEVERITY: lambda profile: profile.severity,
+    DRIFT: lambda profile: profile.drift,
+    SPEED: lambda profile: profile.speed,
 }
 
 

@@ -53,7 +53,13 @@ from annotation.services.exports.datasheet import (
     splits_table,
 )
 from annotation.services.exports.downloads import tell_direct_download
-from annotation.services.releases import CONTRADICTED, MAX_EXAMPLES, UNDER_WAY, Contradicted, create_or_enqueue_release
+from annotation.services.releases import (
+    CONTRADICTED,
+    MAX_EXAMPLES,
+    UNDER_WAY,
+    Contradicted,
+    create_or_enqueue_release,
+)
 from annotation.views.access import person_of, role_required
 from annotation.views.releases.conflicts import conflict_lines
 
@@ -263,10 +269,7 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
     """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
     gold_release = release_for(person_of(request), name)
     if kind == "manifest.json":
-        text = (
-            json.dumps(add_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True)
-            + "\n"
-        )
+        text = json.dumps(add_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         return as_attachment(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
     if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
         text = render_markdown(add_origins(gold_release), kind.split(".")[1])

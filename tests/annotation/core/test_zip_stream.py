@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from annotation.core.zip_stream import ZipMember, read_blocks, measure_length, build_segments
+from annotation.core.zip_stream import ZipMember, build_segments, measure_length, read_blocks
 
 
 def member(folder: Path, name: str, content: bytes) -> ZipMember:

@@ -6,7 +6,15 @@ import pytest
 
 from annotation.core.errors import AssayError
 from annotation.domain import agreement as module
-from annotation.domain.agreement import STATISTICS, Agreement, Measurement, Pattern, Value, measure_agreement, pool
+from annotation.domain.agreement import (
+    STATISTICS,
+    Agreement,
+    Measurement,
+    Pattern,
+    Value,
+    measure_agreement,
+    pool,
+)
 
 OF_TWO = {"cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic", "scott_pi"}
 

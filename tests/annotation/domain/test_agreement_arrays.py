@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotation.domain.agreement import measure_agreement, count_label_patterns
+from annotation.domain.agreement import count_label_patterns, measure_agreement
 from annotation.domain.agreement import patterns as module
 
 

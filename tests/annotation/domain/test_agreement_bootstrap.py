@@ -17,11 +17,11 @@ from annotation.domain.agreement import (
     STATISTICS,
     Pattern,
     Statistic,
-    measure_agreement,
     bootstrap,
+    count_label_patterns,
+    measure_agreement,
     measure_difference,
     patterns,
-    count_label_patterns,
     statistics,
 )
 

@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
-from annotation.domain.agreement import MEASUREMENTS, Agreement, Measurement, Pattern, Value, measure_agreement
+from annotation.domain.agreement import (
+    MEASUREMENTS,
+    Agreement,
+    Measurement,
+    Pattern,
+    Value,
+    measure_agreement,
+)
 
 Table = tuple[list[Value], list[Pattern]]
 

@@ -12,17 +12,24 @@ import pytest
 from annotation.core import proportions
 from annotation.domain.agreement import measure_agreement
 from annotation.domain.agreement.disagreement import (
-    Sorted,
+    UnitGroups,
     count_labels,
     count_pairs,
     count_patterns,
     cross_groupings,
-    mean_distances,
-    index_tasks,
     group_units,
+    index_tasks,
+    mean_distances,
     wilson,
 )
-from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, Units, split_pairs, index_keys, build_units
+from annotation.domain.agreement.label_table import (
+    LabelledTask,
+    PersonLabels,
+    Units,
+    build_units,
+    index_keys,
+    split_pairs,
+)
 
 SCALE = (0.5, 1.0, 3.0)
 PEOPLE = (7, 3, 11, 2)
@@ -59,7 +66,7 @@ def rows(units: Units) -> list[tuple[str, tuple[float, ...], tuple[int, ...]]]:
     ]
 
 
-def by_criterion(units: Units) -> Sorted[str]:
+def by_criterion(units: Units) -> UnitGroups[str]:
     return group_units(units.kinds("criterion"), units.criterion_names.__getitem__, str)
 
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotation.domain.batches import HORIZON, NOTHING_DONE, NOTHING_LEFT, TOO_FEW_DAYS, forecast_completion, mean_per_day
+from annotation.domain.batches import (
+    HORIZON,
+    NOTHING_DONE,
+    NOTHING_LEFT,
+    TOO_FEW_DAYS,
+    forecast_completion,
+    mean_per_day,
+)
 
 DAYS = st.lists(st.integers(0, 500), min_size=3, max_size=14).filter(any).map(tuple)
 

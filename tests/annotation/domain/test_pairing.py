@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.domain.assignments import pairing
-from annotation.domain.assignments.pairing import Block, Design, build_balanced_design, build_dealt_design, find_min_spread
+from annotation.domain.assignments.pairing import (
+    Block,
+    Design,
+    build_balanced_design,
+    build_dealt_design,
+    find_min_spread,
+)
 
 # A short cycle, one that no orbits of the least number make, an odd and an even number of people, one block, turns.
 SHAPES = [(3, 2), (4, 2), (7, 3), (9, 2), (10, 3), (11, 1), (6, 4), (5, 5), (16, 4)]

@@ -37,7 +37,7 @@ from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.monitoring import watch_all
 from annotation.services.batches.policy import set_terms
-from annotation.services.imports import Run, ImportRequest, import_annotations
+from annotation.services.imports import ImportRequest, Run, import_annotations
 from annotation.services.people.people import add_person
 from tests.annotation.gold_question_support import make_checked
 from tests.annotation.invariants import nothing_is_broken
@@ -223,7 +223,7 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
     assert my_tallies(lin) == []
     look(checked)
     outcomes = [history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None]
-    assert {(one.mine["compliance"], one.finals["compliance"], one.overruled) for one in outcomes} == {
+    assert {(outcome.mine["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes} == {
         (3, 1, ("compliance",))
     }
     client.force_login(lin)
@@ -255,9 +255,9 @@ def test_batches_without_anything_to_hide_show_the_truth(
         guideline, annotators=[lin, chen], prompts=6, checks=6, **{"check_share": 0.5, **policy}
     )
     assert batch.blocks_since is None
-    mine = work_through(batch, lin, 2)
+    own_assignments = work_through(batch, lin, 2)
     work_through(batch, chen, 4)
-    work = [assignment for assignment in mine if assignment.task.kind == "work"]
+    work = [assignment for assignment in own_assignments if assignment.task.kind == "work"]
     assert {assignment.pk for assignment in work} <= shown_closed(lin)
     assert correct(work[0], 1) is None
 
@@ -311,6 +311,6 @@ def test_a_told_item_is_refused_as_ever(guideline: Guideline, lin: Person, chen:
     batch = make_checked(
         guideline, annotators=[lin, chen], prompts=6, checks=6, check_share=0.5, check_feedback=True
     )
-    check = next(one for one in work_through(batch, lin, 2) if one.task.kind == "check")
+    check = next(assignment for assignment in work_through(batch, lin, 2) if assignment.task.kind == "check")
     with pytest.raises(Conflict, match="You have read the right labels"):
         correct(check, 1)

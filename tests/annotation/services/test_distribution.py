@@ -8,7 +8,12 @@ from django.utils import timezone
 
 from annotation.core.errors import Conflict, Forbidden, NotFound
 from annotation.domain.annotations import Submission
-from annotation.domain.assignments.eligibility import PastClaim, has_enough_claims, find_free_slot, may_claim_again
+from annotation.domain.assignments.eligibility import (
+    PastClaim,
+    find_free_slot,
+    has_enough_claims,
+    may_claim_again,
+)
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations.submission import revise, submit

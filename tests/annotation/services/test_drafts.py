@@ -26,20 +26,20 @@ def save(visitor: Visitor, assignment: Assignment, **fields: object) -> HttpResp
 
 
 def test_an_unfinished_item_is_filled_in_again_on_its_page(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
+    visitor, assignment = visit(lin), claim(batch, lin)
     evidence = '[{"turn": 0, "start": 0, "end": 6, "criterion": "compliance", "level": 2}]'
     answer = save(
-        visitor, mine, rationale="half\r\na thought", flags=["unsure"], evidence=evidence, seconds="4.5"
+        visitor, assignment, rationale="half\r\na thought", flags=["unsure"], evidence=evidence, seconds="4.5"
     )
     assert answer.status_code == 204
     draft = Draft.objects.get()
-    assert (draft.assignment_id, draft.labels, draft.why, draft.flags) == (mine.pk, {}, None, ["unsure"])
+    assert (draft.assignment_id, draft.labels, draft.why, draft.flags) == (assignment.pk, {}, None, ["unsure"])
     page = text(visitor.get("/work/first/"))
     assert ">half\na thought</textarea>" in page
     assert 'value="unsure" checked' in page
     assert f'data-saved="{answer["Assay-Saved"]}" data-seconds="4.5"' in page
     assert "&quot;end&quot;: 6" in page
-    save(visitor, mine, rationale="a whole one", **{"label.compliance": "2"})
+    save(visitor, assignment, rationale="a whole one", **{"label.compliance": "2"})
     page = text(visitor.get("/work/first/"))
     assert 'value="2" required checked' in page
     assert (Draft.objects.get().labels, Draft.objects.get().evidence) == ({"compliance": 2}, [])
@@ -62,26 +62,26 @@ def test_the_item_ahead_brings_its_draft_along(batch: Batch, lin: Person) -> Non
 
 
 def test_the_key_d_extends_the_lease_and_the_quiet_save_does_not(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
+    visitor, assignment = visit(lin), claim(batch, lin)
     ends = timezone.now() + timedelta(minutes=1)
-    Assignment.objects.filter(pk=mine.pk).update(lease_expires=ends)
-    save(visitor, mine, rationale="quietly")
-    mine.refresh_from_db()
-    assert mine.lease_expires == ends
-    save(visitor, mine, rationale="by key", extend="yes")
-    mine.refresh_from_db()
-    assert mine.lease_expires > ends + timedelta(minutes=1)
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=ends)
+    save(visitor, assignment, rationale="quietly")
+    assignment.refresh_from_db()
+    assert assignment.lease_expires == ends
+    save(visitor, assignment, rationale="by key", extend="yes")
+    assignment.refresh_from_db()
+    assert assignment.lease_expires > ends + timedelta(minutes=1)
 
 
 def test_nobody_saves_or_learns_of_the_item_of_another(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
-    mine = claim(batch, lin)
-    assert save(visit(chen), mine, rationale="not mine").status_code == 404
-    assert save(visit(wu), mine, rationale="not my role").status_code == 403
-    save(visit(lin), mine, rationale="a private thought")
-    theirs = claim(batch, chen)
-    assert theirs.task_id == mine.task_id
+    assignment = claim(batch, lin)
+    assert save(visit(chen), assignment, rationale="not mine").status_code == 404
+    assert save(visit(wu), assignment, rationale="not my role").status_code == 403
+    save(visit(lin), assignment, rationale="a private thought")
+    partner_assignment = claim(batch, chen)
+    assert partner_assignment.task_id == assignment.task_id
     assert "a private thought" not in text(visit(chen).get("/work/first/"))
 
 
@@ -107,8 +107,8 @@ def test_what_no_page_sends_is_refused(batch: Batch, lin: Person, fields: dict[s
 
 
 def test_hostile_text_comes_back_as_text(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
-    save(visitor, mine, rationale='</textarea><script>alert("x")</script>')
+    visitor, assignment = visit(lin), claim(batch, lin)
+    save(visitor, assignment, rationale='</textarea><script>alert("x")</script>')
     page = text(visitor.get("/work/first/"))
     assert "<script>alert" not in page
     assert "&lt;/textarea&gt;&lt;script&gt;" in page
@@ -152,10 +152,10 @@ def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: P
 
 
 def test_what_comes_too_late_is_kept_without_what_no_database_keeps(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
+    visitor, assignment = visit(lin), claim(batch, lin)
     Batch.objects.update(state=Batch.State.CLOSED)
     evidence = r'[{"turn": 0, "start": 0, "end": 6, "more": []}, {"turn": NaN}, {"criterion": "\u0000"}]'
-    send(visitor, mine, 3, rationale="late", evidence=evidence, **{"label.a": "nan", "label.\x00": "1"})
+    send(visitor, assignment, 3, rationale="late", evidence=evidence, **{"label.a": "nan", "label.\x00": "1"})
     kept = Draft.objects.get()
     assert (kept.labels, kept.rationale) == ({"compliance": 3}, "late")
     assert kept.evidence == [{"turn": 0, "start": 0, "end": 6}]
@@ -166,9 +166,9 @@ def test_a_draft_never_enters_what_others_see(guideline: Guideline, lin: Person,
     batch = make_batch(
         guideline, make_corpus(prompts=1, models=["m"], name="one"), annotators=[lin, chen], name="one"
     )
-    mine, theirs = claim(batch, lin), claim(batch, chen)
-    save(visit(lin), mine, **{"label.compliance": "3"})
+    assignment, theirs = claim(batch, lin), claim(batch, chen)
+    save(visit(lin), assignment, **{"label.compliance": "3"})
     label(theirs, chen, 3)
     assert batch.tasks.get().state == "open"
-    submit(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels={"compliance": 1}))
+    submit(assignment_id=assignment.pk, person=lin, key="k", work=Submission(labels={"compliance": 1}))
     assert batch.tasks.get().state == "disputed"

@@ -19,10 +19,10 @@ from annotation.core.errors import Unprocessable
 from annotation.domain.annotations import (
     MAX_SPANS,
     Submission,
-    check_evidence,
-    list_markable_texts,
     check_completeness,
+    check_evidence,
     cut_segments,
+    list_markable_texts,
 )
 from annotation.domain.datasets import response_sha256
 from annotation.domain.guidelines import Criterion
@@ -207,13 +207,13 @@ def test_a_correction_is_held_to_the_same(strict: Batch, lin: Person) -> None:
 
 
 def test_what_comes_too_late_keeps_its_evidence(strict: Batch, lin: Person) -> None:
-    mine = claim(strict, lin)
+    assignment = claim(strict, lin)
     Task.objects.update(state=Task.State.WITHDRAWN)
     with pytest.raises(TooLate):
-        give(mine, lin, 1, evidence=[SPAN])
+        give(assignment, lin, 1, evidence=[SPAN])
     assert Draft.objects.get().evidence == [SPAN]
     Task.objects.update(state=Task.State.OPEN)
-    visit(lin).post(f"/history/{mine.pk}/retry/")
+    visit(lin).post(f"/history/{assignment.pk}/retry/")
     assert Annotation.objects.get().evidence == [WHOLE]
 
 
@@ -348,17 +348,17 @@ def test_marks_of_two_sides_tell_whose_they_are(batch: Batch, lin: Person) -> No
 
 
 def test_the_form_sends_evidence_and_gets_back_what_it_sent(strict: Batch, lin: Person) -> None:
-    mine, visitor = claim(strict, lin), visit(lin)
+    assignment, visitor = claim(strict, lin), visit(lin)
     given = json.dumps([{**WHOLE, "level": 2}])
-    refused = send(visitor, mine, 2, evidence=given)
+    refused = send(visitor, assignment, 2, evidence=given)
     assert refused.status_code == 422
     assert "needs a rationale" in text(refused)
     assert given in text(refused).replace("&quot;", '"')
-    send(visitor, mine, 2, evidence=given, rationale="so")
+    send(visitor, assignment, 2, evidence=given, rationale="so")
     assert Annotation.objects.get().evidence == json.loads(given)
-    page = text(visitor.get(f"/history/{mine.pk}/"))
+    page = text(visitor.get(f"/history/{assignment.pk}/"))
     assert given in page.replace("&quot;", '"')
-    correct(visitor, mine, 3, evidence="[]")
+    correct(visitor, assignment, 3, evidence="[]")
     assert Annotation.objects.get(current=True).evidence == []
 
 
@@ -379,9 +379,9 @@ def test_the_levels_say_what_they_require(strict: Batch, lin: Person) -> None:
 
 
 def test_a_second_tab_with_other_evidence_is_asked_about(batch: Batch, lin: Person) -> None:
-    mine, visitor = claim(batch, lin), visit(lin, htmx=True)
-    send(visitor, mine, 1, evidence=json.dumps([SPAN]))
-    same = send(visitor, mine, 1, evidence=json.dumps([WHOLE]))
+    assignment, visitor = claim(batch, lin), visit(lin, htmx=True)
+    send(visitor, assignment, 1, evidence=json.dumps([SPAN]))
+    same = send(visitor, assignment, 1, evidence=json.dumps([WHOLE]))
     assert same["Assay-Outcome"] == "taken"
-    other = send(visitor, mine, 1, evidence="[]")
+    other = send(visitor, assignment, 1, evidence="[]")
     assert (other.status_code, other["Assay-Outcome"]) == (409, "refused")

@@ -166,8 +166,8 @@ def test_only_a_manager_exports_names_and_the_trail_tells_of_it(release: GoldRel
         assert path not in page + client.get(one).content.decode()
         assert path in signed_in(ma).get(one).content.decode()
     body(signed_in(ma).get(files[0]))
-    told = AuditEvent.objects.filter(target="release:r").exclude(verb="release_gold").order_by("pk")
-    assert [(one.verb, one.actor, one.data["real_names"]) for one in told] == [
+    events = AuditEvent.objects.filter(target="release:r").exclude(verb="release_gold").order_by("pk")
+    assert [(event.verb, event.actor, event.data["real_names"]) for event in events] == [
         ("export_gold", ma, True),
         ("download_export", ma, True),
     ]

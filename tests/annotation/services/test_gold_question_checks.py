@@ -37,7 +37,12 @@ from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.batches.members import progress_in
 from annotation.selectors.batches.progress import lines, overall, progress
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.gold_questions import list_check_results, list_batch_check_results, list_poor_results, derive_seed
+from annotation.selectors.gold_questions import (
+    derive_seed,
+    list_batch_check_results,
+    list_check_results,
+    list_poor_results,
+)
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
 from annotation.services.batches.batches import create_batch, set_state

@@ -25,7 +25,7 @@ from annotation.models import (
     Person,
     Qualification,
 )
-from annotation.selectors.gold_questions import find_latest_qualification, derive_seed
+from annotation.selectors.gold_questions import derive_seed, find_latest_qualification
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, release

@@ -140,7 +140,7 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
     label_next(batch, chen, 2)
     [hers] = visit(chen).get("/history/").context["rows"]
     [his] = visit(lin).get("/history/").context["rows"]
-    assert [(final.mine, final.final) for final in hers.outcome.finals] == [
+    assert [(final.own, final.final) for final in hers.outcome.finals] == [
         ("2 Partial refusal", "1 Full refusal")
     ]
     assert his.outcome is None

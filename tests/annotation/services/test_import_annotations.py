@@ -38,8 +38,8 @@ from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.imports import (
     ImportReport,
-    Run,
     ImportRequest,
+    Run,
     import_annotations,
     import_prompts,
     import_responses,

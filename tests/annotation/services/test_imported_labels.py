@@ -31,7 +31,7 @@ from annotation.models import (
 )
 from annotation.services.annotations.submission import revise
 from annotation.services.batches.members import join_batch
-from annotation.services.imports import Run, ImportRequest, import_annotations
+from annotation.services.imports import ImportRequest, Run, import_annotations
 from annotation.services.people.people import add_person, set_roles
 from tests.support import as_made_by_import, label_next
 
@@ -42,7 +42,7 @@ Write = Callable[..., Source]
 fill = import_module("annotation.migrations.0018_imported_labels_of_before").fill
 
 
-def said(annotator: str, value: float, prompt: str = "p0") -> dict[str, Any]:
+def build_row(annotator: str, value: float, prompt: str = "p0") -> dict[str, Any]:
     return {"prompt_id": prompt, "model": MODEL, "annotator": annotator, "labels": {"compliance": value}}
 
 
@@ -75,7 +75,7 @@ def origins() -> list[tuple[str, str, int, str]]:
 def test_each_imported_label_knows_its_file_and_its_line(
     dataset: Dataset, guideline: Guideline, ma: Person, write: Write
 ):
-    source = write(said("ann", 3), said("ben", 1), decided("cleo", 1))
+    source = write(build_row("ann", 3), build_row("ben", 1), decided("cleo", 1))
     put(source, actor=ma)
     sha256 = hashlib.sha256(source.path.read_bytes()).hexdigest()
     assert origins() == [
@@ -89,7 +89,7 @@ def test_each_imported_label_knows_its_file_and_its_line(
 
 def test_of_a_refused_file_nothing_stays(dataset: Dataset, guideline: Guideline, write: Write):
     with pytest.raises(InputError):
-        put(write(said("ann", 3), said("ben", 7)))
+        put(write(build_row("ann", 3), build_row("ben", 7)))
     assert not Import.objects.exists()
     assert not ImportedLabel.objects.exists()
 
@@ -99,12 +99,12 @@ def test_of_a_refused_file_nothing_stays(dataset: Dataset, guideline: Guideline,
 
 def test_nothing_is_written_under_somebody_who_works_in_the_batch(batch: Batch, lin: Person, write: Write):
     with pytest.raises(InputError) as refusal:
-        put(write(said("ann-elsewhere", 3), said("lin", 3)), batch="first")
+        put(write(build_row("ann-elsewhere", 3), build_row("lin", 3)), batch="first")
     error = refusal.value
     assert (error.line, error.field) == (1, "annotator")  # nobody is of that name
     add_person(name="ann-elsewhere")
     with pytest.raises(InputError) as refusal:
-        put(write(said("ann-elsewhere", 3), said("lin", 3)), batch="first")
+        put(write(build_row("ann-elsewhere", 3), build_row("lin", 3)), batch="first")
     error = refusal.value
     assert (error.path, error.line, error.field) == ("labels.jsonl", 2, "annotator")
     assert "lin can work here" in str(error)
@@ -114,12 +114,12 @@ def test_nothing_is_written_under_somebody_who_works_in_the_batch(batch: Batch, 
 
 def test_who_brings_labels_has_read_them(dataset: Dataset, guideline: Guideline, ma: Person, write: Write):
     """Neither may they join when they are no manager any more, nor do they get work because the file names them."""
-    put(write(said("ann", 3), said("ben", 1)), actor=ma)
+    put(write(build_row("ann", 3), build_row("ben", 1)), actor=ma)
     batch = Batch.objects.get(name="elsewhere")
     set_roles(person=ma, roles=["annotator"])
     with pytest.raises(Conflict, match="ma opened the results of elsewhere"):
         join_batch(batch=batch, role="annotator", people=[ma])
-    put(write(said("ma", 3, "p1"), said("ann", 3, "p1")), actor=ma)
+    put(write(build_row("ma", 3, "p1"), build_row("ann", 3, "p1")), actor=ma)
     assert batch.memberships.get(person=ma).active is False
 
 
@@ -127,7 +127,7 @@ def test_a_decision_is_not_written_under_an_adjudicator_of_the_batch(batch: Batc
     for name in ("ann", "ben"):
         add_person(name=name)
     with pytest.raises(InputError) as refusal:
-        put(write(said("ann", 3), said("ben", 1), decided("wu", 1)), batch="first")
+        put(write(build_row("ann", 3), build_row("ben", 1), decided("wu", 1)), batch="first")
     assert (refusal.value.line, refusal.value.field) == (3, "adjudicator")
 
 
@@ -141,19 +141,19 @@ def test_without_password_and_role_who_worked_in_the_batch_is_refused_too(
     free = Assignment.objects.get(person=lin).task.response.prompt.key
     other = next(key for key in ("p0", "p1") if key != free)
     with pytest.raises(InputError, match="lin can work here"):
-        put(write(said("lin", 3, other)), batch="first")
+        put(write(build_row("lin", 3, other)), batch="first")
 
 
 def test_a_batch_that_an_import_made_takes_them(
     dataset: Dataset, lin: Person, guideline: Guideline, write: Write
 ):
-    put(write(said("lin", 3), said("ann", 3)))
-    assert put(write(said("lin", 1, "p1"), name="more.jsonl")).taken == 1
+    put(write(build_row("lin", 3), build_row("ann", 3)))
+    assert put(write(build_row("lin", 1, "p1"), name="more.jsonl")).taken == 1
 
 
 def test_who_cannot_sign_in_may_stand_in_a_file_for_any_batch(batch: Batch, write: Write):
     add_person(name="ann")
-    assert put(write(said("ann", 3)), batch="first").taken == 1
+    assert put(write(build_row("ann", 3)), batch="first").taken == 1
 
 
 # -- what was imported before ------------------------------------------------------------------------
@@ -171,10 +171,10 @@ def test_labels_of_before_are_walked_back_by_their_keys(
     batch: Batch, dataset: Dataset, lin: Person, ma: Person, write: Write
 ):
     """One file twice, first without its decisions; a correction and a label made here; a key that looks like one."""
-    source = write(said("lin", 3), said("ann", 1), decided("cleo", 1), said("lin", 2, "p1"))
+    source = write(build_row("lin", 3), build_row("ann", 1), decided("cleo", 1), build_row("lin", 2, "p1"))
     put(source, actor=ma, without_final=True)
     put(source, new_people=True)
-    put(write(said("ben", 3, "p2"), name="other.jsonl"), new_people=True)
+    put(write(build_row("ben", 3, "p2"), name="other.jsonl"), new_people=True)
     corrected = Assignment.objects.get(person=lin, task__response__prompt__key="p1", batch__name="elsewhere")
     revise(
         person=lin, assignment_id=corrected.pk, work=Submission(labels={"compliance": 1}, reason="slip"), key="k"
@@ -196,7 +196,7 @@ def test_a_correction_whose_key_looks_like_a_line_is_none(
     dataset: Dataset, guideline: Guideline, lin: Person, write: Write
 ):
     """Programs choose their keys: of one item two could name the file, and the item has one origin at most."""
-    put(write(said("lin", 3), said("ann", 3, "p1")))
+    put(write(build_row("lin", 3), build_row("ann", 3, "p1")))
     assignment = Assignment.objects.get(person=lin)
     key = Annotation.objects.get(assignment=assignment).idempotency_key
     again = Submission(labels={"compliance": 1}, reason="slip")
@@ -206,7 +206,7 @@ def test_a_correction_whose_key_looks_like_a_line_is_none(
 
 
 def test_two_batches_of_one_file_are_told_apart(dataset: Dataset, guideline: Guideline, write: Write):
-    source = write(said("ann", 3), said("ben", 1))
+    source = write(build_row("ann", 3), build_row("ben", 1))
     put(source, batch="one")
     put(source, batch="two")
     before = list(ImportedLabel.objects.order_by("pk").values_list("pk", "source", "line"))

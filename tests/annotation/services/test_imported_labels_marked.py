@@ -17,7 +17,7 @@ from annotation.domain.annotations import Submission
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Task
-from annotation.selectors.origins import count_imported_work, add_origins, find_origin
+from annotation.selectors.origins import add_origins, count_imported_work, find_origin
 from annotation.selectors.releases.lineage import list_label_sources
 from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.services.annotations.submission import revise
@@ -220,7 +220,7 @@ def test_a_manifest_of_before_is_told_nothing_of_what_came_later(imported: Batch
     assert release.manifest["people"]["annotations"] >= at_the_cut["annotations"]
 
 
-def told(report: Any) -> str:
+def render_report(report: Any) -> str:
     return " ".join(render_latex(report, "en").split())
 
 
@@ -228,16 +228,16 @@ NOT_KNOWING = "not knowing of each other or of the model"
 
 
 def test_the_report_says_the_same(mixed: list[Batch]):
-    assert NOT_KNOWING in told(build_batches_report([mixed[1]]))
-    elsewhere = told(build_batches_report([mixed[0]]))
+    assert NOT_KNOWING in render_report(build_batches_report([mixed[1]]))
+    elsewhere = render_report(build_batches_report([mixed[0]]))
     assert NOT_KNOWING not in elsewhere
     assert "all 4 annotations were imported" in elsewhere
     assert "theirs.jsonl" in elsewhere
     both = build_batches_report(mixed)
     assert both["imported"]["annotations"] == 4
-    assert NOT_KNOWING in told(both)
+    assert NOT_KNOWING in render_report(both)
     release = cut_release(ReleaseSpec(name="r", batches=[mixed[0]]))
-    assert NOT_KNOWING not in told(build_release_report(release))
+    assert NOT_KNOWING not in render_report(build_release_report(release))
 
 
 def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put: Put, lin: Person):
@@ -247,7 +247,7 @@ def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put
     free = Task.objects.filter(batch=batch, slots_taken=0, response__model__name=MODEL).first()
     assert free is not None
     put(build_row("ann", 3, free.response.prompt.key), build_row("ben", 3, free.response.prompt.key), batch="first")
-    text = told(build_batches_report([batch]))
+    text = render_report(build_batches_report([batch]))
     assert "2 annotations were imported, and how they were made is not recorded; 1 were given here" in text
 
 

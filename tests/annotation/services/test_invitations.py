@@ -223,7 +223,7 @@ def at_once(calls: Sequence[Callable[[], Person]]) -> list[str]:
     """Start all the calls at the same moment, each on its own connection; what they made, or why not."""
     start = Barrier(len(calls))
 
-    def one(call: Callable[[], Person]) -> str:
+    def run_call(call: Callable[[], Person]) -> str:
         start.wait(timeout=120)
         try:
             return str(call())
@@ -233,7 +233,7 @@ def at_once(calls: Sequence[Callable[[], Person]]) -> list[str]:
             connection.close()
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(one, calls))
+        return list(pool.map(run_call, calls))
 
 
 @pytest.mark.both_databases

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, join_units, build_units
+from annotation.domain.agreement.label_table import LabelledTask, PersonLabels, build_units, join_units
 from annotation.models import Annotation, Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import label_table as module
-from annotation.selectors.agreement.label_table import gold_of, read_units
+from annotation.selectors.agreement.label_table import read_gold, read_units
 from annotation.services.batches.tasks import bring_back, withdraw
 from tests.support import decide_next, label_next, make_batch
 
@@ -38,9 +38,9 @@ def test_a_unit_has_the_labels_of_its_task_in_the_order_of_the_slots(
     assert units.criterion_names == ("compliance",)
     assert units.stratum.tolist() == [task.stratum_id]
     assert units.finished.tolist() == [timezone.localdate().toordinal()]
-    assert np.isnan(gold_of([batch], units).value).all()
+    assert np.isnan(read_gold([batch], units).value).all()
     decide_next(batch, wu, 2)
-    gold = gold_of([batch], read_units([batch]))
+    gold = read_gold([batch], read_units([batch]))
     assert (gold.value.tolist(), gold.decided.tolist()) == ([2.0], [True])
 
 
@@ -62,9 +62,9 @@ def test_what_came_since_is_put_in_and_never_half(
 ):
     monkeypatch.setattr(module, "MIN_UNITS_TO_REFRESH", 0)
     read: list[bool] = []
-    tasks = module._tasks
+    tasks = module._iterate_tasks
     monkeypatch.setattr(
-        module, "_tasks", lambda batch, since=None: (read.append(since is None), tasks(batch, since=since))[1]
+        module, "_iterate_tasks", lambda batch, since=None: (read.append(since is None), tasks(batch, since=since))[1]
     )
     for value in (1, 2):
         label_next(batch, lin, value)

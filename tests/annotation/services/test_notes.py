@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from annotation.core.errors import AssayError
 from annotation.models import AuditEvent, Batch, Guideline, GuidelineNote, Person, Task
-from annotation.selectors.guidelines import group_by_clause, list_notes, count_open_notes
+from annotation.selectors.guidelines import count_open_notes, group_by_clause, list_notes
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import leave_note, leave_own_note, resolve_note
 from annotation.services.people.people import set_roles

@@ -22,15 +22,24 @@ from annotation.models import (
 from annotation.selectors.batches.members import progress_in
 from annotation.selectors.batches.progress import progress
 from annotation.selectors.batches.tasks import FAILED, needs
-from annotation.selectors.gold_questions import list_batch_check_results, find_latest_qualification, list_qualification_rows
+from annotation.selectors.gold_questions import (
+    find_latest_qualification,
+    list_batch_check_results,
+    list_qualification_rows,
+)
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.members import start_attempt, waive_qualification, set_limits, set_member_active
+from annotation.services.batches.members import (
+    set_limits,
+    set_member_active,
+    start_attempt,
+    waive_qualification,
+)
 from annotation.services.batches.policy import set_terms
 from annotation.services.gold_questions.gold_questions import set_item_active
 from annotation.services.people.people import set_opted_out
-from annotation.views.gold_questions.feedback import format_threshold, format_reached
+from annotation.views.gold_questions.feedback import format_reached, format_threshold
 from tests.annotation.gold_question_support import add_known, make_checked
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import label, make_batch, make_corpus, read_introduction

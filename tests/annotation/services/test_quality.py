@@ -27,14 +27,14 @@ from annotation.selectors.quality import (
     PARTNERS,
     ItemFilter,
     Overview,
+    build_comparison_table,
+    build_scale,
+    find_rows,
+    get_overview,
     list_adjudicators,
     list_checks,
-    find_rows,
     list_items,
-    get_overview,
     measure_annotator,
-    build_scale,
-    build_comparison_table,
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.assignments import next_dispute

@@ -35,7 +35,12 @@ from annotation.selectors.releases.releases import chain_of
 from annotation.services import jobs, releases
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_languages, set_roles
-from annotation.services.releases import cut_release, enqueue_release, create_or_enqueue_release, execute_release_job
+from annotation.services.releases import (
+    create_or_enqueue_release,
+    cut_release,
+    enqueue_release,
+    execute_release_job,
+)
 from scoring.forms.training import NewScorerForm
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 

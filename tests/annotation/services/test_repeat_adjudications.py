@@ -42,7 +42,7 @@ from annotation.selectors.annotations.history import my_history
 from annotation.selectors.annotations.statistics import my_pace
 from annotation.selectors.batches.members import progress_in
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
-from annotation.selectors.wellbeing import is_budget_used_up, exposure_today
+from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted
 from annotation.services.assignments import expire_leases, extend_lease, next_dispute, release
@@ -113,7 +113,7 @@ def test_it_is_a_line_of_my_history_like_any_other(again: Batch, wu: Person) -> 
     again_line, first_line = visitor.get("/history/").context["rows"]
     assert (again_line.history_row.labels, first_line.history_row.labels) == ({"compliance": 3}, {"compliance": 2})
     same = {"submitted_at": None, "assignment": None, "labels": None, "verdict": None}
-    assert replace(again_line.mine, **same) == replace(first_line.mine, **same)
+    assert replace(again_line.history_row, **same) == replace(first_line.history_row, **same)
     pages = [visitor.get(f"/history/{pk}/") for pk in (repeat.pk, first.pk)]
     for page, value in zip(pages, (3, 2), strict=True):
         assert page.context["submitted"].labels == {"compliance": value}

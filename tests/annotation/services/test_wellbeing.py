@@ -25,7 +25,12 @@ from annotation.models import (
     WellbeingSettings,
 )
 from annotation.selectors.batches.tasks import needs
-from annotation.selectors.wellbeing import build_item_wellbeing, is_budget_used_up, list_exposure_rows, list_readers
+from annotation.selectors.wellbeing import (
+    build_item_wellbeing,
+    is_budget_used_up,
+    list_exposure_rows,
+    list_readers,
+)
 from annotation.services.adjudication.disputes import adjudicate
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment, next_dispute, release

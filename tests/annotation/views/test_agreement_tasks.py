@@ -25,9 +25,9 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_narrowing
-from annotation.selectors.agreement.causes import DisputedPrompts, list_version_rows, find_weakest_group
-from annotation.selectors.agreement.labels import Labels
-from annotation.selectors.agreement.tasks import TasksBehind
+from annotation.selectors.agreement.causes import DisputedPrompts, find_weakest_group, list_version_rows
+from annotation.selectors.agreement.labels import ComparableLabels
+from annotation.selectors.agreement.tasks import LabelledTasks
 from annotation.selectors.agreement.trend import series
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.guidelines import leave_note, load_guideline
@@ -92,7 +92,7 @@ def count_tasks(address: str) -> int:
     """The tasks that the list at this address has."""
     query = dict(parse_qsl(urlsplit(address).query))
     batches = Batch.objects.filter(name=query["batch"]) if "batch" in query else Batch.objects.all()
-    return len(TasksBehind(Labels(batches, parse_narrowing(query))))
+    return len(LabelledTasks(ComparableLabels(batches, parse_narrowing(query))))
 
 
 def tasks_at(client: Client, address: str) -> int:
@@ -183,7 +183,14 @@ def test_what_cannot_be_narrowed_to_is_refused_in_words(
 
 
 def test_a_narrowing_is_read_back_from_its_own_address():
-    parameters = {"model": "M", "language": "-", "levels": "-1-2.5", "level": "3", "prompt": "7", "disputed": "1"}
+    parameters = {
+        "model": "M",
+        "language": "-",
+        "levels": "-1-2.5",
+        "level": "3",
+        "prompt": "7",
+        "disputed": "1",
+    }
     narrowing = parse_narrowing(parameters)
     assert narrowing.parameters() == parameters
     assert narrowing.named == {"model": "M", "language": None}
@@ -258,8 +265,8 @@ def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
             place = item.task.position // 2
             fair = item.task.prompt.dimension == "Fairness"
             value = 1 + 2 * (place % 2)
-            said = 4 - value if fair and person == chen and place % 4 < 3 else value
-            label(item, person, said, "fairness" if fair else "safety")
+            own_value = 4 - value if fair and person == chen and place % 4 < 3 else value
+            label(item, person, own_value, "fairness" if fair else "safety")
     patterns = LabelPatterns([flames])
     overall = patterns.counted()[0]
     assert overall.criterion is None

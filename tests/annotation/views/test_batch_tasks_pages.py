@@ -307,7 +307,10 @@ def test_every_reason_has_its_words(batch: Batch) -> None:
         "chen does not read zh-Hans"
     )
     many = members * 3
-    assert describe_obstacle(Why(tasks.SKIPPED, many), "", "") == "chen, lin, zhou, chen, lin and 4 more skipped it"
+    assert (
+        describe_obstacle(Why(tasks.SKIPPED, many), "", "")
+        == "chen, lin, zhou, chen, lin and 4 more skipped it"
+    )
 
 
 # ---------------------------------------------------------------- members
@@ -379,7 +382,9 @@ def test_members_show_what_each_did_in_their_role(
     next_assignment(batch=batch, person=zhou)
     set_limits(batch=batch, person=lin, role="annotator", quota=1)
     members = {member.membership.person.username: member for member in members_of(batch)}
-    assert {name: (member.done, member.live, member.skipped, member.full) for name, member in members.items()} == {
+    assert {
+        name: (member.done, member.live, member.skipped, member.full) for name, member in members.items()
+    } == {
         "lin": (1, 0, 0, True),
         "chen": (1, 0, 0, False),
         "zhou": (0, 1, 1, False),

@@ -179,7 +179,10 @@ def test_nothing_of_the_labels_is_told_before_the_verdict(disputed: Batch, wu: P
 def test_a_verdict_is_recorded_once(disputed: Batch, wu: Person) -> None:
     visitor, assignment = visit(wu), claim(disputed, wu)
     for _retry in range(2):
-        assert judge(visitor, assignment, 2, rationale="Half of it.", seconds="4")["Location"] == "/disputes/first/"
+        assert (
+            judge(visitor, assignment, 2, rationale="Half of it.", seconds="4")["Location"]
+            == "/disputes/first/"
+        )
     other = judge(visit(wu, htmx=True), assignment, 3)
     assert "Your verdict was recorded before and stands" in text(other)
     verdict = Verdict.objects.get()
@@ -255,7 +258,11 @@ def test_no_page_tells_the_model_or_the_annotators(disputed: Batch, wu: Person) 
     assignment = claim(disputed, wu)
     pages = [visitor.get("/disputes/first/"), visitor.get("/disputes/"), judge(visitor, assignment, 2)]
     pages += [visitor.get("/disputes/first/"), decide(visitor, assignment, 9)]
-    pages += [decide(visitor, assignment, 2), visitor.get("/history/"), visitor.get(f"/history/{assignment.pk}/")]
+    pages += [
+        decide(visitor, assignment, 2),
+        visitor.get("/history/"),
+        visitor.get(f"/history/{assignment.pk}/"),
+    ]
     secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", ">lin<"]
     for answer in pages:
         content = text(answer) + str(answer.headers)

@@ -107,7 +107,9 @@ def test_each_kind_of_clause_is_matched_by_its_name_or_likeness() -> None:
         * sum(clause.level == 2 for clause in comparison.clauses if clause.kind == "example"),
     ]
     assert changes(compare(old, new, "zh"))[0] == ("level", "removed")
-    removed = next(clause for clause in comparison.clauses if (clause.kind, clause.change) == ("level", "removed"))
+    removed = next(
+        clause for clause in comparison.clauses if (clause.kind, clause.change) == ("level", "removed")
+    )
     assert (removed.criterion, removed.level) == ("compliance", 2)
     assert removed.section == ("criterion", "compliance")
 

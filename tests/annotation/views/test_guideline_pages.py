@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from annotation.domain.guidelines.prose import Block, blocks
 from annotation.models import AuditEvent, Batch, Guideline, Person
-from annotation.selectors.guidelines import to_language, choose_language
+from annotation.selectors.guidelines import choose_language, to_language
 from annotation.services.guidelines import load_guideline
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 

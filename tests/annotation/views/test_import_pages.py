@@ -85,13 +85,19 @@ def test_an_upload_is_for_managers_alone(
 
 def test_the_file_is_kept_under_a_random_name_and_guessed(manager: Client):
     import_row = upload(manager, XSTEST + SETTLED, f"C:\\files\\{XSTEST_NAME}")
-    assert (import_row.kind, import_row.format, import_row.file_name) == ("annotations", "xstest", XSTEST_NAME)
+    assert (import_row.kind, import_row.format, import_row.file_name) == (
+        "annotations",
+        "xstest",
+        XSTEST_NAME,
+    )
     assert XSTEST_NAME not in import_row.path
     assert (Path(settings.MEDIA_ROOT) / import_row.path).read_text().startswith("id,type")
 
 
 def test_the_first_ten_rows_are_shown_as_they_were_read_and_escaped(manager: Client):
-    import_row = upload(manager, rows(*[{"id": f"q{n}", "prompt": f"<script>{n}</script>"} for n in range(12)]))
+    import_row = upload(
+        manager, rows(*[{"id": f"q{n}", "prompt": f"<script>{n}</script>"} for n in range(12)])
+    )
     text = page(manager, import_row)
     assert "&lt;script&gt;9&lt;/script&gt;" in text
     assert "<script>9" not in text
@@ -202,18 +208,18 @@ def test_a_job_that_is_run_again_after_its_commit_reports_what_it_did(manager: C
     import_row = upload(manager, rows({"prompt": "a"}))
     press_import(manager, import_row, dataset="d")
     first = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
-    again = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
-    assert first["taken"] == again["taken"] == 1
+    second = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
+    assert first["taken"] == second["taken"] == 1
 
 
 def test_the_job_tells_how_far_it_is(manager: Client):
     import_row = upload(manager, rows(*[{"prompt": str(number)} for number in range(2500)]))
     press_import(manager, import_row, dataset="d")
-    told: list[tuple[float, str]] = []
-    run_upload(import_row.pk, report=lambda fraction, stage: told.append((fraction, stage)))
-    fractions = [fraction for fraction, _stage in told]
+    reports: list[tuple[float, str]] = []
+    run_upload(import_row.pk, report=lambda fraction, stage: reports.append((fraction, stage)))
+    fractions = [fraction for fraction, _stage in reports]
     assert fractions == sorted(fractions)
-    assert [stage for _fraction, stage in told] == ["reading the file"] * 3 + ["storing"]
+    assert [stage for _fraction, stage in reports] == ["reading the file"] * 3 + ["storing"]
 
 
 def test_labels_bring_their_batch_in_a_complete_format(manager: Client):
@@ -248,7 +254,9 @@ def test_the_guess_can_be_corrected(manager: Client):
     assert import_row.kind == "responses"
     assert '<th scope="col">Response</th>' in page(manager, import_row)
     assert '<th scope="col">Response</th>' not in page(manager, import_row, kind="prompts", format="jsonl")
-    assert "The format flames has no annotations" in page(manager, import_row, kind="annotations", format="flames")
+    assert "The format flames has no annotations" in page(
+        manager, import_row, kind="annotations", format="flames"
+    )
 
 
 def test_a_discarded_file_is_gone(manager: Client, django_capture_on_commit_callbacks: Any):

@@ -127,7 +127,11 @@ def test_every_page_of_the_work_holds_it_one_key_away(
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     assignment_id = Assignment.objects.get(person=lin).pk
-    for person, place in ((lin, "/work/first/"), (lin, f"/history/{assignment_id}/"), (wu, "/disputes/first/")):
+    for person, place in (
+        (lin, "/work/first/"),
+        (lin, f"/history/{assignment_id}/"),
+        (wu, "/disputes/first/"),
+    ):
         page = text(visit(person).get(place))
         assert RULE["en"] in page, place
         assert 'data-opens="introduction" data-key="i"' in page, place

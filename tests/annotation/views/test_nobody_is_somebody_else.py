@@ -178,7 +178,10 @@ def test_a_token_ends_with_the_password_whoever_changes_it(lin: Person, way: str
 
 def test_the_admin_has_no_form_for_ones_own_password_either(lin: Person) -> None:
     Person.objects.filter(pk=lin.pk).update(is_staff=True)
-    client, fields = visit(lin), {"old_password": "lin-password", "new_password1": GOOD, "new_password2": GOOD}
+    client, fields = (
+        visit(lin),
+        {"old_password": "lin-password", "new_password1": GOOD, "new_password2": GOOD},
+    )
     for answer in (client.get("/admin/password_change/"), client.post("/admin/password_change/", fields)):
         assert (answer.status_code, answer["Location"]) == (302, reverse("account"))
     assert Client().login(username="lin", password="lin-password")

@@ -301,7 +301,9 @@ def test_a_kind_that_too_few_may_take_is_named_with_who_and_why(
     # p0 and p1, two models each.
     assert (shortage.tasks, shortage.able, shortage.languages) == (4, 1, ("zh",))
     assert (shortage.dimensions, shortage.models) == ((), ())
-    assert [(obstacle.reason, obstacle.people) for obstacle in shortage.whys] == [("does not read this language", ("lin",))]
+    assert [(obstacle.reason, obstacle.people) for obstacle in shortage.whys] == [
+        ("does not read this language", ("lin",))
+    ]
     assert "they would wait" in page.content.decode()
 
 

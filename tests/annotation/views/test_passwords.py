@@ -76,7 +76,9 @@ def by_invitation(name: str, display_name: str, password: str) -> str:
 def by_setup_link(name: str, display_name: str, password: str) -> str:
     person = Person.objects.create(username=name, display_name=display_name)
     _link, secret = make_setup_link(person=person, actor=Person.objects.create_superuser("chief"))
-    return read_errors(Client().post(reverse("set-up", args=[secret]), {"password": password, "again": password}))
+    return read_errors(
+        Client().post(reverse("set-up", args=[secret]), {"password": password, "again": password})
+    )
 
 
 def by_owner(name: str, display_name: str, password: str) -> str:

@@ -167,7 +167,12 @@ def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> No
     forecast = outlook(batch, a_watch([5, 5]), counts)
     assert forecast is not None
     assert (forecast.seen, forecast.per_day, forecast.left) == (2, 5, 30)
-    assert (forecast.low, forecast.high, forecast.late, forecast.forecast.reason) == (None, None, None, TOO_FEW_DAYS)
+    assert (forecast.low, forecast.high, forecast.late, forecast.forecast.reason) == (
+        None,
+        None,
+        None,
+        TOO_FEW_DAYS,
+    )
 
 
 def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
@@ -227,7 +232,7 @@ def test_the_board_shows_what_was_measured_and_measures_nothing(
 ) -> None:
     watch(at_work)
     monkeypatch.setattr(
-        "annotation.selectors.agreement.label_table._tasks", None
+        "annotation.selectors.agreement.label_table._iterate_tasks", None
     )  # a page that reads labels breaks
     page = manager.get(reverse("batch-progress", args=[at_work.name]))
     (line,) = page.context["agreement"]

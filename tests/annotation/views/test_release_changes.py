@@ -97,7 +97,9 @@ def test_labels_of_other_tasks_are_matched_by_what_they_are_about(world: tuple[G
     assert (counted.same, counted.count("value"), counted.count("added"), counted.count()) == (3, 1, 1, 2)
     assert counted.moves() == [("compliance", 2, 3, 1)]
     listed = list(all_changes(later, other))
-    assert describe_changes(listed) == sorted((kind, key.prompt, key.model) for key, kind in kinds(later, other).items())
+    assert describe_changes(listed) == sorted(
+        (kind, key.prompt, key.model) for key, kind in kinds(later, other).items()
+    )
     changed = next(change for change in listed if change.kind == "value")
     assert changed.before is not None
     assert changed.after is not None

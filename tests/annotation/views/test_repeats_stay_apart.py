@@ -31,9 +31,13 @@ from annotation.models import (
     Person,
     Task,
     WellbeingSettings,
+    sql,
 )
-from annotation.models import sql
-from annotation.selectors.adjudication import count_waiting_disputes, list_reasons_with_use, list_waiting_disputes
+from annotation.selectors.adjudication import (
+    count_waiting_disputes,
+    list_reasons_with_use,
+    list_waiting_disputes,
+)
 from annotation.selectors.annotations.statistics import my_pace, my_tallies
 from annotation.selectors.batches.members import counts_of, leaving, my_progress, workloads
 from annotation.selectors.batches.progress import overall, progress
@@ -136,7 +140,12 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "counts", counts_of(Membership.objects.filter(batch=batch))
     yield "leaving", leaving(wu, reader=ma)
     yield "my tallies", my_tallies(lin)
-    yield "waiting", set(list_waiting_disputes(Membership.objects.get(person=wu, batch=batch)).values_list("pk", flat=True))
+    yield (
+        "waiting",
+        set(
+            list_waiting_disputes(Membership.objects.get(person=wu, batch=batch)).values_list("pk", flat=True)
+        ),
+    )
     for name in PAGES:
         yield name, plain(text(visit(ma).get(reverse(name, args=[batch.name]))))
     for name in OVER_ALL:

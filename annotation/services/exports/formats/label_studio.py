@@ -14,7 +14,7 @@ from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD,
 from annotation.domain.formats.label_studio_export import (
     ExportedAnnotation,
     LabelStudioLayout,
-    annotation,
+    annotation_to_json,
     build_configuration,
     build_layout,
 )
@@ -99,7 +99,7 @@ class _Tasks:
                 "batches": [place.task.batch.name for place in places],
                 "imported": [self.imported(word) for place in places for word in place.words if word.origin],
             },
-            "annotations": [annotation(self.layout, annotated, gold.dimension) for annotated in annotations],
+            "annotations": [annotation_to_json(self.layout, annotated, gold.dimension) for annotated in annotations],
         }
 
     def imported(self, word: Word) -> dict[str, Any]:

@@ -108,29 +108,29 @@ def _lines_of(spec: ExportSpec) -> Callable[[Record], str]:
     return lambda record: encode(record) + "\n"
 
 
-def records(rows: Sequence[ReleasedRow], wanted: ExportSpec) -> Iterator[dict[str, Any]]:
+def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str, Any]]:
     """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
     for row, tasks in raw_labels(rows):
         for task in tasks:
             for criterion in dict.fromkeys(name for label in task.said for name in label.labels):
                 for label in task.said:
                     if criterion in label.labels:
-                        yield _record(row, task, criterion, label, wanted)
+                        yield _record(row, task, criterion, label, spec)
 
 
 def _record(
-    row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted: ExportSpec
+    row: ReleasedRow, task: TaskSaid, criterion: str, label: Said, wanted: ExportSpec
 ) -> dict[str, Any]:
     gold = row.gold
     record: dict[str, Any] = {
         "task": f"{task.batch}/{task.place}",
-        "worker": wanted.people[said.person],
-        "label": said.labels[criterion],
+        "worker": wanted.people[label.person],
+        "label": label.labels[criterion],
         "criterion": criterion,
-        "kind": ADJUDICATION if said.is_decision else ANNOTATION,
-        "channel": said.channel,
-        "time": said.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "seconds": said.seconds,
+        "kind": ADJUDICATION if label.is_decision else ANNOTATION,
+        "channel": label.channel,
+        "time": label.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": label.seconds,
         "dataset": gold.dataset,
         "prompt_id": gold.prompt_id,
         "dimension": gold.dimension,
@@ -141,12 +141,12 @@ def _record(
         "guideline": gold.guideline,
         "guideline_version": gold.guideline_version,
         "split": gold.split,
-        **dict(zip(IMPORTED, said.origin or (None, None, None), strict=True)),
+        **dict(zip(IMPORTED, label.origin or (None, None, None), strict=True)),
     }
     if wanted.options.rationales:
         record |= {
-            "rationale": said.rationale,
-            "evidence": [s for s in said.evidence if s["criterion"] == criterion],
+            "rationale": label.rationale,
+            "evidence": [s for s in label.evidence if s["criterion"] == criterion],
         }
     return record
 

@@ -1,4 +1,4 @@
-"""What the guideline has to do with it: its clauses, its versions, and what adjudicators say."""
+"""The tab of the guideline: its clauses, its versions, and the reasons that adjudicators name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any
 from django.utils.translation import gettext
 
 from annotation.domain.agreement import Statistic
-from annotation.selectors.agreement.causes import ClauseDisagreement, ReasonCount, VersionRow, list_clauses, list_reason_counts, list_version_rows
+from annotation.selectors.agreement.causes import (
+    ClauseDisagreement,
+    ReasonCount,
+    VersionRow,
+    list_clauses,
+    list_reason_counts,
+    list_version_rows,
+)
 from annotation.selectors.guidelines import criterion_label, level_text
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import (
@@ -26,7 +33,9 @@ MAX_REASONS = 2
 def context(tab_query: TabQuery) -> dict[str, Any]:
     reason_names = reasons_by_key()
     patterns = tab_query.patterns
-    changes = list_version_rows(patterns, tab_query.choice.statistic if is_defined_everywhere(tab_query) else "")
+    changes = list_version_rows(
+        patterns, tab_query.choice.statistic if is_defined_everywhere(tab_query) else ""
+    )
     guidelines = {guideline.name: guideline for guideline in patterns.guidelines.values()}
     return {
         "clauses": [
@@ -35,7 +44,9 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
         ],
         "versions": [version_row(change, tab_query) for change in changes],
         "compared": any(change.change is not None for change in changes),
-        "reasons": [reason_row(reason, tab_query, reason_names) for reason in list_reason_counts(patterns.labels)],
+        "reasons": [
+            reason_row(reason, tab_query, reason_names) for reason in list_reason_counts(patterns.labels)
+        ],
         "guidelines": list(guidelines.values()),
     }
 
@@ -47,7 +58,9 @@ def is_defined_everywhere(tab_query: TabQuery) -> bool:
     )
 
 
-def clause_row(clause: ClauseDisagreement, tab_query: TabQuery, reason_names: dict[str, str]) -> dict[str, Any]:
+def clause_row(
+    clause: ClauseDisagreement, tab_query: TabQuery, reason_names: dict[str, str]
+) -> dict[str, Any]:
     choice = tab_query.choice
     guideline = next(
         g for g in reversed(list(tab_query.patterns.guidelines.values())) if g.name == clause.guideline

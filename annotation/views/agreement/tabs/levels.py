@@ -1,7 +1,4 @@
-"""Which levels are taken for each other: a matrix for each criterion.
-
-The prompts that people dispute most.
-"""
+"""Two tabs: the matrices of the levels that two people gave, and the prompts that people dispute most."""
 
 from __future__ import annotations
 
@@ -14,7 +11,13 @@ from django.utils.http import urlencode
 
 from annotation.core.formatting import format_compact, format_part
 from annotation.domain.agreement import Value
-from annotation.selectors.agreement.causes import DisputedPrompt, LevelMatrix, DisputedPrompts, LevelSplit, list_matrices
+from annotation.selectors.agreement.causes import (
+    DisputedPrompt,
+    DisputedPrompts,
+    LevelMatrix,
+    LevelSplit,
+    list_matrices,
+)
 from annotation.selectors.guidelines import criterion_label, level_text
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import format_share

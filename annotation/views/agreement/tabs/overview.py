@@ -1,4 +1,4 @@
-"""The first tab: can this be trusted, and if not, what should be looked at first."""
+"""The first tab: the headline figures, and the findings to look at first."""
 
 from __future__ import annotations
 

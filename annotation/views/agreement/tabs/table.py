@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
 from annotation.domain.agreement import Agreement
-from annotation.selectors.agreement import Counted
+from annotation.selectors.agreement import PatternCounts
 from annotation.views.agreement.charts import AgreementDot, draw_dots
 from annotation.views.agreement.query import AgreementChoice, TabQuery
 from annotation.views.agreement.wording import (
@@ -73,27 +73,27 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
     }
 
 
-def pool_criteria(rows: Sequence[Counted]) -> list[Counted]:
+def pool_criteria(rows: Sequence[PatternCounts]) -> list[PatternCounts]:
     """Of each group and guideline the pooled row where there are several criteria: crossed with the criterion, each
     has a row of its own.
     """
-    seen: dict[tuple[object, ...], Counted] = {}
+    seen: dict[tuple[object, ...], PatternCounts] = {}
     for row in rows:
         seen.setdefault((row.guideline, *row.group.values()), row)
     return list(seen.values())
 
 
-def sort_weakest_first(rows: Sequence[Counted], statistic: str) -> list[Counted]:
+def sort_weakest_first(rows: Sequence[PatternCounts], statistic: str) -> list[PatternCounts]:
     """The lowest value first, then groups of few units, and what is undefined last."""
 
-    def order(row: Counted) -> tuple[bool, bool, float]:
+    def order(row: PatternCounts) -> tuple[bool, bool, float]:
         value = row.value(statistic)
         return value is None, row.n < MIN_UNITS, math.inf if value is None else value
 
     return sorted(rows, key=order)
 
 
-def table_context(rows: Sequence[Counted], words: GuidelineWords, choice: AgreementChoice) -> dict[str, Any]:
+def table_context(rows: Sequence[PatternCounts], words: GuidelineWords, choice: AgreementChoice) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
     measured = [row.measured() for row in rows]
     statistics = defined_statistics(measured)
@@ -118,7 +118,7 @@ def defined_statistics(measured: Sequence[Agreement]) -> list[str]:
 
 
 def build_row(
-    row: Counted,
+    row: PatternCounts,
     agreement: Agreement,
     statistics: Sequence[str],
     words: GuidelineWords,
@@ -139,7 +139,7 @@ def build_row(
     )
 
 
-def row_facets(row: Counted, *, several: bool) -> dict[str, str | None]:
+def row_facets(row: PatternCounts, *, several: bool) -> dict[str, str | None]:
     """The facets that lead to the row's units and to no others; ``several`` guidelines have rows of their own."""
     criterion = {} if row.group or row.criterion is None else {"criterion": row.criterion}
     return {**row.group, **criterion, **({"guideline": row.guideline} if several else {})}
@@ -150,7 +150,7 @@ def list_undefined_reasons(measured: Sequence[Agreement], statistics: Sequence[s
     return [gettext(reason) for reason in dict.fromkeys(reasons) if reason]
 
 
-def chart_context(rows: Sequence[Counted], statistic: str, words: GuidelineWords) -> dict[str, Any]:
+def chart_context(rows: Sequence[PatternCounts], statistic: str, words: GuidelineWords) -> dict[str, Any]:
     """The address of the picture and what it shows in words; empty where nothing can be drawn."""
     drawn = zip(rows, row_names(rows, words), strict=True)
     dots = [dot for row, name in drawn if (dot := build_dot(row, name, statistic)) is not None]
@@ -168,7 +168,7 @@ def chart_context(rows: Sequence[Counted], statistic: str, words: GuidelineWords
     }
 
 
-def row_names(rows: Sequence[Counted], words: GuidelineWords) -> list[str]:
+def row_names(rows: Sequence[PatternCounts], words: GuidelineWords) -> list[str]:
     """What tells each row from the others: its group, and guideline and criterion where there are several. What is
     called the same twice running is said once; where that would make two rows alike, they keep their bare names.
     """
@@ -184,7 +184,7 @@ def row_names(rows: Sequence[Counted], words: GuidelineWords) -> list[str]:
     return called if len(set(called)) == len(called) else bare
 
 
-def build_dot(row: Counted, name: str, statistic: str) -> AgreementDot | None:
+def build_dot(row: PatternCounts, name: str, statistic: str) -> AgreementDot | None:
     measured = row.measured().statistics[statistic]
     if measured.value is None or measured.low is None or measured.high is None:
         return None

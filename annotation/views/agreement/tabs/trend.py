@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
-from annotation.selectors.agreement.trend import Event, Point, Series, alarms, series
+from annotation.selectors.agreement.trend import Event, Point, TrendSeries, alarms, series
 from annotation.views.agreement.charts import TrendEvent, TrendPoint, draw_trend
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, format_figure
@@ -33,11 +33,11 @@ def picture_context(tab_query: TabQuery) -> dict[str, Any]:
     )
 
 
-def list_events(agreement_series: Series, tab_query: TabQuery) -> list[Event]:
+def list_events(agreement_series: TrendSeries, tab_query: TabQuery) -> list[Event]:
     return [*agreement_series.versions, *alarms(tab_query.patterns.labels, agreement_series.guideline)]
 
 
-def list_series(tab_query: TabQuery) -> list[Series]:
+def list_series(tab_query: TabQuery) -> list[TrendSeries]:
     levels = {row.measurement for row in tab_query.overall}
     statistic = tab_query.choice.statistic
     # Alpha of another level than the scale's would be undefined all along.
@@ -45,7 +45,7 @@ def list_series(tab_query: TabQuery) -> list[Series]:
     return series(tab_query.patterns, statistic if fits else "")
 
 
-def series_context(agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
+def series_context(agreement_series: TrendSeries, tab_query: TabQuery) -> dict[str, Any]:
     events = list_events(agreement_series, tab_query)
     return {
         **draw_series(agreement_series, events),
@@ -57,7 +57,7 @@ def series_context(agreement_series: Series, tab_query: TabQuery) -> dict[str, A
     }
 
 
-def draw_series(agreement_series: Series, happenings: Sequence[Event]) -> dict[str, Any]:
+def draw_series(agreement_series: TrendSeries, happenings: Sequence[Event]) -> dict[str, Any]:
     """The address of the picture and what it shows in words."""
     valued = [point for point in agreement_series.points if point.statistic.value is not None]
     title = str(STATISTICS[agreement_series.statistic])
@@ -92,7 +92,7 @@ def event_words(event: Event) -> str:
     return event.words
 
 
-def point_row(point: Point, agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
+def point_row(point: Point, agreement_series: TrendSeries, tab_query: TabQuery) -> dict[str, Any]:
     choice = tab_query.choice
     several = {"guideline": agreement_series.guideline} if tab_query.words.several else {}
     narrowing = choice.narrowing.with_group(several)
