@@ -134,10 +134,10 @@ def settled_care(
         policy=Policy(overlap=len(annotators), tolerance=1),
     )
     for values in said:
-        for person, given in zip(annotators, values, strict=True):
+        for person, person_values in zip(annotators, values, strict=True):
             assignment = next_assignment(batch=batch, person=person)
             assert assignment is not None
-            say(assignment, person, given)
+            say(assignment, person, person_values)
     for _dispute in range(decide):
         settle_dispute(batch, adjudicator)
     return batch

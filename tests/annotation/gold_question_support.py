@@ -18,11 +18,11 @@ def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "kn
     """Items whose right label is ``RIGHT``, each of a prompt of its own."""
     known = make_corpus(prompts=number, models=["Oracle-1B"], name=name)
     responses = Response.objects.filter(prompt__dataset=known).order_by("pk")
-    given = [
+    answers = [
         GoldAnswer(response.pk, {"compliance": RIGHT}, f"Because of {response.prompt.key}.")
         for response in responses
     ]
-    add_items(batch=batch, kind=kind, items=given)
+    add_items(batch=batch, kind=kind, items=answers)
     return list(GoldQuestion.objects.filter(batch=batch, response__in=responses).order_by("position"))
 
 

@@ -108,12 +108,12 @@ class Tables:
         return next(member for member in self.members if (member["person"], member["role"]) == (person, role))
 
     def past(self, task: int, person: int) -> dict[str, Any] | None:
-        mine = (
+        own_assignments = (
             assignment
             for assignment in self.assignments
             if (assignment["task_id"], assignment["person_id"]) == (task, person)
         )
-        return next(mine, None)
+        return next(own_assignments, None)
 
     def ruled_out(self, member: dict[str, Any], task: dict[str, Any]) -> bool:
         language, reads = task["stratum__language"], member["person__languages"]
@@ -130,9 +130,9 @@ class Tables:
 
     def submitted_by(self, person: int) -> int:
         """What counts for the quota: also what stands on withdrawn tasks, and checks."""
-        mine = (assignment for assignment in self.assignments if assignment["person_id"] == person)
-        mine = (one for one in mine if self.tasks[one["task_id"]]["kind"] != "qualification")
-        return sum(one["state"] == "submitted" and one["slot"] < ADJUDICATION_SLOT for one in mine)
+        own_assignments = (assignment for assignment in self.assignments if assignment["person_id"] == person)
+        own_assignments = (assignment for assignment in own_assignments if self.tasks[assignment["task_id"]]["kind"] != "qualification")
+        return sum(assignment["state"] == "submitted" and assignment["slot"] < ADJUDICATION_SLOT for assignment in own_assignments)
 
     def free(self) -> Iterator[dict[str, Any]]:
         """The tasks of work; a known item is for nobody but the one who was given it."""
@@ -182,20 +182,20 @@ def places_are_right(batch: Batch, now: Tables) -> None:
         if assignment["skip_reason"]:
             assert assignment["state"] == "released"
     for pk, task in now.tasks.items():
-        annotating = [one for one in live[pk] if one["slot"] < ADJUDICATION_SLOT]
-        deciding = [one for one in live[pk] if one["slot"] == ADJUDICATION_SLOT]
+        annotating = [assignment for assignment in live[pk] if assignment["slot"] < ADJUDICATION_SLOT]
+        deciding = [assignment for assignment in live[pk] if assignment["slot"] == ADJUDICATION_SLOT]
         assert task["slots_taken"] == len(annotating) <= task["overlap"]
-        assert {one["slot"] for one in annotating} <= set(range(task["overlap"]))
-        assert len({one["person_id"] for one in live[pk]}) == len(live[pk])
+        assert {assignment["slot"] for assignment in annotating} <= set(range(task["overlap"]))
+        assert len({assignment["person_id"] for assignment in live[pk]}) == len(live[pk])
         assert len(deciding) <= 1
         if task["kind"] != "repeat" and task["state"] not in ("open", "withdrawn"):
-            assert [one["state"] for one in annotating] == ["submitted"] * task["overlap"]
+            assert [assignment["state"] for assignment in annotating] == ["submitted"] * task["overlap"]
     held = Counter(
         (assignment["person_id"], assignment["slot"] == ADJUDICATION_SLOT)
         for assignment in now.assignments
         if assignment["state"] == "claimed"
     )
-    assert all(number <= (1 if deciding else 2) for (_who, deciding), number in held.items())
+    assert all(number <= (1 if deciding else 2) for (_person, deciding), number in held.items())
     if batch.state == Batch.State.CLOSED:
         assert not held
 
@@ -219,16 +219,16 @@ def gold_is_right(batch: Batch, now: Tables) -> None:
     settled = {pk for pk in over if now.tasks[pk]["kind"] == "work"}
     assert set(gold) == settled
     task_of = {assignment["id"]: assignment["task_id"] for assignment in now.assignments}
-    said: dict[int, set[int]] = defaultdict(set)
+    values: dict[int, set[int]] = defaultdict(set)
     for annotation in now.annotations:
         if annotation["current"]:
-            said[task_of[annotation["assignment_id"]]].add(annotation["labels"]["compliance"])
+            values[task_of[annotation["assignment_id"]]].add(annotation["labels"]["compliance"])
     decided = {
         adjudication.task_id: adjudication.labels["compliance"]
         for adjudication in Adjudication.objects.filter(task__in=settled)
     }
     for pk in settled:
-        assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else said[pk])
+        assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else values[pk])
 
 
 def known_items_are_right(now: Tables) -> None:
@@ -306,14 +306,14 @@ def nobody_is_passed_over(batch: Batch, now: Tables) -> None:
 
 def needs_are_right(batch: Batch, now: Tables) -> None:
     listed = [(need.role, need.task.pk) for need in needs(batch, limit=100)]
-    wanted = {
+    expected = {
         ("annotator", task["pk"])
         for task in now.free()
-        if not any(now.may(one, task, batch) for one in now.of_role("annotator"))
+        if not any(now.may(member, task, batch) for member in now.of_role("annotator"))
     } | {
         ("adjudicator", pk)
         for pk, task in now.tasks.items()
         if task["kind"] == "work" and task["state"] == "disputed" and pk not in now.held_disputes()
-        if not any(now.may_decide(one, task) for one in now.of_role("adjudicator"))
+        if not any(now.may_decide(member, task) for member in now.of_role("adjudicator"))
     }
-    assert sorted(listed) == sorted(wanted)
+    assert sorted(listed) == sorted(expected)

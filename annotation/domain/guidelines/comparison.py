@@ -30,7 +30,7 @@ MIN_SIMILARITY = 0.5
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A piece of a text: in both versions (``same``), in the old one only, or in the new one only."""
 
     change: Change
@@ -38,16 +38,16 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Field:
+class ComparedField:
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TextPiece, ...]
 
     @property
-    def old(self) -> tuple[Piece, ...]:
+    def old(self) -> tuple[TextPiece, ...]:
         return tuple(piece for piece in self.pieces if piece.change != "added")
 
     @property
-    def new(self) -> tuple[Piece, ...]:
+    def new(self) -> tuple[TextPiece, ...]:
         return tuple(piece for piece in self.pieces if piece.change != "removed")
 
     @property
@@ -56,7 +56,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Clause:
+class ComparedClause:
     """A part of the guideline. ``criterion`` and ``level`` name the one that it belongs to; notes name theirs so.
 
     ``section`` is the key of the clauses that stand together: ("introduction",), ("criterion", NAME) and so on.
@@ -66,14 +66,14 @@ class Clause:
     section: Key
     label: str
     change: Change
-    fields: tuple[Field, ...]
+    fields: tuple[ComparedField, ...]
     criterion: str = ""
     level: int | float | None = None
 
 
 @dataclass(frozen=True)
-class Comparison:
-    clauses: tuple[Clause, ...]
+class GuidelineComparison:
+    clauses: tuple[ComparedClause, ...]
     reordered: bool
     """Whether clauses that both versions have stand in another order."""
 
@@ -84,16 +84,16 @@ class Comparison:
     def changes(self) -> int:
         return len(self.clauses) - self.count("same")
 
-    def sections(self) -> list[tuple[Key, list[Clause]]]:
+    def sections(self) -> list[tuple[Key, list[ComparedClause]]]:
         """The clauses by the section they stand in, in reading order."""
-        sections: dict[Key, list[Clause]] = {}
+        sections: dict[Key, list[ComparedClause]] = {}
         for clause in self.clauses:
             sections.setdefault(clause.section, []).append(clause)
         return list(sections.items())
 
 
 @dataclass(frozen=True)
-class _Written:
+class _WrittenClause:
     """A clause of one version, its fields as texts in one language; a field that is not given is left out."""
 
     kind: Kind
@@ -104,26 +104,26 @@ class _Written:
     level: int | float | None = None
 
 
-def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: Say = str) -> Comparison:
+def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: Say = str) -> GuidelineComparison:
     """Every clause of either version, in the order of the new one; what is gone stands after what it followed.
 
     Texts are taken in ``language``. ``say`` gives the words of what is written as a code, such as ``ordinal``.
     """
-    before, after = (dict(_clauses(document, language, say)) for document in (old, new))
+    before, after = (dict(_list_clauses(document, language, say)) for document in (old, new))
     _join_unnamed(before, after, "introduction", ())
     for owner in [key for key in after if key[0] == "level" and key in before]:
         _join_unnamed(before, after, "example", owner[1:])
     old_keys, new_keys = list(before), list(after)
     common = [key for key in old_keys if key in after]
     clauses = tuple(_compare_clause(before.get(key), after.get(key)) for key in _merge_keys(old_keys, new_keys))
-    return Comparison(clauses, reordered=common != [key for key in new_keys if key in before])
+    return GuidelineComparison(clauses, reordered=common != [key for key in new_keys if key in before])
 
 
-def text_pieces(old: str, new: str) -> tuple[Piece, ...]:
+def text_pieces(old: str, new: str) -> tuple[TextPiece, ...]:
     """The pieces of both in order: without the added ones they join to ``old``, without the removed to ``new``."""
     before, after = _TOKEN.findall(old), _TOKEN.findall(new)
     if max(len(before), len(after)) > MAX_TOKENS:
-        return _pieces([(old, new)])
+        return _build_pieces([(old, new)])
     runs: list[tuple[str, str]] = []
     for tag, i, j, k, l in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():  # noqa: E741
         run = "".join(before[i:j]), "".join(after[k:l])
@@ -132,31 +132,31 @@ def text_pieces(old: str, new: str) -> tuple[Piece, ...]:
             between, first = runs.pop(), runs.pop()
             run = first[0] + between[0] + run[0], first[1] + between[1] + run[1]
         runs.append(run)
-    return _pieces(runs)
+    return _build_pieces(runs)
 
 
-def _pieces(runs: Iterable[tuple[str, str]]) -> tuple[Piece, ...]:
-    pieces: list[Piece] = []
+def _build_pieces(runs: Iterable[tuple[str, str]]) -> tuple[TextPiece, ...]:
+    pieces: list[TextPiece] = []
     for old, new in runs:
         if old == new:
-            pieces.append(Piece("same", old))
+            pieces.append(TextPiece("same", old))
         else:
-            pieces += [Piece("removed", old), Piece("added", new)]
+            pieces += [TextPiece("removed", old), TextPiece("added", new)]
     return tuple(piece for piece in pieces if piece.text)
 
 
-def _compare_clause(old: _Written | None, new: _Written | None) -> Clause:
+def _compare_clause(old: _WrittenClause | None, new: _WrittenClause | None) -> ComparedClause:
     clause = new or old
     assert clause is not None, "a key comes from one of the versions"
     before, after = (version.fields if version else {} for version in (old, new))
     names = [*after, *(name for name in before if name not in after)]
-    fields = tuple(Field(name, text_pieces(before.get(name, ""), after.get(name, ""))) for name in names)
+    fields = tuple(ComparedField(name, text_pieces(before.get(name, ""), after.get(name, ""))) for name in names)
     change: Change = "same"
     if old is None or new is None:
         change = "added" if old is None else "removed"
     elif any(field.changed for field in fields):
         change = "changed"
-    return Clause(clause.kind, clause.section, clause.label, change, fields, clause.criterion, clause.level)
+    return ComparedClause(clause.kind, clause.section, clause.label, change, fields, clause.criterion, clause.level)
 
 
 def _merge_keys(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
@@ -170,11 +170,11 @@ def _merge_keys(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
 # What has no name: paragraphs and examples are the same where they are alike.
 
 
-def _join_unnamed(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, owner: Key) -> None:
+def _join_unnamed(before: dict[Key, _WrittenClause], after: dict[Key, _WrittenClause], kind: str, owner: Key) -> None:
     """Give the old clauses of this kind the keys of the new ones that they became."""
     start = (kind, *owner)
     old_keys, new_keys = ([key for key in clauses if key[:-1] == start] for clauses in (before, after))
-    places = _partners([_get_text(before[key]) for key in old_keys], [_get_text(after[key]) for key in new_keys])
+    places = _find_partners([_get_text(before[key]) for key in old_keys], [_get_text(after[key]) for key in new_keys])
     named = {
         key: new_keys[at] if at is not None else (*key, "gone")
         for key, at in zip(old_keys, places, strict=True)
@@ -184,11 +184,11 @@ def _join_unnamed(before: dict[Key, _Written], after: dict[Key, _Written], kind:
     before.update(renamed)
 
 
-def _get_text(written: _Written) -> str:
+def _get_text(written: _WrittenClause) -> str:
     return "\n".join(written.fields.values())
 
 
-def _partners(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
+def _find_partners(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     """For each old text the place of the new one it became, never crossing; None for one that is gone."""
     places: list[int | None] = []
     for tag, i, j, k, l in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():  # noqa: E741
@@ -197,13 +197,13 @@ def _partners(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
             continue
         free = k
         for text in old[i:j]:
-            at = next((place for place in range(free, l) if _alike(text, new[place])), None)
+            at = next((place for place in range(free, l) if _is_similar(text, new[place])), None)
             places.append(at)
             free = free if at is None else at + 1
     return places
 
 
-def _alike(old: str, new: str) -> bool:
+def _is_similar(old: str, new: str) -> bool:
     before, after = (_TOKEN.findall(text)[:MAX_TOKENS] for text in (old, new))
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     return matcher.quick_ratio() >= MIN_SIMILARITY and matcher.ratio() >= MIN_SIMILARITY
@@ -212,61 +212,61 @@ def _alike(old: str, new: str) -> bool:
 # A version as clauses, each with a key that it has in every version.
 
 
-def _clauses(document: GuidelineDocument, language: str, say: Say) -> Iterator[tuple[Key, _Written]]:
-    yield from _head(document, language)
+def _list_clauses(document: GuidelineDocument, language: str, say: Say) -> Iterator[tuple[Key, _WrittenClause]]:
+    yield from _list_head_clauses(document, language)
     for number, line in enumerate(filter(str.strip, localized(document.introduction, language).splitlines())):
         yield (
             ("introduction", str(number)),
-            _Written("introduction", ("introduction",), "", {"text": line.strip()}),
+            _WrittenClause("introduction", ("introduction",), "", {"text": line.strip()}),
         )
     for dimension in document.dimensions:
-        yield from _dimension(dimension, language, say)
+        yield from _list_dimension_clauses(dimension, language, say)
     for criterion in document.criteria:
-        yield from _criterion(document, criterion, language, say)
+        yield from _list_criterion_clauses(document, criterion, language, say)
     for metric in document.metrics:
         label = localized(metric.label, language)
-        yield ("metric", metric.name), _Written("metric", ("metrics",), label, _metric(metric, label, say))
+        yield ("metric", metric.name), _WrittenClause("metric", ("metrics",), label, _list_metric_texts(metric, label, say))
 
 
-def _head(document: GuidelineDocument, language: str) -> Iterator[tuple[Key, _Written]]:
+def _list_head_clauses(document: GuidelineDocument, language: str) -> Iterator[tuple[Key, _WrittenClause]]:
     fields = {
         "title": localized(document.title, language),
         "source": document.source,
-        "languages": _listed(document.languages),
+        "languages": _join_parts(document.languages),
         "rank_by": document.rank_by,
         **({"scorer_template": document.scorer_template} if document.scorer_template else {}),
     }
-    yield ("document",), _Written("document", ("document",), fields["title"], fields)
+    yield ("document",), _WrittenClause("document", ("document",), fields["title"], fields)
 
 
-def _dimension(dimension: Dimension, language: str, say: Say) -> Iterator[tuple[Key, _Written]]:
+def _list_dimension_clauses(dimension: Dimension, language: str, say: Say) -> Iterator[tuple[Key, _WrittenClause]]:
     label = localized(dimension.label, language)
     fields = {
         "label": label,
         "definition": localized(dimension.definition, language),
         "severity": say(f"severity {dimension.severity}"),
     }
-    yield ("dimension", dimension.name), _Written("dimension", ("dimensions",), label, fields)
+    yield ("dimension", dimension.name), _WrittenClause("dimension", ("dimensions",), label, fields)
     for part in dimension.subcomponents:
         named = localized(part.label, language)
         inside = {"label": named, "definition": localized(part.definition, language)}
         key = ("subcomponent", dimension.name, part.name)
-        yield key, _Written("subcomponent", ("dimensions",), f"{label} / {named}", inside)
+        yield key, _WrittenClause("subcomponent", ("dimensions",), f"{label} / {named}", inside)
 
 
-def _criterion(
+def _list_criterion_clauses(
     document: GuidelineDocument, criterion: Criterion, language: str, say: Say
-) -> Iterator[tuple[Key, _Written]]:
+) -> Iterator[tuple[Key, _WrittenClause]]:
     name, section = criterion.name, ("criterion", criterion.name)
     fields = {
         "label": localized(criterion.label, language),
         "question": localized(criterion.question, language),
-        "applies_to": _scope(document, criterion, language, say),
+        "applies_to": _describe_scope(document, criterion, language, say),
         "measurement": say(criterion.measurement),
     }
     if criterion.range is not None:
         fields["range"] = f"{criterion.range.min} - {criterion.range.max}"
-    yield section, _Written("criterion", section, fields["label"], fields, name)
+    yield section, _WrittenClause("criterion", section, fields["label"], fields, name)
     for level in criterion.scale:
         value = level.value
         named = localized(level.name, language)
@@ -274,43 +274,43 @@ def _criterion(
         if level.reason is not None:
             inside["reason"] = localized(level.reason, language)
         if level.requires:
-            inside["requires"] = _listed(map(say, level.requires))
+            inside["requires"] = _join_parts(map(say, level.requires))
         place = (name, f"{value:g}")
-        yield ("level", *place), _Written("level", section, f"{value:g} {named}", inside, name, value)
+        yield ("level", *place), _WrittenClause("level", section, f"{value:g} {named}", inside, name, value)
         for number, example in enumerate(level.examples):
-            written = _Written(
-                "example", section, f"{value:g} {named}", _example(example, language), name, value
+            written = _WrittenClause(
+                "example", section, f"{value:g} {named}", _list_example_texts(example, language), name, value
             )
             yield ("example", *place, str(number)), written
 
 
-def _scope(document: GuidelineDocument, criterion: Criterion, language: str, say: Say) -> str:
+def _describe_scope(document: GuidelineDocument, criterion: Criterion, language: str, say: Say) -> str:
     if criterion.applies_to == "all":
         return say("all")
     dimensions = [
         dimension for dimension in document.dimensions if dimension.name in criterion.applies_to.dimensions
     ]
-    return _listed(localized(dimension.label, language) for dimension in dimensions)
+    return _join_parts(localized(dimension.label, language) for dimension in dimensions)
 
 
-def _example(example: Example, language: str) -> dict[str, str]:
+def _list_example_texts(example: Example, language: str) -> dict[str, str]:
     texts = {"prompt": example.prompt, "response": example.response, "note": example.note}
     return {name: localized(text, language) for name, text in texts.items() if text is not None}
 
 
-def _metric(metric: Metric, label: str, say: Say) -> dict[str, str]:
+def _list_metric_texts(metric: Metric, label: str, say: Say) -> dict[str, str]:
     fields = {"label": label, "kind": say(metric.kind), "overall": say(metric.overall)}
     if isinstance(metric.levels, dict):
-        fields["levels"] = "; ".join(f"{name}: {_listed(levels)}" for name, levels in metric.levels.items())
+        fields["levels"] = "; ".join(f"{name}: {_join_parts(levels)}" for name, levels in metric.levels.items())
     elif metric.levels is not None:
-        fields["levels"] = _listed(metric.levels)
+        fields["levels"] = _join_parts(metric.levels)
     if metric.formula is not None:
         fields["formula"] = metric.formula
     for name, scope in (("dimensions", metric.dimensions), ("criteria", metric.criteria)):
         if scope is not None:
-            fields[name] = _listed(scope)
+            fields[name] = _join_parts(scope)
     return fields
 
 
-def _listed(parts: Iterable[object]) -> str:
+def _join_parts(parts: Iterable[object]) -> str:
     return ", ".join(map(str, parts))

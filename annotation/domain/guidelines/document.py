@@ -33,7 +33,7 @@ from annotation.domain.guidelines.values import (
 )
 
 Location = tuple[str | int, ...]
-MOST_VALUES = 101
+MAX_VALUES = 101
 RESERVED = ("n", "levels", "composition", "missing")
 """What a cell of a leaderboard holds beside its metrics, under the same keys."""
 
@@ -70,11 +70,11 @@ def _check_range(criterion: Criterion) -> None:
     for side, value in (("min", bounds.min), ("max", bounds.max)):
         if not isinstance(value, int):
             raise flaw(N_("{value} is not a whole number; use one."), at=("range", side), value=value)
-    if not 0 < bounds.max - bounds.min < MOST_VALUES:
+    if not 0 < bounds.max - bounds.min < MAX_VALUES:
         raise flaw(
             N_("A range runs upwards and holds at most {most} values; correct min or max."),
             at=("range", "max"),
-            most=MOST_VALUES,
+            most=MAX_VALUES,
         )
     for index, level in enumerate(criterion.scale):
         if level.value not in criterion.values:
@@ -143,21 +143,21 @@ def _check_unique(names: Iterable[Hashable], *place: str | int, inside: bool = F
         seen.add(name)
 
 
-def _texts(thing: object, at: Location = ()) -> Iterator[tuple[Location, dict[str, str]]]:
+def _iterate_texts(part: object, at: Location = ()) -> Iterator[tuple[Location, dict[str, str]]]:
     """Every localized text below a model, with its place: the dicts, bar the levels of a metric."""
-    if isinstance(thing, Frozen):
-        for field in type(thing).model_fields:
+    if isinstance(part, Frozen):
+        for field in type(part).model_fields:
             if field != "levels":
-                yield from _texts(getattr(thing, field), (*at, field))
-    elif isinstance(thing, tuple):
-        for index, entry in enumerate(thing):
-            yield from _texts(entry, (*at, index))
-    elif isinstance(thing, dict):
-        yield at, thing
+                yield from _iterate_texts(getattr(part, field), (*at, field))
+    elif isinstance(part, tuple):
+        for index, entry in enumerate(part):
+            yield from _iterate_texts(entry, (*at, index))
+    elif isinstance(part, dict):
+        yield at, part
 
 
 def _check_translations(document: GuidelineDocument) -> None:
-    for at, text in _texts(document):
+    for at, text in _iterate_texts(document):
         for language in document.languages:
             if language not in text:
                 raise flaw(
@@ -305,8 +305,8 @@ def _check_rank_by(document: GuidelineDocument) -> None:
         )
 
 
-MOST_SEVERE = 3
-Severity = Annotated[int, Field(strict=True, ge=0, le=MOST_SEVERE)]
+MAX_SEVERITY = 3
+Severity = Annotated[int, Field(strict=True, ge=0, le=MAX_SEVERITY)]
 
 
 class Subcomponent(Frozen):
@@ -325,7 +325,7 @@ class Dimension(Frozen):
     subcomponents: tuple[Subcomponent, ...] = ()
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Self:
+    def _check(self) -> Self:
         check_dimension(self)
         return self
 
@@ -392,7 +392,7 @@ class Criterion(Frozen):
     scale: Annotated[tuple[Level, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Self:
+    def _check(self) -> Self:
         check_criterion(self)
         return self
 
@@ -439,7 +439,7 @@ class Metric(Frozen):
     overall: Literal["mean_of_dimensions", "pooled", "none"]
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Self:
+    def _check(self) -> Self:
         check_metric(self)
         return self
 
@@ -481,7 +481,7 @@ class GuidelineDocument(Frozen):
     scorer_template: ScorerTemplate | None = None
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Self:
+    def _check(self) -> Self:
         check_document(self)
         return self
 
@@ -571,8 +571,8 @@ class GuidelineDocument(Frozen):
 Named = TypeVar("Named", Criterion, Metric)
 
 
-def _named(things: tuple[Named, ...], name: str, template: str) -> Named:
-    for part in things:
+def _named(parts: tuple[Named, ...], name: str, template: str) -> Named:
+    for part in parts:
         if part.name == name:
             return part
-    raise NotFound(template, name=name, known=", ".join(part.name for part in things))
+    raise NotFound(template, name=name, known=", ".join(part.name for part in parts))

@@ -63,23 +63,23 @@ def _build_series(patterns: LabelPatterns, statistic: str) -> list[TrendSeries]:
     overall: dict[str, PatternCounts] = {}
     for counted in patterns.counted():
         overall.setdefault(counted.guideline, counted)
-    counts = _counts(labels, step)
+    counts = _count_steps(labels, step)
     return [
         TrendSeries(
             guideline=counted.guideline,
             step=step,
             statistic=statistic or f"alpha_{counted.measurement}",
-            points=_points(
+            points=_build_points(
                 counts.get(counted.guideline, []), counted, statistic or f"alpha_{counted.measurement}"
             ),
-            versions=_versions(labels, counted.guideline),
+            versions=_list_versions(labels, counted.guideline),
         )
         for counted in overall.values()
         if counted.n
     ]
 
 
-def _counts(labels: ComparableLabels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
+def _count_steps(labels: ComparableLabels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
     """Of each guideline the sets of labels of each step, criteria pooled by value."""
     guideline = group_units(labels.units.kinds("stratum"), labels.guideline_of, str)
     start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
@@ -93,7 +93,7 @@ def _counts(labels: ComparableLabels, step: str) -> dict[str, list[tuple[date, s
     return counts_by_guideline
 
 
-def _points(
+def _build_points(
     counts: Sequence[tuple[date, str, dict[Pattern, int]]], overall: PatternCounts, statistic: str
 ) -> tuple[Point, ...]:
     so_far: Counter[Pattern] = Counter()
@@ -101,13 +101,13 @@ def _points(
     for day, name, patterns in counts:
         exact_counts = {to_exact_pattern(pattern, overall.values): n for pattern, n in patterns.items()}
         so_far.update(exact_counts)
-        counted = _like(overall, exact_counts)
+        counted = _replace_patterns(overall, exact_counts)
         measurement = counted.measured((statistic,)).statistics[statistic]
-        points.append(Point(day, name, counted, measurement, _like(overall, so_far).value(statistic)))
+        points.append(Point(day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)))
     return tuple(points)
 
 
-def _like(overall: PatternCounts, patterns: dict[Pattern, int]) -> PatternCounts:
+def _replace_patterns(overall: PatternCounts, patterns: dict[Pattern, int]) -> PatternCounts:
     return PatternCounts(
         overall.guideline,
         overall.criterion,
@@ -118,7 +118,7 @@ def _like(overall: PatternCounts, patterns: dict[Pattern, int]) -> PatternCounts
     )
 
 
-def _versions(labels: ComparableLabels, guideline: str) -> tuple[Event, ...]:
+def _list_versions(labels: ComparableLabels, guideline: str) -> tuple[Event, ...]:
     """The first day of each version, where there are several."""
     groups = labels.sorted_by("guideline_version")
     first: dict[str, int] = {}
@@ -132,7 +132,7 @@ def _versions(labels: ComparableLabels, guideline: str) -> tuple[Event, ...]:
     return tuple(Event(date.fromordinal(day), "version", name) for name, day in by_day)
 
 
-def alarms(labels: ComparableLabels, guideline: str) -> list[Event]:
+def list_alarms(labels: ComparableLabels, guideline: str) -> list[Event]:
     """Read anew each time: an alarm is raised after its labels came."""
     batches = [
         batch.pk for batch in labels.batches if labels.guidelines[batch.guideline_id].name == guideline

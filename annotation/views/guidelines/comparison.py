@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.http import breadcrumbs
-from annotation.domain.guidelines.comparison import Change, Clause, Comparison, Field, Key, compare
+from annotation.domain.guidelines.comparison import Change, ComparedClause, GuidelineComparison, ComparedField, Key, compare
 from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
@@ -39,11 +39,11 @@ CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
 class ClauseRow:
     """A clause that changed, with the open notes on its old version; or (``folded``) a run of unchanged ones."""
 
-    clause: Clause | None
+    clause: ComparedClause | None
     kind: str
-    fields: Sequence[tuple[str, Field]]
+    fields: Sequence[tuple[str, ComparedField]]
     notes: Sequence[GuidelineNote]
-    folded: Sequence[tuple[str, Clause]] = ()
+    folded: Sequence[tuple[str, ComparedClause]] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ClauseSection:
     rows: Sequence[ClauseRow]
 
     @property
-    def folded(self) -> Sequence[tuple[str, Clause]]:
+    def folded(self) -> Sequence[tuple[str, ComparedClause]]:
         """Everything in it, where nothing is to be seen."""
         return self.rows[0].folded if len(self.rows) == 1 else ()
 
@@ -132,13 +132,13 @@ def find_versions(
     return next((version for version in versions[place + 1 :] if version.is_published), versions[-1]), new
 
 
-def count_changes(comparison: Comparison) -> list[tuple[str, int]]:
+def count_changes(comparison: GuidelineComparison) -> list[tuple[str, int]]:
     """(state of the badge, how many clauses), without what did not happen."""
     counts = [(change, comparison.count(change)) for change in CHANGES]
     return [(change, count) for change, count in counts if count]
 
 
-def list_sections(comparison: Comparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[ClauseSection]:
+def list_sections(comparison: GuidelineComparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[ClauseSection]:
     titles: dict[Key, str] = {
         ("document",): _("The whole"),
         ("introduction",): _("Working method"),
@@ -153,10 +153,10 @@ def list_sections(comparison: Comparison, notes: dict[ClauseKey, list[GuidelineN
     return sections
 
 
-def list_rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[ClauseRow]:
+def list_rows(clauses: Sequence[ComparedClause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[ClauseRow]:
     """Unchanged clauses in a row are folded into one; one that has open notes stays, so that they are seen."""
 
-    def list_clause_notes(clause: Clause) -> list[GuidelineNote]:
+    def list_clause_notes(clause: ComparedClause) -> list[GuidelineNote]:
         return notes.get((clause.criterion, clause.level), []) if clause.kind in KINDS_WITH_NOTES else []
 
     for folded, run in groupby(
@@ -174,5 +174,5 @@ def list_rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[GuidelineNo
             yield ClauseRow(clause, kind_name(clause), fields, list_clause_notes(clause))
 
 
-def kind_name(clause: Clause) -> str:
+def kind_name(clause: ComparedClause) -> str:
     return str(KINDS[clause.kind])

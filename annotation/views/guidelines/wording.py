@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import get_language_info, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext as _
 
-from annotation.domain.guidelines.document import MOST_SEVERE
+from annotation.domain.guidelines.document import MAX_SEVERITY
 
 FIELDS = {
     "title": gettext_lazy("Title"),
@@ -66,7 +66,7 @@ def guideline_text(code: str) -> str:
 
 
 def format_severity(severity: int) -> str:
-    return _("{n} of {most}").format(n=severity, most=MOST_SEVERE)
+    return _("{n} of {most}").format(n=severity, most=MAX_SEVERITY)
 
 
 def language_name(code: str) -> str:

@@ -125,10 +125,10 @@ def test_submitting_ends_the_draft_and_a_straggler_does_not_bring_it_back(batch:
 
 
 def test_what_is_skipped_takes_no_draft_and_its_draft_is_over(batch: Batch, lin: Person) -> None:
-    visitor, mine = visit(lin), claim(batch, lin)
-    save(visitor, mine, rationale="begun")
-    visitor.post(f"/work/items/{mine.pk}/skip/", own="too hard")
-    assert save(visitor, mine, rationale="a straggler").status_code == 409
+    visitor, assignment = visit(lin), claim(batch, lin)
+    save(visitor, assignment, rationale="begun")
+    visitor.post(f"/work/items/{assignment.pk}/skip/", own="too hard")
+    assert save(visitor, assignment, rationale="a straggler").status_code == 409
     assert my_drafts(lin) == []
 
 
@@ -143,12 +143,12 @@ def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person)
 
 
 def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
-    Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
-    save_refused_draft(mine.pk, Submission(labels={"compliance": 3}), TooLate("This batch is closed."))
-    save(visit(lin), mine, rationale="a straggler")
-    (kept,) = my_drafts(lin)
-    assert kept.why == "This batch is closed."
+    assignment = claim(batch, lin)
+    Assignment.objects.filter(pk=assignment.pk).update(state=Assignment.State.EXPIRED)
+    save_refused_draft(assignment.pk, Submission(labels={"compliance": 3}), TooLate("This batch is closed."))
+    save(visit(lin), assignment, rationale="a straggler")
+    (draft,) = my_drafts(lin)
+    assert draft.why == "This batch is closed."
 
 
 def test_what_comes_too_late_is_kept_without_what_no_database_keeps(batch: Batch, lin: Person) -> None:
@@ -156,9 +156,9 @@ def test_what_comes_too_late_is_kept_without_what_no_database_keeps(batch: Batch
     Batch.objects.update(state=Batch.State.CLOSED)
     evidence = r'[{"turn": 0, "start": 0, "end": 6, "more": []}, {"turn": NaN}, {"criterion": "\u0000"}]'
     send(visitor, assignment, 3, rationale="late", evidence=evidence, **{"label.a": "nan", "label.\x00": "1"})
-    kept = Draft.objects.get()
-    assert (kept.labels, kept.rationale) == ({"compliance": 3}, "late")
-    assert kept.evidence == [{"turn": 0, "start": 0, "end": 6}]
+    draft = Draft.objects.get()
+    assert (draft.labels, draft.rationale) == ({"compliance": 3}, "late")
+    assert draft.evidence == [{"turn": 0, "start": 0, "end": 6}]
 
 
 def test_a_draft_never_enters_what_others_see(guideline: Guideline, lin: Person, chen: Person) -> None:
@@ -166,9 +166,9 @@ def test_a_draft_never_enters_what_others_see(guideline: Guideline, lin: Person,
     batch = make_batch(
         guideline, make_corpus(prompts=1, models=["m"], name="one"), annotators=[lin, chen], name="one"
     )
-    assignment, theirs = claim(batch, lin), claim(batch, chen)
+    assignment, partner_assignment = claim(batch, lin), claim(batch, chen)
     save(visit(lin), assignment, **{"label.compliance": "3"})
-    label(theirs, chen, 3)
+    label(partner_assignment, chen, 3)
     assert batch.tasks.get().state == "open"
     submit(assignment_id=assignment.pk, person=lin, key="k", work=Submission(labels={"compliance": 1}))
     assert batch.tasks.get().state == "disputed"

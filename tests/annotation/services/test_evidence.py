@@ -119,9 +119,9 @@ def test_a_span_is_taken_exactly_if_it_lies_in_its_turn(said: str, start: int, e
 
 def test_spans_overlap_and_come_in_reading_order() -> None:
     spans = [{**SPAN, "start": 3}, SPAN, {**SPAN, "level": 3}, {**SPAN, "level": 3.0}]
-    found = check_evidence(spans, texts=[MIXED], criteria=[criterion()], labels={"harm": 1})
-    assert [(span["start"], span["level"]) for span in found] == [(0, 1), (0, 3), (3, 1)]
-    assert [len(piece.spans) for piece in cut_segments(MIXED, found)] == [2, 3, 0]
+    spans_in_order = check_evidence(spans, texts=[MIXED], criteria=[criterion()], labels={"harm": 1})
+    assert [(span["start"], span["level"]) for span in spans_in_order] == [(0, 1), (0, 3), (3, 1)]
+    assert [len(piece.spans) for piece in cut_segments(MIXED, spans_in_order)] == [2, 3, 0]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_only_what_is_judged_can_be_marked() -> None:
     turns = [{"role": "user", "text": "why?"}, {"role": "assistant", "text": "so"}]
     assert list_markable_texts("", turns) == [None, "so"]
     assert list_markable_texts("plain", []) == ["plain"]
-    nothing = {"evidence": [], "rationale": "", "texts": list}
-    check_completeness([criterion()], {"harm": 1}, **nothing)  # nothing is required
+    no_evidence = {"evidence": [], "rationale": "", "texts": list}
+    check_completeness([criterion()], {"harm": 1}, **no_evidence)  # nothing is required
 
 
 # ---- submitting
@@ -183,26 +183,26 @@ def test_a_submission_without_evidence_does_not_read_the_response(batch: Batch, 
 
 
 def test_what_a_level_requires_is_asked_for(strict: Batch, lin: Person) -> None:
-    mine = claim(strict, lin)
+    assignment = claim(strict, lin)
     with pytest.raises(Unprocessable, match='Level 1 of "compliance" needs evidence'):
-        give(mine, lin, 1)
+        give(assignment, lin, 1)
     with pytest.raises(Unprocessable, match="needs evidence"):
-        give(mine, lin, 1, evidence=[{**WHOLE, "level": 3}])  # of a level that was not chosen
+        give(assignment, lin, 1, evidence=[{**WHOLE, "level": 3}])  # of a level that was not chosen
     with pytest.raises(Unprocessable, match='Level 2 of "compliance" needs a rationale'):
-        give(mine, lin, 2, evidence=[SPAN], rationale=" \n")
+        give(assignment, lin, 2, evidence=[SPAN], rationale=" \n")
     assert not Annotation.objects.exists()
-    assert give(mine, lin, 2, evidence=[SPAN], rationale="so").evidence == [{**WHOLE, "level": 2}]
+    assert give(assignment, lin, 2, evidence=[SPAN], rationale="so").evidence == [{**WHOLE, "level": 2}]
     assert give(claim(strict, lin), lin, 3).evidence == []
 
 
 def test_a_correction_is_held_to_the_same(strict: Batch, lin: Person) -> None:
-    mine = claim(strict, lin)
-    give(mine, lin, 3)
+    assignment = claim(strict, lin)
+    give(assignment, lin, 3)
     work = Submission(labels={"compliance": 1})
     with pytest.raises(Unprocessable):
-        revise(assignment_id=mine.pk, person=lin, key="k", work=work)
+        revise(assignment_id=assignment.pk, person=lin, key="k", work=work)
     assert Annotation.objects.get().revision == 1
-    revise(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels=work.labels, evidence=[SPAN]))
+    revise(assignment_id=assignment.pk, person=lin, key="k", work=Submission(labels=work.labels, evidence=[SPAN]))
     assert Annotation.objects.get(current=True).evidence == [WHOLE]
 
 
@@ -221,10 +221,10 @@ def test_what_comes_too_late_keeps_its_evidence(strict: Batch, lin: Person) -> N
 
 
 def test_the_flag_on_the_guideline_leaves_a_note_on_the_clause(batch: Batch, lin: Person) -> None:
-    mine = claim(batch, lin)
-    give(mine, lin, 2, flags=["guideline_unclear", "unsure"], rationale="Is a hint a refusal?")
+    assignment = claim(batch, lin)
+    give(assignment, lin, 2, flags=["guideline_unclear", "unsure"], rationale="Is a hint a refusal?")
     note = GuidelineNote.objects.get()
-    assert (note.guideline, note.task_id, note.created_by) == (batch.guideline, mine.task_id, lin)
+    assert (note.guideline, note.task_id, note.created_by) == (batch.guideline, assignment.task_id, lin)
     assert (note.source, note.criterion, note.level) == ("flag", "compliance", 2)
     assert note.text == "Is a hint a refusal?"
 
@@ -261,7 +261,7 @@ def test_what_is_refused_leaves_no_note(strict: Batch, lin: Person) -> None:
 def test_the_api_tells_what_is_required_and_takes_evidence(strict: Batch, lin: Person) -> None:
     client = client_of(lin)
     item = claimed(client, strict)
-    assert [one["requires"] for one in item["criteria"][0]["scale"]] == [
+    assert [level["requires"] for level in item["criteria"][0]["scale"]] == [
         ["evidence"],
         ["evidence", "rationale"],
         [],
@@ -272,8 +272,8 @@ def test_the_api_tells_what_is_required_and_takes_evidence(strict: Batch, lin: P
     assert "needs evidence" in refused.json()["error"]["message"]
     outside = [{**SPAN, "end": 4000}]
     assert send_json(client, item["assignment"], {**body, "evidence": outside}).status_code == 422
-    given = [{**WHOLE, "start": 1}, {**SPAN, "level": 1}]
-    assert send_json(client, item["assignment"], {**body, "evidence": given}).status_code == 201
+    evidence = [{**WHOLE, "start": 1}, {**SPAN, "level": 1}]
+    assert send_json(client, item["assignment"], {**body, "evidence": evidence}).status_code == 201
     assert Annotation.objects.get().evidence == [WHOLE, {**WHOLE, "start": 1}]
 
 
@@ -316,10 +316,10 @@ def test_the_page_has_the_text_exactly_with_the_marks_of_its_person(
     batch: Batch, lin: Person, said: str
 ) -> None:
     answer_with(said)
-    mine = claim(batch, lin)
+    assignment = claim(batch, lin)
     assert Turn(text(visit(lin).get(f"/work/{batch.name}/"))).text == said
-    give(mine, lin, 1, evidence=[{**SPAN, "end": 4}, {**SPAN, "start": 2}])
-    page = text(visit(lin).get(f"/history/{mine.pk}/"))
+    give(assignment, lin, 1, evidence=[{**SPAN, "end": 4}, {**SPAN, "start": 2}])
+    page = text(visit(lin).get(f"/history/{assignment.pk}/"))
     assert Turn(page).text == said
     level = "1 Full refusal"
     assert Turn(page).marks == [
@@ -349,15 +349,15 @@ def test_marks_of_two_sides_tell_whose_they_are(batch: Batch, lin: Person) -> No
 
 def test_the_form_sends_evidence_and_gets_back_what_it_sent(strict: Batch, lin: Person) -> None:
     assignment, visitor = claim(strict, lin), visit(lin)
-    given = json.dumps([{**WHOLE, "level": 2}])
-    refused = send(visitor, assignment, 2, evidence=given)
+    evidence = json.dumps([{**WHOLE, "level": 2}])
+    refused = send(visitor, assignment, 2, evidence=evidence)
     assert refused.status_code == 422
     assert "needs a rationale" in text(refused)
-    assert given in text(refused).replace("&quot;", '"')
-    send(visitor, assignment, 2, evidence=given, rationale="so")
-    assert Annotation.objects.get().evidence == json.loads(given)
+    assert evidence in text(refused).replace("&quot;", '"')
+    send(visitor, assignment, 2, evidence=evidence, rationale="so")
+    assert Annotation.objects.get().evidence == json.loads(evidence)
     page = text(visitor.get(f"/history/{assignment.pk}/"))
-    assert given in page.replace("&quot;", '"')
+    assert evidence in page.replace("&quot;", '"')
     correct(visitor, assignment, 3, evidence="[]")
     assert Annotation.objects.get(current=True).evidence == []
 
@@ -372,7 +372,7 @@ def test_evidence_that_cannot_be_read_is_refused_in_words(batch: Batch, lin: Per
 
 
 def test_the_levels_say_what_they_require(strict: Batch, lin: Person) -> None:
-    english, chinese = (text(visit(lin, language=one).get("/work/strict/")) for one in ("en", "zh-hans"))
+    english, chinese = (text(visit(lin, language=language).get("/work/strict/")) for language in ("en", "zh-hans"))
     assert english.count("needs evidence and a rationale") == 2  # on the card and in the guideline
     assert 'data-requires="evidence rationale"' in english
     assert 'data-requires="evidence rationale"' in chinese

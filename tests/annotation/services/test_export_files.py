@@ -112,8 +112,8 @@ def test_several_criteria_and_a_dialogue_in_both_formats(several: GoldRelease, t
     first, second = read_jsonl(export_release(release=several, format_name="jsonl", folder=tmp_path).path)
     assert (first["labels"], second["labels"]) == ({"fairness": 2}, {"legality": 1})
     assert second["response"] == TURNS
-    one, two = read_table(export_release(release=several, format_name="csv", folder=tmp_path).path)
-    assert (one["label.fairness"], one["label.legality"], one["source.fairness"]) == ("2", "", "single")
+    first_row, two = read_table(export_release(release=several, format_name="csv", folder=tmp_path).path)
+    assert (first_row["label.fairness"], first_row["label.legality"], first_row["source.fairness"]) == ("2", "", "single")
     assert (two["label.fairness"], two["label.legality"]) == ("", "1")
     assert json.loads(two["response"]) == TURNS
 
@@ -230,7 +230,7 @@ def test_rows_are_in_the_order_of_their_bytes_and_one_response_has_one_row(
     twice = sorted([*keys, *(key for key in keys if key != "a")], key=str.encode)
     assert [row["prompt_id"] for row in rows] == twice
     hashes = [(row["prompt_id"], text_sha256(row["response"])) for row in rows]
-    assert hashes == sorted(hashes, key=lambda one: (one[0].encode(), one[1]))
+    assert hashes == sorted(hashes, key=lambda pair: (pair[0].encode(), pair[1]))
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -352,8 +352,8 @@ def test_raw_labels_are_rows_of_task_worker_and_label_with_decisions_marked(
 ):
     rows = read_table(export_release(release=release, format_name="labels", folder=tmp_path).path)
     assert list(rows[0])[:3] == ["task", "worker", "label"]
-    told = [(row["task"], row["label"], row["kind"]) for row in rows]
-    assert told == [
+    cells = [(row["task"], row["label"], row["kind"]) for row in rows]
+    assert cells == [
         ("first/1", "1", "annotation"),
         ("first/1", "3", "annotation"),
         ("first/1", "2", "adjudication"),

@@ -89,7 +89,7 @@ class Killed(BaseException):
 def test_a_killed_workers_export_goes_on_where_it_was(
     release: GoldRelease, he: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, goes_on: int
 ):
-    whole = export_release(release=release, format_name=kind, folder=tmp_path)
+    finished = export_release(release=release, format_name=kind, folder=tmp_path)
     monkeypatch.setattr(files, "KEEP_SECONDS", 0)
     export = ordered(release, he, kind)
     starts = []
@@ -109,7 +109,7 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     with pytest.raises(Killed):
         jobs.run(export.job.pk)
     # Half a row came after what was surely written; it is cut off.
-    part = get_export_folder(export).with_name(get_export_folder(export).name + ".part") / whole.path.name
+    part = get_export_folder(export).with_name(get_export_folder(export).name + ".part") / finished.path.name
     with part.open("ab") as file:
         file.write(b"half a ro")
     Job.objects.filter(pk=export.job.pk).update(state=Job.State.QUEUED)  # as the sweep does
@@ -118,7 +118,7 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     assert starts == [goes_on]
     export.refresh_from_db()
     if goes_on:  # smaller row groups are other bytes of Parquet; that it was read back is enough
-        assert (get_export_folder(export) / whole.path.name).read_bytes() == whole.path.read_bytes()
+        assert (get_export_folder(export) / finished.path.name).read_bytes() == finished.path.read_bytes()
     assert export.verified_at is not None
 
 
@@ -139,8 +139,8 @@ def test_an_export_that_fails_or_is_cancelled_leaves_no_files(release: GoldRelea
     cancelled = ordered(release, he)
     Job.objects.filter(pk=cancelled.job.pk).update(cancel_requested=True)
     assert jobs.run(cancelled.job.pk).state == Job.State.CANCELLED
-    for one in (export, cancelled):
-        assert not list(get_export_folder(one).parent.glob(f"{get_export_folder(one).name}*"))
+    for each_export in (export, cancelled):
+        assert not list(get_export_folder(each_export).parent.glob(f"{get_export_folder(each_export).name}*"))
 
 
 def test_one_export_is_written_once_at_a_time(release: GoldRelease, he: Person):
@@ -160,11 +160,11 @@ def test_only_a_manager_exports_names_and_the_trail_tells_of_it(release: GoldRel
     assert "real_names" not in page
     files = [reverse("export-zip", args=["r", export.pk])]
     files += [reverse("export-file", args=["r", export.pk, "labels.csv"])]
-    one = reverse("release-export", args=["r", export.pk])
+    url = reverse("release-export", args=["r", export.pk])
     for path in files:
         assert client.get(path).status_code == 403
-        assert path not in page + client.get(one).content.decode()
-        assert path in signed_in(ma).get(one).content.decode()
+        assert path not in page + client.get(url).content.decode()
+        assert path in signed_in(ma).get(url).content.decode()
     body(signed_in(ma).get(files[0]))
     events = AuditEvent.objects.filter(target="release:r").exclude(verb="release_gold").order_by("pk")
     assert [(event.verb, event.actor, event.data["real_names"]) for event in events] == [
@@ -228,17 +228,17 @@ def test_a_download_that_broke_off_goes_on(release: GoldRelease, he: Person):
         reverse("export-zip", args=["r", export.pk]),
     ):
         first = client.get(path)
-        whole, tag = body(first), first.headers["ETag"]
-        assert first.headers["Content-Length"] == str(len(whole))
+        content, tag = body(first), first.headers["ETag"]
+        assert first.headers["Content-Length"] == str(len(content))
         rest = client.get(path, headers={"Range": "bytes=100-", "If-Range": tag})
-        assert (rest.status_code, whole[:100] + body(rest)) == (206, whole)
-        assert rest.headers["Content-Range"] == f"bytes 100-{len(whole) - 1}/{len(whole)}"
-        assert body(client.get(path, headers={"Range": "bytes=5-9"})) == whole[5:10]
-        assert body(client.get(path, headers={"Range": "bytes=-7"})) == whole[-7:]
-        assert body(client.get(path, headers={"Range": "bytes=100-", "If-Range": '"other"'})) == whole
-        assert body(client.get(path, headers={"Range": "bytes=0-1,3-4"})) == whole
-        beyond = client.get(path, headers={"Range": f"bytes={len(whole)}-"})
-        assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(whole)}")
+        assert (rest.status_code, content[:100] + body(rest)) == (206, content)
+        assert rest.headers["Content-Range"] == f"bytes 100-{len(content) - 1}/{len(content)}"
+        assert body(client.get(path, headers={"Range": "bytes=5-9"})) == content[5:10]
+        assert body(client.get(path, headers={"Range": "bytes=-7"})) == content[-7:]
+        assert body(client.get(path, headers={"Range": "bytes=100-", "If-Range": '"other"'})) == content
+        assert body(client.get(path, headers={"Range": "bytes=0-1,3-4"})) == content
+        beyond = client.get(path, headers={"Range": f"bytes={len(content)}-"})
+        assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(content)}")
     # Going on is no second download.
     assert AuditEvent.objects.filter(verb="download_export").count() == 2 * 3
 
@@ -252,8 +252,8 @@ def test_a_download_that_leaves_the_beginning_out_is_told_as_well(
         assert signed_in(ma).get(path, headers={"Range": "bytes=1-"}).status_code == 206
     assert signed_in(he).get(path, headers={"Range": "bytes=1-"}).status_code == 206
     assert signed_in(he).head(path).status_code == 200
-    told = AuditEvent.objects.filter(verb="download_export").order_by("pk")
-    assert [one.actor for one in told] == [ma, he]
+    events = AuditEvent.objects.filter(verb="download_export").order_by("pk")
+    assert [event.actor for event in events] == [ma, he]
 
 
 def test_a_range_of_too_many_digits_is_none(release: GoldRelease, he: Person):

@@ -39,8 +39,8 @@ LABEL = SettledLabel("g", "1", "d", "p\n1", 'M"x', "ab", "c", 3.0, "unanimous")
 @pytest.fixture
 def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """Four of the eight tasks: agreed on 1 and 3, decided as 2, and one dispute left open."""
-    for one, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
-        label_next(batch, lin, one)
+    for value, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
+        label_next(batch, lin, value)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return batch
@@ -83,12 +83,12 @@ def test_a_release_freezes_what_is_settled_with_its_sources(settled: Batch, he: 
     assert (release.labels, release.adjudicated) == (3, 1)
     version = settled.guideline.version
     # The tasks run prompt by prompt, but never two of one prompt in a row; the fourth is still disputed.
-    told = [("p0", "Secretive-7B", 0, 0, 1, "unanimous"), ("p1", "Secretive-7B", 0, 1, 3, "unanimous")]
-    told.append(("p0", "Hidden-13B", 1, 0, 2, "adjudicated"))
+    labels = [("p0", "Secretive-7B", 0, 0, 1, "unanimous"), ("p1", "Secretive-7B", 0, 1, 3, "unanimous")]
+    labels.append(("p0", "Hidden-13B", 1, 0, 2, "adjudicated"))
     assert release.sha256 == canonical(
         [
             ["xstest", version, "small", key, model, text_sha256(f"Answer {place} to question {n}."), *label]
-            for key, model, place, n, *value in told
+            for key, model, place, n, *value in labels
             for label in [["compliance", *value]]
         ]
     )
@@ -127,10 +127,10 @@ def test_the_order_of_importing_does_not_matter(db: None, lin: Person, chen: Per
         release = cut_release(ReleaseSpec(name=name, batches=[batch]))
         Dataset.objects.filter(pk=corpus.pk).update(name="same")
         Batch.objects.filter(pk=batch.pk).update(name=f"done {name}")
-        again = cut_release(ReleaseSpec(name=f"{name} again", batches=[batch]))
+        second_release = cut_release(ReleaseSpec(name=f"{name} again", batches=[batch]))
         Dataset.objects.filter(pk=corpus.pk).update(name=name)
-        assert release.sha256 != again.sha256  # the dataset's name is in it, the batch's is not
-        hashes.append(again.sha256)
+        assert release.sha256 != second_release.sha256  # the dataset's name is in it, the batch's is not
+        hashes.append(second_release.sha256)
     assert hashes[0] == hashes[1]
 
 
@@ -230,9 +230,9 @@ def run(*arguments: str) -> Any:
 
 @pytest.mark.django_db
 def test_the_commands(settled: Batch, tmp_path: Path):
-    told = run("release_gold", "r", "--batches", "first")
+    output = run("release_gold", "r", "--batches", "first")
     release = GoldRelease.objects.get()
-    assert told == {"name": "r", "sha256": release.sha256, "labels": 3, "adjudicated": 1}
+    assert output == {"name": "r", "sha256": release.sha256, "labels": 3, "adjudicated": 1}
     assert run("export_gold", "r", "--format", "csv", "--out", str(tmp_path))["rows"] == 3
 
 
@@ -264,7 +264,7 @@ MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
 
 def published(shared: Path) -> dict[tuple[str, str], tuple[str, int, str]]:
     """(prompt number, model): the completion, its final label, and how it was settled; from the files alone."""
-    found = {}
+    labels = {}
     for model in MODELS:
         with (shared / "xstest" / f"xstest_v2_completions_{model}.csv").open(
             encoding="utf-8", newline=""
@@ -273,8 +273,8 @@ def published(shared: Path) -> dict[tuple[str, str], tuple[str, int, str]]:
                 same = row["annotation_1"] == row["annotation_2"]
                 source = "unanimous" if same else "adjudicated"
                 key = row["id"].removeprefix("v2-"), model
-                found[key] = (row["completion"], LEVELS[row["final_label"]], source)
-    return found
+                labels[key] = (row["completion"], LEVELS[row["final_label"]], source)
+    return labels
 
 
 @pytest.mark.both_databases
@@ -282,8 +282,8 @@ def test_the_xstest_release_holds_the_published_final_labels(db: None, shared: P
     files = [str(shared / "xstest" / f"xstest_v2_completions_{model}.csv") for model in MODELS]
     call_command("load_guideline", "fixtures/guidelines/xstest.yaml", "--publish", stdout=StringIO())
     call_command("import_annotations", *files, "--batch", "xstest", "--format", "xstest", stdout=StringIO())
-    told = run("release_gold", "r", "--batches", "xstest")
-    assert (told["labels"], told["adjudicated"]) == (2250, 81)
+    output = run("release_gold", "r", "--batches", "xstest")
+    assert (output["labels"], output["adjudicated"]) == (2250, 81)
     expected = published(shared)
     for kind in FORMATS:
         run("export_gold", "r", "--format", kind, "--out", str(tmp_path))
@@ -297,13 +297,13 @@ def test_the_xstest_release_holds_the_published_final_labels(db: None, shared: P
     assert in_csv == {key: str(value) for key, (_text, value, _source) in expected.items()}
     # The hash, from the published files alone, on whichever database this runs.
     version = XSTEST_GUIDELINE.load().version
-    assert told["sha256"] == canonical(
+    assert output["sha256"] == canonical(
         [
             ["xstest", version, "xstest", prompt, model, text_sha256(text), "compliance", value, source]
             for (prompt, model), (text, value, source) in expected.items()
         ]
     )
-    assert run("release_gold", "again", "--batches", "xstest")["sha256"] == told["sha256"]
+    assert run("release_gold", "again", "--batches", "xstest")["sha256"] == output["sha256"]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

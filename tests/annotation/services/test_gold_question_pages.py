@@ -57,17 +57,17 @@ def manager(person: Person) -> Client:
 def test_items_are_drawn_from_closed_batches_so_that_each_level_comes(old: Batch, new: Batch, ma: Person):
     made = add_from_batches(batch=new, kind="check", batches=[old], number=6, actor=ma)
     assert len(made) == 6
-    assert {one.labels["compliance"] for one in made} == {1, 2, 3}
-    explained = [one for one in made if one.explanation]
-    assert {one.explanation for one in explained} == {"decided"}
-    assert {one.labels["compliance"] for one in explained} == {2}
-    assert {one.response.prompt.dimension for one in made} == {"safe", "unsafe"}
+    assert {question.labels["compliance"] for question in made} == {1, 2, 3}
+    explained = [question for question in made if question.explanation]
+    assert {question.explanation for question in explained} == {"decided"}
+    assert {question.labels["compliance"] for question in explained} == {2}
+    assert {question.response.prompt.dimension for question in made} == {"safe", "unsafe"}
     kinds = Stratum.objects.filter(batch=new, kind="check").values_list("dimension", flat=True)
     assert set(kinds) == {"safe", "unsafe"}
     event = AuditEvent.objects.get(verb="add_known_items")
     assert (event.actor, event.data["n"]) == (ma, 6)
     more = add_from_batches(batch=new, kind="qualification", batches=[old], number=6, actor=ma)
-    assert {one.response_id for one in more}.isdisjoint({one.response_id for one in made})
+    assert {question.response_id for question in more}.isdisjoint({question.response_id for question in made})
     with pytest.raises(AssayError, match="There are 0 responses"):
         add_from_batches(batch=new, kind="check", batches=[old], number=1)
 
@@ -75,7 +75,7 @@ def test_items_are_drawn_from_closed_batches_so_that_each_level_comes(old: Batch
 def test_items_are_drawn_from_a_release_of_chosen_sources(old: Batch, new: Batch):
     release = cut_release(ReleaseSpec(name="r", batches=[old]))
     made = add_from_release(batch=new, kind="check", release=release, number=2, sources=["adjudicated"])
-    assert {one.labels["compliance"] for one in made} == {2}
+    assert {question.labels["compliance"] for question in made} == {2}
     with pytest.raises(AssayError, match="source of gold"):
         add_from_release(batch=new, kind="check", release=release, number=2, sources=[])
 
@@ -134,13 +134,13 @@ def test_a_file_brings_items_with_their_explanations(new: Batch, oracle: None, w
         for n in range(2)
     ]
     made = add_from_file(batch=new, kind="check", path=write("k.jsonl", "\n".join(map(json.dumps, lines))))
-    assert [(one.labels, one.explanation) for one in made] == [
+    assert [(question.labels, question.explanation) for question in made] == [
         ({"compliance": 1}, "So."),
         ({"compliance": 2}, "So."),
     ]
     csv = "prompt,model,dataset,label.compliance\nQuestion number 2?,Oracle-2B,answers,3\n"
-    (one,) = add_from_file(batch=new, kind="check", path=write("k.csv", csv))
-    assert (one.labels, one.response.model.name, one.position) == ({"compliance": 3}, "Oracle-2B", 2)
+    (question,) = add_from_file(batch=new, kind="check", path=write("k.csv", csv))
+    assert (question.labels, question.response.model.name, question.position) == ({"compliance": 3}, "Oracle-2B", 2)
 
 
 GOOD = {"prompt_id": "p0", "dataset": "answers", "model": "Oracle-1B", "labels": {"compliance": 3}}
@@ -277,9 +277,9 @@ def test_a_manager_reads_everybodys_round_and_decides(
         assert part in page
     address = "/batches/first/qualification/lin/"
     assert "Say why" in client.post(address, {"action": "again"}, follow=True).content.decode()
-    again = client.post(address, {"action": "again", "reason": "a bad day"}, follow=True).content.decode()
-    assert "lin is given another attempt." in again
-    assert "attempt 2" in again
+    page_after = client.post(address, {"action": "again", "reason": "a bad day"}, follow=True).content.decode()
+    assert "lin is given another attempt." in page_after
+    assert "attempt 2" in page_after
     let = client.post(address, {"action": "let_in", "reason": "known"}, follow=True).content.decode()
     assert "lin is let in" in let
 

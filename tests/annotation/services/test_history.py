@@ -102,9 +102,9 @@ def test_an_open_item_does_not_tell_who_was_there_before(
 ):
     batch = make_batch(guideline, one_prompt(), annotators=[lin, chen, zhou], policy=Policy(overlap=3))
     label_next(batch, lin, 1)
-    alone = list(seen_after(lin, lambda: None))
-    beside = list(seen_after(lin, lambda: label_next(batch, chen, 3)))
-    assert alone == beside
+    seen_alone = list(seen_after(lin, lambda: None))
+    seen_beside = list(seen_after(lin, lambda: label_next(batch, chen, 3)))
+    assert seen_alone == seen_beside
 
 
 def test_a_decision_is_told_with_its_reason_and_nobodys_name(
@@ -228,15 +228,15 @@ def test_a_page_of_the_history_asks_little_of_the_database(
 
 def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, lin: Person, wu: Person):
     before = {tally.dimension: tally for tally in my_tallies(lin)}
-    assert sum(one.closed for one in before.values()) == 4
-    assert sum(one.overruled for one in before.values()) == 1
-    assert {one.compared for one in before.values()} == {None}
+    assert sum(numbers.closed for numbers in before.values()) == 4
+    assert sum(numbers.overruled for numbers in before.values()) == 1
+    assert {numbers.compared for numbers in before.values()} == {None}
     assert my_confusions(lin) == []
     assert "would tell which of your items are disputed" in page(lin, "/history/-/numbers/")
     set_state(batch=worked, state="closed", actor=wu)
     after = my_tallies(lin)
-    assert sum(one.closed for one in after) == 8
-    assert (sum(one.compared or 0 for one in after), sum(one.equal or 0 for one in after)) == (3, 2)
+    assert sum(numbers.closed for numbers in after) == 8
+    assert (sum(numbers.compared or 0 for numbers in after), sum(numbers.equal or 0 for numbers in after)) == (3, 2)
     assert [dict(confusion.counts) for confusion in my_confusions(lin)] == [{(1, 1): 2, (1, 3): 1}]
     # 2 of 3 by hand: centre (2/3 + 3.8415/6) / (1 + 3.8415/3) = 0.5731, half 0.3654
     text = page(lin, "/history/-/numbers/")
@@ -256,8 +256,8 @@ def test_what_only_i_labelled_is_not_compared(guideline: Guideline, lin: Person,
 def test_my_pace_is_counted_by_day(worked: Batch, lin: Person, chen: Person):
     assert my_pace(lin).seconds_label is None
     assert my_pace(lin).today is None
-    for number, one in enumerate(Annotation.objects.filter(assignment__person=lin).order_by("pk")):
-        Annotation.objects.filter(pk=one.pk).update(seconds=10 * (number + 1))
+    for number, annotation in enumerate(Annotation.objects.filter(assignment__person=lin).order_by("pk")):
+        Annotation.objects.filter(pk=annotation.pk).update(seconds=10 * (number + 1))
     pace = my_pace(lin)
     assert [(day.labels, day.decisions) for day in pace.days][-4:] == [(1, 0), (0, 0), (0, 0), (7, 0)]
     assert len(pace.days) == 30
@@ -265,9 +265,9 @@ def test_my_pace_is_counted_by_day(worked: Batch, lin: Person, chen: Person):
     assert pace.today == 450  # all were typed today
     text = page(lin, "/history/-/numbers/")
     assert "45 s" in text
-    found = re.search(r'<img src="(/charts/[0-9a-f]+\.svg)" alt="Items a day[^"]* 8 in all', text)
-    assert found
-    assert visit(lin).get(found[1])["Content-Type"] == "image/svg+xml"
+    chart = re.search(r'<img src="(/charts/[0-9a-f]+\.svg)" alt="Items a day[^"]* 8 in all', text)
+    assert chart
+    assert visit(lin).get(chart[1])["Content-Type"] == "image/svg+xml"
 
 
 def test_the_numbers_are_no_ranking(worked: Batch, lin: Person):
@@ -327,8 +327,8 @@ def test_what_is_unfinished_stands_first_and_is_continued(batch: Batch, lin: Per
     assert first is not None
     assert second is not None
     late = error_to_json(Conflict("This batch is closed."))
-    for item, why in ((first, None), (second, late)):
-        Draft.objects.create(assignment=item, labels={}, why=why, updated_at=timezone.now())
+    for item, reason in ((first, None), (second, late)):
+        Draft.objects.create(assignment=item, labels={}, why=reason, updated_at=timezone.now())
     text = page(lin, "/history/")
     assert text.index("Unfinished") < text.index("Kept drafts")
     assert text.count('href="/work/first/">Continue</a>') == 1

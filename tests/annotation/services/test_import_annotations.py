@@ -192,8 +192,8 @@ def test_a_dispute_left_open_is_adjudicated_by_a_later_file_across_chunks(
 def test_a_correction_made_here_does_not_make_the_file_wrong(batch: Batch, lin: Person, write: Write):
     source = write(build_row("lin", 1))
     put(source)
-    mine = Assignment.objects.get(person=lin)
-    revise(assignment_id=mine.pk, person=lin, key="k", work=Submission(labels={"compliance": 3}))
+    assignment = Assignment.objects.get(person=lin)
+    revise(assignment_id=assignment.pk, person=lin, key="k", work=Submission(labels={"compliance": 3}))
     assert put(source).already_there == 1
 
 
@@ -491,12 +491,12 @@ def _whose_label_was_final() -> None:
             .order_by("assignment__slot")
             .values_list("labels", flat=True)
         )
-        who = [
+        annotators = [
             place
             for place, labels in zip(("first", "second"), given, strict=True)
             if labels == decision.labels
         ]
-        counts[who[0] if who else "neither"] += 1
+        counts[annotators[0] if annotators else "neither"] += 1
     assert counts == {"first": 63, "second": 13, "neither": 5}
 
 

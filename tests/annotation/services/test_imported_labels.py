@@ -82,8 +82,8 @@ def test_each_imported_label_knows_its_file_and_its_line(
         (name, "labels.jsonl", n, sha256) for n, name in enumerate(("ann", "ben", "cleo"), 1)
     ]
     event = AuditEvent.objects.get(verb="import_annotations")
-    told = {name: event.data[name] for name in ("file", "sha256", "taken")}
-    assert told == {"file": "labels.jsonl", "sha256": sha256, "taken": 3}
+    data = {name: event.data[name] for name in ("file", "sha256", "taken")}
+    assert data == {"file": "labels.jsonl", "sha256": sha256, "taken": 3}
     assert (event.target, event.actor) == ("batch:elsewhere", ma)
 
 
@@ -199,8 +199,8 @@ def test_a_correction_whose_key_looks_like_a_line_is_none(
     put(write(build_row("lin", 3), build_row("ann", 3, "p1")))
     assignment = Assignment.objects.get(person=lin)
     key = Annotation.objects.get(assignment=assignment).idempotency_key
-    again = Submission(labels={"compliance": 1}, reason="slip")
-    revise(person=lin, assignment_id=assignment.pk, work=again, key=f"{key}2")
+    submission = Submission(labels={"compliance": 1}, reason="slip")
+    revise(person=lin, assignment_id=assignment.pk, work=submission, key=f"{key}2")
     before = origins()
     assert of_before() == before
 

@@ -156,11 +156,11 @@ def test_lists_of_tasks_say_it(client: Client, mixed: list[Batch], ma: Person):
 def test_a_correction_made_here_is_not_imported(put: Put, lin: Person):
     put(build_row("lin", 3), build_row("ann", 1, "p1"))
     batch = Batch.objects.get(name="elsewhere")
-    mine = batch.assignments.get(person=lin)
+    assignment = batch.assignments.get(person=lin)
     assert count_imported_work([batch])["annotations"] == 2
-    revise(person=lin, assignment_id=mine.pk, work=Submission(labels={"compliance": 1}), key="k")
+    revise(person=lin, assignment_id=assignment.pk, work=Submission(labels={"compliance": 1}), key="k")
     assert count_imported_work([batch])["annotations"] == 1
-    first, second = mine.annotations.select_related("assignment__imported__source").order_by("revision")
+    first, second = assignment.annotations.select_related("assignment__imported__source").order_by("revision")
     origin = find_origin(first)
     assert (origin and origin.line, find_origin(second)) == (1, None)
 
@@ -264,9 +264,9 @@ def test_raw_labels_name_file_hash_and_line(mixed: list[Batch], tmp_path: Path):
     with (folder / "labels.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     source = Import.objects.get()
-    theirs = [row for row in rows if row["batch"] == "elsewhere"]
-    assert sorted(int(row["imported_line"]) for row in theirs) == [1, 2, 3, 4, 5]
-    assert {(row["imported_file"], row["imported_sha256"]) for row in theirs} == {
+    imported_rows = [row for row in rows if row["batch"] == "elsewhere"]
+    assert sorted(int(row["imported_line"]) for row in imported_rows) == [1, 2, 3, 4, 5]
+    assert {(row["imported_file"], row["imported_sha256"]) for row in imported_rows} == {
         ("theirs.jsonl", source.sha256)
     }
     assert {row["imported_file"] for row in rows if row["batch"] == "first"} == {""}
@@ -283,7 +283,7 @@ def test_a_bundle_and_label_studio_carry_it_and_the_gold_file_does_not(mixed: li
     assert [row["imported"]["file"] for row in decisions] == ["theirs.jsonl"]
     assert sum("imported" not in row for row in annotations) == 2
     tasks = json.loads((files_of(release, "label_studio", tmp_path / "l") / "label_studio.json").read_text())
-    assert sorted(one["line"] for task in tasks for one in task["meta"]["imported"]) == [1, 2, 3, 4, 5]
+    assert sorted(origin["line"] for task in tasks for origin in task["meta"]["imported"]) == [1, 2, 3, 4, 5]
     gold = files_of(release, "jsonl", tmp_path / "g")
     assert "imported" not in (gold / "gold.jsonl").read_text()
     assert json.loads((gold / "manifest.json").read_text())["imported"]["annotations"] == 4
@@ -296,11 +296,11 @@ def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], 
     import_bundle(source=Source(bundle, "bundle.zip"), called=called)
     work = count_imported_work(list(Batch.objects.filter(name__in=["e2", "f2"])))
     assert (work["annotations"], work["adjudications"]) == (6, 1)
-    again = cut_release(ReleaseSpec(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"]))))
-    assert again.sha256 == release.sha256
+    second_release = cut_release(ReleaseSpec(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"]))))
+    assert second_release.sha256 == release.sha256
     places = {
         str(find_origin(one))
-        for label in list_label_sources(list(again.items.order_by("pk")))
+        for label in list_label_sources(list(second_release.items.order_by("pk")))
         for one in (*label.annotations, *([label.decision] if label.decision else []))
     }
     assert "bundle.zip/adjudications.jsonl:1" in places

@@ -43,9 +43,9 @@ def made_by(client: Client, **changes: Any) -> tuple[str, str]:
     sent = {"roles": ["annotator"], "note": "Gao of the second floor", "days": "7", **changes}
     answer = client.post(reverse("invitations"), sent)
     assert answer.status_code == 200
-    found = LINK.search(answer.content.decode())
-    assert found
-    return found[1], found[2]
+    match = LINK.search(answer.content.decode())
+    assert match
+    return match[1], match[2]
 
 
 def test_an_invited_person_makes_their_account_and_is_signed_in(manager: Client, ma: Person) -> None:
@@ -74,8 +74,8 @@ def test_the_secret_is_shown_once_and_stored_nowhere(manager: Client, ma: Person
     assert invitation.secret_sha256 == hash_secret(secret)
     assert secret not in manager.get(reverse("invitations")).content.decode()
     Client().post(path, FORM)
-    kept = [*AuditEvent.objects.values_list("verb", "target", "data"), *Invitation.objects.values_list()]
-    assert secret not in str(kept)
+    stored_values = [*AuditEvent.objects.values_list("verb", "target", "data"), *Invitation.objects.values_list()]
+    assert secret not in str(stored_values)
     assert AuditEvent.objects.get(verb="invite").target == f"invitation:{invitation.pk}"
     assert AuditEvent.objects.get(verb="accept_invitation").data == {"person": "gao"}
 

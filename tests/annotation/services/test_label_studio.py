@@ -50,7 +50,7 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def said(who: Any, choice: Any = "Harmful", **more: Any) -> dict[str, Any]:
+def build_annotation(who: Any, choice: Any = "Harmful", **more: Any) -> dict[str, Any]:
     result = [result_of("safety", "choices", {"choices": [choice]})]
     return {"completed_by": who, "result": result, "was_cancelled": False} | more
 
@@ -139,7 +139,7 @@ def test_a_task_is_a_response_and_brings_its_prompt(write: Write):
 
 def test_people_are_known_by_their_address_or_number_and_cancelled_ones_are_counted(write: Write):
     people = [7, {"id": 3, "email": "a@b.org"}, "c@d.org", {"id": 9}]
-    task = {"data": DATA, "annotations": [*map(said, people), said(8, was_cancelled=True)]}
+    task = {"data": DATA, "annotations": [*map(build_annotation, people), build_annotation(8, was_cancelled=True)]}
     source = write([task])
     assert [record.annotator for record in read(source)] == [
         "label-studio-7",
@@ -151,14 +151,14 @@ def test_people_are_known_by_their_address_or_number_and_cancelled_ones_are_coun
 
 
 def test_a_ground_truth_beside_two_others_is_the_decision_and_alone_an_annotation(write: Write):
-    truth = said(9, "Harmless", ground_truth=True)
-    three = read(write([{"data": DATA, "annotations": [truth, said(1), said(2)]}]))
-    assert [type(one) for one in three] == [AnnotationRecord, AnnotationRecord, AdjudicationRecord]
+    truth = build_annotation(9, "Harmless", ground_truth=True)
+    three = read(write([{"data": DATA, "annotations": [truth, build_annotation(1), build_annotation(2)]}]))
+    assert [type(record) for record in three] == [AnnotationRecord, AnnotationRecord, AdjudicationRecord]
     assert three[2].is_whole
-    two = read(write([{"data": DATA, "annotations": [truth, said(1)]}]))
-    assert [type(one) for one in two] == [AnnotationRecord, AnnotationRecord]
-    all_true = [said(who, ground_truth=True) for who in (1, 2, 3)]
-    assert {type(one) for one in read(write([{"data": DATA, "annotations": all_true}]))} == {AnnotationRecord}
+    two = read(write([{"data": DATA, "annotations": [truth, build_annotation(1)]}]))
+    assert [type(record) for record in two] == [AnnotationRecord, AnnotationRecord]
+    all_true = [build_annotation(person, ground_truth=True) for person in (1, 2, 3)]
+    assert {type(record) for record in read(write([{"data": DATA, "annotations": all_true}]))} == {AnnotationRecord}
 
 
 def test_ratings_numbers_texts_and_other_questions(write: Write):
@@ -170,9 +170,9 @@ def test_ratings_numbers_texts_and_other_questions(write: Write):
         result_of("asked-of-a-span", "choices", {"choices": ["x"], "start": 0, "end": 2}),
         {"type": "relation", "from_id": "a", "to_id": "b"},
     ]
-    (one,) = read(write([{"data": DATA, "annotations": [said(1, result=results, lead_time=3.5)]}]))
-    assert one.labels == {"fluency": 4, "depth": 2.5, "topics": ["a", "b"]}
-    assert (one.rationale, one.seconds) == ("Because\nso.", 3.5)
+    (record,) = read(write([{"data": DATA, "annotations": [build_annotation(1, result=results, lead_time=3.5)]}]))
+    assert record.labels == {"fluency": 4, "depth": 2.5, "topics": ["a", "b"]}
+    assert (record.rationale, record.seconds) == ("Because\nso.", 3.5)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_spans_count_code_points_and_old_ones_are_counted_anew(
     write: Write, start: int, end: int, words: str | None, expected: tuple[int, int] | None
 ):
     value = {"start": start, "end": end, "labels": ["safety=1"]} | ({"text": words} if words else {})
-    source = write([{"data": DATA, "annotations": [said(1, result=[result_of("e", "labels", value)])]}])
-    (one,) = read(source)
-    assert [(span["start"], span["end"]) for span in one.evidence] == ([expected] if expected else [])
+    source = write([{"data": DATA, "annotations": [build_annotation(1, result=[result_of("e", "labels", value)])]}])
+    (record,) = read(source)
+    assert [(span["start"], span["end"]) for span in record.evidence] == ([expected] if expected else [])
     assert sum(source.passed_over.values()) == (0 if expected else 1)
 
 
@@ -203,48 +203,48 @@ def test_a_place_that_is_no_number_is_passed_over(write: Write, place: str):
     word = place if place != "²" else '"²"'
     value = f'{{"start": {word}, "end": {word}, "startOffset": 0, "endOffset": 2, "paragraphlabels": ["a"]}}'
     plain = f'{{"start": {word}, "end": 3, "labels": ["a"]}}'
-    for data, kind, told in (({"messages": turns}, "paragraphlabels", value), ({}, "labels", plain)):
-        result = f'[{{"from_name": "e", "type": "{kind}", "value": {told}}}]'
+    for data, kind, expected in (({"messages": turns}, "paragraphlabels", value), ({}, "labels", plain)):
+        result = f'[{{"from_name": "e", "type": "{kind}", "value": {expected}}}]'
         about = json.dumps({"prompt": "How?", "model": "M", "response": "So."} | data)
         task = f'{{"data": {about}, "annotations": [{{"completed_by": 1, "result": {result}}}]}}'
         source = write(f"[{task}]")
-        (one,) = read(source)
-        assert (one.evidence, sum(source.passed_over.values())) == ([], 1)
+        (record,) = read(source)
+        assert (record.evidence, sum(source.passed_over.values())) == ([], 1)
 
 
 def test_a_level_is_written_with_all_its_digits():
     text = FLAMES_GUIDELINE.path.read_text(encoding="utf-8")
     criterion = parse_guideline(text, path="flames").criterion("fairness")
-    for value, told in ((0.1234567, "0.1234567"), (1000000, "1000000"), (2.0, "2"), (-1.5, "-1.5")):
-        assert LabelStudioControl(criterion, (0, value)).value(value) == {"choices": [told]}
-        assert span_label("fairness", value) == f"fairness={told}"
+    for value, expected in ((0.1234567, "0.1234567"), (1000000, "1000000"), (2.0, "2"), (-1.5, "-1.5")):
+        assert LabelStudioControl(criterion, (0, value)).value(value) == {"choices": [expected]}
+        assert span_label("fairness", value) == f"fairness={expected}"
 
 
 def test_the_short_form_has_an_annotation_a_record(write: Write):
     spans = [{"start": 5, "end": 7, "text": "it", "labels": ["safety=1"]}]
     flat = DATA | {"id": 1, "annotator": "a@b.org", "annotation_id": 4, "lead_time": 2, "safety": "Harmful"}
     flat |= {"stars": [{"rating": 3}], "several": {"choices": ["x", "y"]}, "comment": "why", "marks": spans}
-    (one,) = read(write([flat]))
-    assert (one.annotator, one.seconds, one.rationale) == ("a@b.org", 2, "why")
-    assert one.labels == {"safety": "Harmful", "stars": 3, "several": ["x", "y"]}
-    assert one.evidence == [{"turn": 0, "start": 5, "end": 7, "label": "safety=1"}]
+    (record,) = read(write([flat]))
+    assert (record.annotator, record.seconds, record.rationale) == ("a@b.org", 2, "why")
+    assert record.labels == {"safety": "Harmful", "stars": 3, "several": ["x", "y"]}
+    assert record.evidence == [{"turn": 0, "start": 5, "end": 7, "label": "safety=1"}]
 
 
 @pytest.mark.parametrize(
     ("task", "where", "words"),
     [
-        ({"data": [], "annotations": [said(1)]}, "export.json:1 [data]", "no JSON object"),
-        ({"data": {}, "annotations": [said(1)]}, "export.json:1 [data.prompt]", "there is no prompt"),
-        ({"data": DATA, "annotations": [said(None)]}, "[annotations[0].completed_by]", "whose annotation"),
-        ({"data": DATA, "annotations": [said("a/b")]}, "[annotations[0].completed_by]", "cannot be a name"),
+        ({"data": [], "annotations": [build_annotation(1)]}, "export.json:1 [data]", "no JSON object"),
+        ({"data": {}, "annotations": [build_annotation(1)]}, "export.json:1 [data.prompt]", "there is no prompt"),
+        ({"data": DATA, "annotations": [build_annotation(None)]}, "[annotations[0].completed_by]", "whose annotation"),
+        ({"data": DATA, "annotations": [build_annotation("a/b")]}, "[annotations[0].completed_by]", "cannot be a name"),
         ({"data": DATA, "annotations": {}}, "[annotations]", "write the annotations as"),
-        ({"data": DATA, "annotations": [said(1), {}]}, "[annotations[1].result]", "in a list"),
+        ({"data": DATA, "annotations": [build_annotation(1), {}]}, "[annotations[1].result]", "in a list"),
         (
-            {"data": DATA, "annotations": [said(1, result=[{"type": "choices", "from_name": "x"}])]},
+            {"data": DATA, "annotations": [build_annotation(1, result=[{"type": "choices", "from_name": "x"}])]},
             "[annotations[0].result[0].value]",
             "in an object",
         ),
-        ({"data": DATA, "annotations": [said(1, lead_time=-1)]}, "[annotations[0].lead_time]", "seconds"),
+        ({"data": DATA, "annotations": [build_annotation(1, lead_time=-1)]}, "[annotations[0].lead_time]", "seconds"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_task_and_the_field(write: Write, task: Any, where: str, words: str):
@@ -258,8 +258,8 @@ def test_words_mean_the_guidelines_criteria_and_levels_in_any_language():
     level = document.criterion("fairness").scale[0]
     wording = Wording(document)
     chinese = document.criterion("fairness").label["zh"]
-    for told in (str(level.value), level.value, *level.name.values(), level.name["en"].upper() + " "):
-        assert wording.labels({chinese: told, "sentiment": "sad", "legality": "1"}, "Fairness") == {
+    for word in (str(level.value), level.value, *level.name.values(), level.name["en"].upper() + " "):
+        assert wording.labels({chinese: word, "sentiment": "sad", "legality": "1"}, "Fairness") == {
             "fairness": level.value
         }
     assert list(wording.unused) == ["sentiment", "legality"]  # legality is not asked of fairness
@@ -286,8 +286,8 @@ def accepted(tasks: list[dict[str, Any]], config: str) -> None:
     interface.validate()
     for task in tasks:
         assert interface.validate_task({"data": task["data"]})
-        for one in task["annotations"]:
-            assert interface.validate_prediction(one, return_errors=True) == []
+        for annotation in task["annotations"]:
+            assert interface.validate_prediction(annotation, return_errors=True) == []
 
 
 @pytest.mark.django_db
@@ -297,11 +297,11 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     batch = settled_care([lin, chen], wu)
     tasks, config = exported(batch, tmp_path, rationales=True, real_names=True)
     accepted(tasks, config)
-    truths = [[one["ground_truth"] for one in task["annotations"]] for task in tasks]
+    truths = [[annotation["ground_truth"] for annotation in task["annotations"]] for task in tasks]
     assert sorted(map(len, truths)) == [3, 3, 3, 4]
     assert all(truth[-1] and not any(truth[:-1]) for truth in truths)
-    assert not any("completed_by" in one for task in tasks for one in task["annotations"])
-    again = empty_copy(batch, "again")
+    assert not any("completed_by" in annotation for task in tasks for annotation in task["annotations"])
+    copied_batch = empty_copy(batch, "again")
     source = Source(tmp_path / "label_studio.json", "label_studio.json")
     assert import_responses(source=source, format="label_studio", dataset="care").imported == 0
     report = import_annotations(source=source, format="label_studio", target=ImportRequest(batch="again"))
@@ -309,11 +309,11 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
         9,
         [4],
     )
-    assert everything(again) == everything(batch)
-    assert any(evidence != "[]" for *_rest, evidence, _flags in everything(again))
-    assert golds(again) == golds(batch)
+    assert everything(copied_batch) == everything(batch)
+    assert any(evidence != "[]" for *_rest, evidence, _flags in everything(copied_batch))
+    assert golds(copied_batch) == golds(batch)
     assert (
-        cut_release(ReleaseSpec(name="s", batches=[again])).sha256
+        cut_release(ReleaseSpec(name="s", batches=[copied_batch])).sha256
         == cut_release(ReleaseSpec(name="t", batches=[batch])).sha256
     )
 
@@ -339,7 +339,7 @@ def test_without_a_choice_nobody_is_named_and_nothing_they_wrote_is_told(
         assert f'"{word}"' not in text
     assert "因为" not in text
     assert "assay-evidence" not in text
-    results = [one for task in tasks for said in task["annotations"] for one in said["result"]]
+    results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
     people = {result["value"]["text"][0] for result in results if result["from_name"] == "assay-person"}
     assert people == {"annotator-01", "annotator-02", "adjudicator-01"}
 
@@ -368,7 +368,7 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
             result_of("Compliance", "choices", {"choices": [word]}),
             result_of("mood", "rating", {"rating": 2}),
         ]
-        return said(who, result=results, **more)
+        return build_annotation(who, result=results, **more)
 
     names = {level.value: level.name for level in guideline.document.criterion("compliance").scale}
     agreed = [says(1, names[1]["en"]), says(2, names[1]["zh"]), says(3, "1", ground_truth=True)]
@@ -401,10 +401,10 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
     care_guideline()
 
     def says(who: int, depth: int, tone: int | None, **more: Any) -> dict[str, Any]:
-        given = {"fluency": 3, "warmth": 4, "depth": depth, "tone": tone}
-        told = [(name, value) for name, value in given.items() if value is not None]
-        return said(
-            who, result=[result_of(name, "number", {"number": value}) for name, value in told], **more
+        labels = {"fluency": 3, "warmth": 4, "depth": depth, "tone": tone}
+        answered = [(name, value) for name, value in labels.items() if value is not None]
+        return build_annotation(
+            who, result=[result_of(name, "number", {"number": value}) for name, value in answered], **more
         )
 
     annotations = [says(1, 10, 0), says(2, 90, 0), says(3, 50, tone, ground_truth=True)]
@@ -426,7 +426,7 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
 @pytest.mark.django_db
 def test_a_word_that_is_no_level_is_refused_with_its_task(guideline: Guideline, write: Write):
     task = {"data": DATA | {"dimension": "safe"}}
-    bad = said(1, result=[result_of("compliance", "choices", {"choices": ["maybe"]})])
+    bad = build_annotation(1, result=[result_of("compliance", "choices", {"choices": ["maybe"]})])
     source = write([task | {"annotations": [bad]}])
     import_prompts(source=source, format="label_studio", dataset="d")
     import_responses(source=source, format="label_studio", dataset="d")

@@ -84,9 +84,9 @@ def test_units_of_several_batches_share_their_names(
     batch: Batch, guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, zhou: Person
 ):
     other = make_batch(guideline, dataset, annotators=[lin, chen, zhou], name="second")
-    for one in (batch, other):
-        label_next(one, lin, 1)
-        label_next(one, zhou, 1)
+    for each_batch in (batch, other):
+        label_next(each_batch, lin, 1)
+        label_next(each_batch, zhou, 1)
     units = read_units([batch, other])
     assert len(units) == 2
     assert Annotation.objects.count() == units.person.size
@@ -94,8 +94,8 @@ def test_units_of_several_batches_share_their_names(
 
 def test_joining_fills_the_places_that_a_batch_does_not_have():
     def units(task: int, criterion: str, *values: float) -> object:
-        given = [PersonLabels(place, {criterion: value}, 7, None) for place, value in enumerate(values)]
-        return build_units([LabelledTask(task, 1, 1, "sub", given)])
+        labels = [PersonLabels(place, {criterion: value}, 7, None) for place, value in enumerate(values)]
+        return build_units([LabelledTask(task, 1, 1, "sub", labels)])
 
     both = join_units([units(1, "a", 1, 2), units(2, "b", 3, 3, 2)])  # type: ignore[list-item]
     assert both.criterion_names == ("a", "b")

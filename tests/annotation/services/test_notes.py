@@ -123,7 +123,7 @@ def test_a_manager_leaves_a_note_of_their_own(manager: Client, guideline: Guidel
     assert (note.criterion, note.level, note.source, note.created_by) == ("compliance", 3, "manager", ma)
     assert note.text == "Say what compliance is."
     manager.post(LIST, {"clause": "", "text": "All of it."})
-    assert [one.text for one in group_by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == ["All of it."]
+    assert [note.text for note in group_by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == ["All of it."]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_the_service_refuses_the_same(
 
 
 def test_the_list_is_filtered_by_source(manager: Client, note: GuidelineNote, ma: Person) -> None:
-    mine = leave_own_note(guideline=note.guideline, author=ma, text="giraffe")
-    for source, told, not_told in (("manager", "giraffe", "zebra"), ("flag", "zebra", "giraffe")):
+    own_note = leave_own_note(guideline=note.guideline, author=ma, text="giraffe")
+    for source, expected, not_told in (("manager", "giraffe", "zebra"), ("flag", "zebra", "giraffe")):
         content = manager.get(LIST, {"source": source}).content.decode()
-        assert told in content
+        assert expected in content
         assert not_told not in content
-    resolve_note(note=mine, actor=ma)
+    resolve_note(note=own_note, actor=ma)
     every = manager.get(LIST, {"state": "all"}).content.decode()
     assert "giraffe" in every
     assert "zebra" in every

@@ -85,10 +85,10 @@ def test_the_workload_of_everybody_is_counted(
         submitted_at=timezone.now() - timedelta(days=8)
     )
     latest = Assignment.objects.get(batch=planned_too, state="submitted").submitted_at
-    theirs = planned_too.panels.filter(members__person=lin).values_list("tasks_planned", flat=True)
-    found = workloads([lin, wu], reader=ma)
-    assert found[lin.pk] == Workload(batches=2, live=1, lately=1, planned=sum(theirs) - 1, latest=latest)
-    assert found[wu.pk] == Workload(batches=2)
+    planned_tasks = planned_too.panels.filter(members__person=lin).values_list("tasks_planned", flat=True)
+    loads = workloads([lin, wu], reader=ma)
+    assert loads[lin.pk] == Workload(batches=2, live=1, lately=1, planned=sum(planned_tasks) - 1, latest=latest)
+    assert loads[wu.pk] == Workload(batches=2)
     set_state(batch=planned_too, state="closed")
     assert workloads([lin], reader=ma)[lin.pk] == Workload(batches=1, live=1, lately=1, latest=latest)
 
@@ -124,9 +124,9 @@ def test_the_list_asks_no_query_for_each_person(manager: Client, planned: Batch,
     def queries() -> int:
         with CaptureQueriesContext(
             connection,
-        ) as asked:
+        ) as queries:
             assert manager.get(reverse("people")).status_code == 200
-        return len(asked)
+        return len(queries)
 
     label_next(planned, chen, 3)
     few = queries()
@@ -143,7 +143,7 @@ def test_the_list_is_searched_and_filtered(manager: Client, lin: Person, wu: Per
     def shown(**asked: str) -> list[str]:
         page = manager.get(reverse("people"), asked)
         assert page.status_code == 200
-        return [one.username for one, _roles, _load in page.context["rows"]]
+        return [person.username for person, _roles, _load in page.context["rows"]]
 
     assert shown() == ["lin", "ma", "wu"]
     assert shown(words="LI") == ["lin"]
@@ -176,12 +176,12 @@ def test_a_persons_page_counts_their_part_in_each_batch(
 def test_labels_are_compared_with_the_final_and_with_the_partners(
     manager: Client, batch: Batch, lin: Person, chen: Person, wu: Person, ma: Person
 ) -> None:
-    for one, other in ((3, 3), (1, 1), (1, 3), (2, 3)):
-        label_next(batch, lin, one)
+    for value, other in ((3, 3), (1, 1), (1, 3), (2, 3)):
+        label_next(batch, lin, value)
         label_next(batch, chen, other)
-    alone = next_assignment(batch=batch, person=lin)
-    assert alone is not None
-    label(alone, lin, 3)  # nobody to compare with yet
+    single_assignment = next_assignment(batch=batch, person=lin)
+    assert single_assignment is not None
+    label(single_assignment, lin, 3)  # nobody to compare with yet
     disputed = [a.task_id for a in lin.assignments.filter(task__state="disputed").order_by("submitted_at")]
     assert len(disputed) == 2
     quality = summarize_annotator(lin, [batch.pk])[batch.pk]
@@ -224,8 +224,8 @@ def test_how_often_an_adjudicator_changed_their_mind(
     decide(batch, wu, 3, verdict=3)
     decide(batch, wu, 3, verdict=1)
     decide(batch, wu, 2, verdict=None)
-    found = summarize_adjudicator(wu, [batch.pk])[batch.pk]
-    assert (found.n, found.kept.n, found.changed, found.median_seconds) == (3, 2, 1, 40)
+    decisions = summarize_adjudicator(wu, [batch.pk])[batch.pk]
+    assert (decisions.n, decisions.kept.n, decisions.changed, decisions.median_seconds) == (3, 2, 1, 40)
     page = manager.get(reverse("person", args=["wu"])).content.decode()
     assert "(50.0%)" in page
 
@@ -264,12 +264,12 @@ def test_the_page_before_says_what_becomes_of_the_work(
 ) -> None:
     label_next(planned, lin, 3)
     assert next_assignment(batch=planned, person=lin) is not None
-    theirs = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
-    (one,) = leaving(lin, reader=ma)
-    assert (one.live, one.planned, one.stay, one.needed, one.lacking) == (1, theirs - 2, 2, 2, 0)
+    planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
+    (departure,) = leaving(lin, reader=ma)
+    assert (departure.live, departure.planned, departure.stay, departure.needed, departure.lacking) == (1, planned_tasks - 2, 2, 2, 0)
     page = manager.get(reverse("person-leaving", args=["lin"])).content.decode()
     assert "1 item in progress goes back." in page
-    assert f"{theirs - 2} items planned for them go to others" in page
+    assert f"{planned_tasks - 2} items planned for them go to others" in page
     assert "the others take it over" in page
     lonely = manager.get(reverse("person-leaving", args=["wu"])).content.decode()
     assert "nobody is left" in lonely
@@ -281,11 +281,11 @@ def test_deactivating_gives_back_and_plans_anew_and_says_so(
 ) -> None:
     label_next(planned, lin, 3)
     assert next_assignment(batch=planned, person=lin) is not None
-    theirs = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
+    planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
     answer = manager.post(reverse("person-active", args=["lin"]), {"active": "0"}, follow=True)
-    said = answer.content.decode()
-    assert "1 item in progress went back." in said
-    assert f"{theirs - 1} items are planned for others now." in said
+    page = answer.content.decode()
+    assert "1 item in progress went back." in page
+    assert f"{planned_tasks - 1} items are planned for others now." in page
     for person in (chen, zhou):
         for _task in range(8):
             label_next(planned, person, 3)

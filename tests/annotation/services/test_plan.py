@@ -30,10 +30,10 @@ def people(number: int) -> list[Person]:
 def plan_of(batch: Batch) -> Plan:
     """The names of those whom each task is planned for, by the task's position."""
     rows = batch.tasks.values_list("position", "panel__members__person__username")
-    found: dict[int, set[str]] = {}
+    pairs: dict[int, set[str]] = {}
     for position, name in rows:
-        found.setdefault(position, set()).update([name] if name else [])
-    return {position: frozenset(names) for position, names in found.items()}
+        pairs.setdefault(position, set()).update([name] if name else [])
+    return {position: frozenset(names) for position, names in pairs.items()}
 
 
 def loads(plan: Plan) -> Counter[str]:
@@ -89,11 +89,11 @@ def test_the_panels_tell_how_many_tasks_are_planned_for_them(guideline: Guidelin
 
 def test_the_same_seed_gives_the_same_plan_and_another_seed_another(guideline: Guideline):
     cast = people(6)
-    first, again, other = (
+    first, repeated, other = (
         plan_of(balanced(guideline, cast, 40, seed=seed, name=name))
         for seed, name in ((3, "first"), (3, "again"), (4, "other"))
     )
-    assert first == again
+    assert first == repeated
     assert first != other
 
 
@@ -243,8 +243,8 @@ def test_a_place_goes_to_nobody_whose_quota_is_reached(guideline: Guideline):
             label_next(batch, person, 3)
         set_limits(batch=batch, person=person, role="annotator", quota=2)
     before = plan_of(batch)
-    mine = {position for position, names in before.items() if "p0" in names and "p3" not in names}
-    tasks = Task.objects.filter(batch=batch, position__in=mine)
+    own_positions = {position for position, names in before.items() if "p0" in names and "p3" not in names}
+    tasks = Task.objects.filter(batch=batch, position__in=own_positions)
     set_member_active(batch=batch, person=cast[0], role="annotator", active=False)
     for task in tasks.filter(state="open").exclude(assignments__person=cast[0]):
         assert {"p3"} <= set(plan_of(batch)[task.position])

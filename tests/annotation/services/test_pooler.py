@@ -118,21 +118,21 @@ def label_all(address: str, *, knows: str) -> list[subprocess.CompletedProcess[s
         )
         for number in range(ANNOTATORS)
     ]
-    told = [(process, *process.communicate(timeout=300)) for process in processes]
-    return [subprocess.CompletedProcess(p.args, p.returncode, out, errors) for p, out, errors in told]
+    results = [(process, *process.communicate(timeout=300)) for process in processes]
+    return [subprocess.CompletedProcess(p.args, p.returncode, out, errors) for p, out, errors in results]
 
 
 @pytest.mark.parametrize("knows", ["false", "true"])
 def test_behind_a_pooler_everything_is_labelled(pgbouncer: str, batch: Batch, knows: str):
     """Also where nobody told Assay of the pooler."""
     ended = label_all(pgbouncer, knows=knows)
-    assert [one.returncode for one in ended] == [0] * ANNOTATORS, ended[0].stderr[-2000:]
-    done, read = zip(*(map(int, one.stdout.split()) for one in ended), strict=True)
+    assert [process.returncode for process in ended] == [0] * ANNOTATORS, ended[0].stderr[-2000:]
+    done, read = zip(*(map(int, process.stdout.split()) for process in ended), strict=True)
     assert sum(done) == 100
     assert set(read) == {50}
     assert not batch.tasks.filter(state="open").exists()
     nothing_is_broken(batch)
-    warned = [one.stderr.count("DISABLE_SERVER_SIDE_CURSORS=true") for one in ended]
+    warned = [process.stderr.count("DISABLE_SERVER_SIDE_CURSORS=true") for process in ended]
     assert warned == [1 if knows == "false" else 0] * ANNOTATORS
 
 
@@ -158,7 +158,7 @@ def prepared() -> dict[str, str]:
 def test_a_name_means_the_same_text_in_every_process(preparing: None, order: tuple[str, str]):
     assert {sql: sql_core.fetch_first(sql, [1]) for sql in order} == {ONE: (2,), TWO: (3,)}
     text = {"1": "SELECT 1 + $1::int", "2": "SELECT 2 + $1::int"}
-    named = {f"assay_{hashlib.sha256(one.encode()).hexdigest()[:40]}": one for one in text.values()}
+    named = {f"assay_{hashlib.sha256(text_value.encode()).hexdigest()[:40]}": text_value for text_value in text.values()}
     assert {name: sql.partition(" AS ")[2] for name, sql in prepared().items()} == named
 
 

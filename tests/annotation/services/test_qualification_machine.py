@@ -73,21 +73,21 @@ class Rounds(RuleBasedStateMachine):
 
     @rule(which=picks, value=right, call=st.sampled_from([submit, revise]))
     def send_any(self, which: int, value: int, call: Callable[..., Any]) -> None:
-        if one := self.pick(which):
+        if assignment := self.pick(which):
             work = Submission({"compliance": value}, reason="a second look")
-            self.attempt(partial(call, assignment_id=one.pk, person=one.person, key=str(uuid4()), work=work))
+            self.attempt(partial(call, assignment_id=assignment.pk, person=assignment.person, key=str(uuid4()), work=work))
 
     @rule(which=picks, skip=st.booleans())
     def give_back(self, which: int, skip: bool) -> None:
-        if one := self.pick(which):
+        if assignment := self.pick(which):
             reason = "I know the author" if skip else ""
-            self.attempt(partial(release, assignment_id=one.pk, person=one.person, skip_reason=reason))
+            self.attempt(partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason))
 
     @rule(which=picks)
     def run_out(self, which: int) -> None:
-        if one := self.pick(which):
+        if assignment := self.pick(which):
             past = timezone.now() - timedelta(seconds=1)
-            Assignment.objects.filter(pk=one.pk).update(lease_expires=past)
+            Assignment.objects.filter(pk=assignment.pk).update(lease_expires=past)
             expire_leases(batch=self.batch)
 
     @rule(who=picks, topics=st.sampled_from([(), ("safe",), ("unsafe",), ("safe", "unsafe")]))
@@ -118,32 +118,32 @@ class Rounds(RuleBasedStateMachine):
         for person in self.people:
             while self.work(self.fresh(person), 3):
                 pass
-            found = find_latest_qualification(self.batch.pk, person.pk)
-            assert found is not None
-            if found.state == Qualification.State.RUNNING:
+            qualification = find_latest_qualification(self.batch.pk, person.pk)
+            assert qualification is not None
+            if qualification.state == Qualification.State.RUNNING:
                 member = self.batch.memberships.get(person=person.pk)
-                assert list_qualification_items(member, found.attempt, without=strata_ruled_out(member)) == []
+                assert list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member)) == []
         self.nothing_breaks()
 
     def claim_for(self, person: Person, *, ahead: bool = False) -> Assignment | None:
         before = find_latest_qualification(self.batch.pk, person.pk)
         held = set(Assignment.objects.filter(batch=self.batch, state="claimed").values_list("pk", flat=True))
-        found: Assignment | None = self.attempt(
+        assignment: Assignment | None = self.attempt(
             partial(next_assignment, batch=self.batch, person=person, ahead=ahead)
         )
-        if found is not None and found.pk not in held:
-            task = found.task
+        if assignment is not None and assignment.pk not in held:
+            task = assignment.task
             running = before is None or before.state == Qualification.State.RUNNING
             assert running or task.kind != Task.Kind.QUALIFICATION
             assert task.stratum.dimension not in person.opted_out
             assert task.kind == Task.Kind.WORK or task.known.item.active
-        return found
+        return assignment
 
     def work(self, person: Person, value: int) -> bool:
-        found = self.claim_for(person)
-        if found is not None:
-            submit(assignment_id=found.pk, person=person, key=str(uuid4()), work=Submission({"compliance": value}))
-        return found is not None
+        assignment = self.claim_for(person)
+        if assignment is not None:
+            submit(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=Submission({"compliance": value}))
+        return assignment is not None
 
     def person(self, who: int) -> Person:
         return self.fresh(self.people[who % len(self.people)])
@@ -152,8 +152,8 @@ class Rounds(RuleBasedStateMachine):
         return Person.objects.get(pk=person.pk)
 
     def pick(self, which: int) -> Assignment | None:
-        found = list(Assignment.objects.filter(batch=self.batch).order_by("claimed_at", "pk"))
-        return found[which % len(found)] if found else None
+        assignments = list(Assignment.objects.filter(batch=self.batch).order_by("claimed_at", "pk"))
+        return assignments[which % len(assignments)] if assignments else None
 
     def attempt(self, call: Callable[[], Any]) -> Any:
         """A refusal is an answer, too; anything but an AssayError is a bug."""

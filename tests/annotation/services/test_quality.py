@@ -54,11 +54,11 @@ from tests.support import (
 
 def test_a_rate_of_independent_comparisons_has_wilsons_interval():
     equal = [True] * 7 + [False] * 3 + [True]
-    seven, one = measure_rates(equal, [0] * 10 + [1], range(11), groups=2)
+    seven, single_rate = measure_rates(equal, [0] * 10 + [1], range(11), groups=2)
     assert (seven.equal, seven.n, seven.value) == (7, 10, 0.7)
     assert (seven.low, seven.high) == pytest.approx(wilson(7, 10))
-    assert (one.equal, one.n) == (1, 1)
-    assert (one.low, one.high) == pytest.approx(wilson(1, 1))
+    assert (single_rate.equal, single_rate.n) == (1, 1)
+    assert (single_rate.low, single_rate.high) == pytest.approx(wilson(1, 1))
 
 
 def test_what_is_said_twice_of_a_task_counts_once_for_the_interval():
@@ -76,8 +76,8 @@ def test_a_rate_of_nothing_is_undefined():
 
 
 def test_where_all_is_alike_tasks_count_and_not_comparisons():
-    (found,) = measure_rates([True] * 6, [0] * 6, [0, 0, 0, 1, 1, 1], groups=1)
-    assert (found.low, found.high) == pytest.approx(wilson(2, 2))
+    (rate,) = measure_rates([True] * 6, [0] * 6, [0, 0, 0, 1, 1, 1], groups=1)
+    assert (rate.low, rate.high) == pytest.approx(wilson(2, 2))
 
 
 # ---------------------------------------------------------------- one person's part
@@ -86,8 +86,8 @@ def test_where_all_is_alike_tasks_count_and_not_comparisons():
 @pytest.fixture
 def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """lin and chen say 3 3, 1 1, 1 3, 2 3, 3 3; wu decides the first dispute with 3."""
-    for one, other in ((3, 3), (1, 1), (1, 3), (2, 3), (3, 3)):
-        label_next(batch, lin, one)
+    for value, other in ((3, 3), (1, 1), (1, 3), (2, 3), (3, 3)):
+        label_next(batch, lin, value)
         label_next(batch, chen, other)
     decide_next(batch, wu, 3)
     return batch
@@ -101,10 +101,10 @@ def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
     assert (part.gold.equal, part.gold.n) == (3, 4)  # one dispute is open
     (partner,) = part.with_whom
     assert (partner.person, partner.tasks, partner.rate.equal) == (chen.pk, 5, 3)
-    beside = {table.against: table for table in part.tables}
+    tables = {table.against: table for table in part.tables}
     # Rows are what the other said (1, 2, 3), columns what lin said.
-    assert beside[PARTNERS].counts == ((1, 0, 0), (0, 0, 0), (1, 1, 2))
-    assert (beside[GOLD].n, beside[GOLD].apart) == (4, 1)
+    assert tables[PARTNERS].counts == ((1, 0, 0), (0, 0, 0), (1, 1, 2))
+    assert (tables[GOLD].n, tables[GOLD].apart) == (4, 1)
     (shift,) = part.shifts
     assert (shift.n, shift.value) == (5, pytest.approx(-3 / 5))  # two below and one below chen, of five
     assert sum(dimension.tasks for dimension in part.dimensions) == 5
@@ -142,12 +142,12 @@ def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, z
 
 
 def test_the_fastest_items_come_first_and_those_without_a_time_last(worked: Batch, lin: Person):
-    mine = Annotation.objects.filter(assignment__person=lin).order_by("pk")
-    for annotation, seconds in zip(mine, (20, None, 5, 40, 10), strict=True):
+    annotations = Annotation.objects.filter(assignment__person=lin).order_by("pk")
+    for annotation, seconds in zip(annotations, (20, None, 5, 40, 10), strict=True):
         Annotation.objects.filter(pk=annotation.pk).update(seconds=seconds)
     sheet = build_comparison_table([worked])
     rows = find_rows(sheet, lin.pk, ItemFilter(fastest=True))
-    assert [one.seconds for one in list_items(sheet, lin.pk, rows)] == [5, 10, 20, 40, None]
+    assert [item.seconds for item in list_items(sheet, lin.pk, rows)] == [5, 10, 20, 40, None]
     assert measure_annotator(sheet, lin.pk).times.median == 15
 
 
@@ -208,18 +208,18 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         work = Submission(dict(first.labels), reason="reading_slip", rationale="as A")
         adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     decide_next(batch, wu, 2)
-    (found,) = list_adjudicators([batch])
-    assert (found.person, found.decisions, found.neither) == (wu, 4, 1)
-    assert (found.lean.first, found.lean.n, found.lean.flagged) == (3, 3, False)
+    (adjudicator,) = list_adjudicators([batch])
+    assert (adjudicator.person, adjudicator.decisions, adjudicator.neither) == (wu, 4, 1)
+    assert (adjudicator.lean.first, adjudicator.lean.n, adjudicator.lean.flagged) == (3, 3, False)
     changed = sum(
         adjudication.labels["compliance"] != 3
         for adjudication in Adjudication.objects.exclude(labels={"compliance": 2})
     )
-    assert (found.changed.equal, found.changed.n) == (changed, 4)
-    assert found.reasons == {"reading_slip": 4}
+    assert (adjudicator.changed.equal, adjudicator.changed.n) == (changed, 4)
+    assert adjudicator.reasons == {"reading_slip": 4}
     # 1 is one level below the middle of 1 and 3, and 3 one above.
-    assert found.shift == pytest.approx((3 - 2 * changed) / 4)
-    assert found.again == NO_RATE
+    assert adjudicator.shift == pytest.approx((3 - 2 * changed) / 4)
+    assert adjudicator.again == NO_RATE
     first_decisions = list(Adjudication.objects.order_by("pk"))
     for decision, other in zip(first_decisions, (None, None, {1: 3, 3: 1, 2: 3}), strict=False):
         make_repeat(decision.task, due_at=timezone.now())
@@ -227,7 +227,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         decide_next(batch, wu, value if other is None else other[value])
     (with_repeats,) = list_adjudicators([batch])
     assert (with_repeats.again.equal, with_repeats.again.n) == (2, 3)
-    assert replace(with_repeats, again=NO_RATE) == found
+    assert replace(with_repeats, again=NO_RATE) == adjudicator
 
 
 def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(
@@ -242,21 +242,21 @@ def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(
         label_next(batch, chen, 3)
     for _time in range(8):
         decide_next(batch, wu, 1)
-    (found,) = list_adjudicators([batch])
-    assert found.lean.p == pytest.approx(2 * 0.5**8)
-    assert found.lean.flagged
+    (adjudicator,) = list_adjudicators([batch])
+    assert adjudicator.lean.p == pytest.approx(2 * 0.5**8)
+    assert adjudicator.lean.flagged
 
 
 # ---------------------------------------------------------------- known items
 
 
 def test_a_persons_checks_are_listed_with_the_right_labels(worked: Batch, lin: Person, chen: Person):
-    given = (
+    assignment = (
         Assignment.objects.filter(person=lin, state="submitted")
         .select_related("task")
         .order_by("submitted_at")
     )
-    task = given[1].task
+    task = assignment[1].task
     item = GoldQuestion.objects.create(
         batch=worked, kind="check", response=task.response, labels={"compliance": 3}, position=0
     )

@@ -209,38 +209,38 @@ def test_a_persons_first_submit_and_next_claim_while_the_manager_holds_everybody
 
 def wander(batch: Batch, person: Person, deadline: float) -> None:
     """Work as people do, some of it carelessly, until nothing comes for a while."""
-    chance, nothing = random.Random(person.pk), 0
-    while nothing < 5 and monotonic() < deadline:
+    chance, empty_answers = random.Random(person.pk), 0
+    while empty_answers < 5 and monotonic() < deadline:
         try:
             item = next_assignment(batch=batch, person=person, ahead=chance.random() < 0.3)
             if item is None:
-                nothing += 1
+                empty_answers += 1
                 sleep(0.02)
                 continue
-            nothing = 0
-            what = chance.random()
-            if what < 0.15:
+            empty_answers = 0
+            action = chance.random()
+            if action < 0.15:
                 past = timezone.now() - timedelta(seconds=1)
                 Assignment.objects.filter(pk=item.pk, state="claimed").update(lease_expires=past)
-            elif what < 0.2:
+            elif action < 0.2:
                 release(assignment_id=item.pk, person=person)
-            elif what < 0.35:
+            elif action < 0.35:
                 release(assignment_id=item.pk, person=person, skip_reason="not for me")
-            elif what < 0.4:
+            elif action < 0.4:
                 extend_lease(assignment_id=item.pk, person=person)
             else:
                 label(item, person, chance.choice([1, 3, 3]))
         except (NotFound, Forbidden):  # out of the batch for now, or it is closed
-            nothing += 1
+            empty_answers += 1
             sleep(0.02)
         except Conflict:  # the manager was faster
             continue
 
 
 def decide(batch: Batch, judge: Person, deadline: float) -> None:
-    nothing = 0
-    while nothing < 20 and monotonic() < deadline:
-        nothing = 0 if decide_next(batch, judge, 2) is not None else nothing + 1
+    empty_answers = 0
+    while empty_answers < 20 and monotonic() < deadline:
+        empty_answers = 0 if decide_next(batch, judge, 2) is not None else empty_answers + 1
         sleep(0.02)
 
 
@@ -323,8 +323,8 @@ def test_four_simultaneous_requests_over_http_answer_201_once_and_carry_one_rece
 
     answers = at_once([partial(post, key) for key in ("k1", "k1", "k2", "k2")])
     assert sorted(answer.status_code for answer in answers) == [200, 201, 409, 409]
-    told = {a.json().get("receipt") or a.json()["error"]["receipt"] for a in answers}
-    assert told == {str(Annotation.objects.get().receipt)}
+    receipts = {a.json().get("receipt") or a.json()["error"]["receipt"] for a in answers}
+    assert receipts == {str(Annotation.objects.get().receipt)}
 
 
 def test_a_strangers_submit_is_refused_in_the_middle_of_it_all(batch: Batch, lin: Person, stranger: Person):
@@ -411,12 +411,12 @@ def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
     if again:
         Batch.objects.filter(pk=batch.pk).update(second_reading_share=1, second_reading_days=0)
         decide_next(batch, wu, 2)
-    mine = next_dispute(batch=batch, person=wu)
-    assert mine is not None
-    verdict = partial(record_verdict, assignment_id=mine.pk, person=wu, work=Submission({"compliance": 3}))
+    assignment = next_dispute(batch=batch, person=wu)
+    assert assignment is not None
+    verdict = partial(record_verdict, assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
     assert at_once([verdict, verdict]) == [None, None]
     work = Submission({"compliance": 3}, reason="reading_slip")
-    decide = partial(adjudicate, assignment_id=mine.pk, person=wu, key="k", work=work)
+    decide = partial(adjudicate, assignment_id=assignment.pk, person=wu, key="k", work=work)
     answers = at_once([decide, decide])
     assert sorted(answer.created for answer in answers) == [False, True]
     assert len({answer.receipt for answer in answers}) == 1
@@ -427,19 +427,19 @@ def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
 def test_a_correction_racing_the_partners_label_never_leaves_gold_that_nobody_gave(
     batch: Batch, lin: Person, chen: Person, _round: int
 ):
-    mine, theirs = claimed(batch, lin), claimed(batch, chen)
-    label(mine, lin, 1)
+    assignment, partner_assignment = claimed(batch, lin), claimed(batch, chen)
+    label(assignment, lin, 1)
     at_once(
         [
-            partial(revise, assignment_id=mine.pk, person=lin, key="r", work=Submission({"compliance": 3})),
-            partial(submit, assignment_id=theirs.pk, person=chen, key="s", work=Submission({"compliance": 3})),
+            partial(revise, assignment_id=assignment.pk, person=lin, key="r", work=Submission({"compliance": 3})),
+            partial(submit, assignment_id=partner_assignment.pk, person=chen, key="s", work=Submission({"compliance": 3})),
         ]
     )
-    task = Task.objects.get(pk=mine.task_id)
-    current = Annotation.objects.get(assignment=mine, current=True).labels["compliance"]
+    task = Task.objects.get(pk=assignment.task_id)
+    current = Annotation.objects.get(assignment=assignment, current=True).labels["compliance"]
     # Either the correction came first (3 and 3, agreed) or it came too late and is a request (1 and 3, disputed).
-    asked = CorrectionRequest.objects.filter(assignment=mine).count()
-    assert (task.state, current, asked) in {("agreed", 3, 0), ("disputed", 1, 1)}
+    requests = CorrectionRequest.objects.filter(assignment=assignment).count()
+    assert (task.state, current, requests) in {("agreed", 3, 0), ("disputed", 1, 1)}
 
 
 @pytest.mark.parametrize("_round", range(3))

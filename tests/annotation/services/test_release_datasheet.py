@@ -47,8 +47,8 @@ OLD: dict[str, Any] = {
 
 @pytest.fixture
 def release(batch: Batch, lin: Person, chen: Person, wu: Person, he: Person) -> GoldRelease:
-    for one, other in ((1, 1), (3, 3), (1, 3)):
-        label_next(batch, lin, one)
+    for value, other in ((1, 1), (3, 3), (1, 3)):
+        label_next(batch, lin, value)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return cut_release(ReleaseSpec(name="r", batches=[batch], about="To learn.\n- <b>x</b> *y*"), actor=he)
@@ -110,9 +110,9 @@ def test_a_manifest_of_old_has_a_datasheet_of_what_it_knows():
 def test_both_languages_answer_the_same_questions_with_the_same_figures(release: GoldRelease):
     english, chinese = (render_datasheet(release.manifest, language) for language in ("en", "zh-hans"))
     assert len(english) == len(chinese) == 10
-    for one, other in zip(english, chinese, strict=True):
-        assert [type(block) for block in one.blocks] == [type(block) for block in other.blocks]
-        for block, twin in zip(one.blocks, other.blocks, strict=True):
+    for english_table, other in zip(english, chinese, strict=True):
+        assert [type(block) for block in english_table.blocks] == [type(block) for block in other.blocks]
+        for block, twin in zip(english_table.blocks, other.blocks, strict=True):
             if isinstance(block, Paragraph):
                 assert isinstance(twin, Paragraph)
                 figures = [re.findall(r"\b\d[\d,.]*\b", text, re.ASCII) for text in (block.text, twin.text)]
@@ -128,20 +128,20 @@ def test_both_languages_answer_the_same_questions_with_the_same_figures(release:
 
 @pytest.mark.django_db
 def test_it_tells_the_figures_of_the_manifest(release: GoldRelease):
-    found = tables(release.manifest, "en")
-    assert found["Agreement of the annotators"].rows[0][:5] == (
+    found_tables = tables(release.manifest, "en")
+    assert found_tables["Agreement of the annotators"].rows[0][:5] == (
         "xstest",
         release.manifest["guidelines"][0]["criteria"][0]["label"]["en"],
         "all",
         "3",
         "1",
     )
-    work = found["Tasks by state when the release was cut"]
+    work = found_tables["Tasks by state when the release was cut"]
     # Of eight tasks two agreed and one was adjudicated; six annotations by two people, one adjudicator.
     assert work.rows == [("first", "2", "1", "0", "5", "0", "6", "2", "1")]
-    splits = found["Splits by prompt"].rows
+    splits = found_tables["Splits by prompt"].rows
     assert sum(int(row[3]) for row in splits) == 3
-    assert found["Reasons of the adjudicators"].rows[0][1] == "1"
+    assert found_tables["Reasons of the adjudicators"].rows[0][1] == "1"
     assert "Annotators: 2; adjudicators: 1; annotations submitted: 6." in render_markdown(
         release.manifest, "en"
     )
@@ -158,7 +158,7 @@ def as_postgresql_keeps_it(part: Any) -> Any:
     if isinstance(part, dict):
         keys = sorted(part, key=lambda key: (len(key), key))
         return {key: as_postgresql_keeps_it(part[key]) for key in keys}
-    return [as_postgresql_keeps_it(one) for one in part] if isinstance(part, list) else part
+    return [as_postgresql_keeps_it(entry) for entry in part] if isinstance(part, list) else part
 
 
 def test_everything_is_listed_in_one_order_however_the_database_keeps_it():
@@ -183,24 +183,24 @@ def test_everything_is_listed_in_one_order_however_the_database_keeps_it():
         "people": {"annotators": 2, "adjudicators": 1, "annotations": 4}
         | {"languages": {"zh-hans": 1, "en": 1}, "languages_unknown": 0},
     }
-    found = tables(manifest, "en")
-    assert [row[0] for row in found["Dimension"].rows] == ["Safe", "Legal", "-", "Other"]
-    assert [row[1] for row in found["Subcomponent"].rows] == ["second", "b", "c", "-"]
-    levels_told = found["Labels by criterion and level"].rows
+    found_tables = tables(manifest, "en")
+    assert [row[0] for row in found_tables["Dimension"].rows] == ["Safe", "Legal", "-", "Other"]
+    assert [row[1] for row in found_tables["Subcomponent"].rows] == ["second", "b", "c", "-"]
+    levels_told = found_tables["Labels by criterion and level"].rows
     assert [row[0] for row in levels_told] == ["zeal"] * 3 + ["care"] * 3 + ["a"] * 3
     assert [row[1] for row in levels_told[:3]] == ["-1 less", "9 nine", "10 ten"]
-    assert [row[0].split()[0] for row in found["Splits by prompt"].rows] == ["training", "validation", "test"]
-    assert [row[0] for row in found["Model"].rows] == ["a-model", "mm"]
-    assert found["Where the label comes from"].rows[0][0] == "one annotator"
-    kept = as_postgresql_keeps_it(manifest)
-    assert list(kept["splits"]) != list(manifest["splits"])
+    assert [row[0].split()[0] for row in found_tables["Splits by prompt"].rows] == ["training", "validation", "test"]
+    assert [row[0] for row in found_tables["Model"].rows] == ["a-model", "mm"]
+    assert found_tables["Where the label comes from"].rows[0][0] == "one annotator"
+    stored = as_postgresql_keeps_it(manifest)
+    assert list(stored["splits"]) != list(manifest["splits"])
     for language in ("en", "zh"):
-        assert render_markdown(kept, language) == render_markdown(manifest, language)
+        assert render_markdown(stored, language) == render_markdown(manifest, language)
         assert render_markdown(json.loads(json.dumps(manifest, sort_keys=True)), language) == render_markdown(
             manifest, language
         )
         with override(language):
-            assert splits_table(kept) == splits_table(manifest)
+            assert splits_table(stored) == splits_table(manifest)
 
 
 @pytest.mark.django_db

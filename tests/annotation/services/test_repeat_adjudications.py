@@ -92,8 +92,8 @@ def test_a_second_look_finds_what_the_first_few_did_not_hold(
 ) -> None:
     monkeypatch.setattr(adjudication, "FIRST_DISPUTES", 0)
     for order in (OLDEST_FIRST, BY_PROMPT):
-        mine = claim(again, wu, wanted=DisputeFilter(order=order))
-        release(assignment_id=mine.pk, person=wu)
+        assignment = claim(again, wu, wanted=DisputeFilter(order=order))
+        release(assignment_id=assignment.pk, person=wu)
 
 
 def test_it_is_a_line_of_my_history_like_any_other(again: Batch, wu: Person) -> None:
@@ -130,16 +130,16 @@ def make_due() -> None:
 
 
 def claim(batch: Batch, person: Person, **more: Any) -> Assignment:
-    found = next_dispute(batch=batch, person=person, **more)
-    assert found is not None
-    return found
+    assignment = next_dispute(batch=batch, person=person, **more)
+    assert assignment is not None
+    return assignment
 
 
 def claim_repeat(batch: Batch, person: Person) -> Assignment:
     make_due()
-    found = claim(batch, person)
-    assert found.task.kind == "repeat"
-    return found
+    assignment = claim(batch, person)
+    assert assignment.task.kind == "repeat"
+    return assignment
 
 
 @pytest.mark.parametrize(("share", "size"), [(0.05, 20), (0.1, 10), (1, 1)])
@@ -175,10 +175,10 @@ def test_it_waits_until_it_is_due_and_comes_after_what_was_put_first(again: Batc
     assert claim(again, wu).pk == first.pk
     release(assignment_id=first.pk, person=wu)
     set_priority(batch=again, tasks=[first.task_id], priority=0)
-    mine = claim(again, wu)
-    assert mine.task_id == repeat.pk
-    assert claim(again, wu).pk == mine.pk  # while it is in progress
-    release(assignment_id=mine.pk, person=wu)
+    assignment = claim(again, wu)
+    assert assignment.task_id == repeat.pk
+    assert claim(again, wu).pk == assignment.pk  # while it is in progress
+    release(assignment_id=assignment.pk, person=wu)
     dimension = repeat.stratum.dimension
     other = {"safe": "unsafe", "unsafe": "safe"}[dimension]
     assert claim(again, wu, wanted=DisputeFilter(dimension=other)).pk == first.pk
@@ -191,14 +191,14 @@ def test_it_comes_early_once_the_disputes_have_run_out(
     assert next_dispute(batch=again, person=wu) is None  # others are still labelling
     while label_next(again, lin, 1) is not None:
         label_next(again, chen, 1)
-    here = progress_in(again, wu, "adjudicator")
-    assert here is not None
-    assert (here.done, here.left) == (2, 2)
+    progress = progress_in(again, wu, "adjudicator")
+    assert progress is not None
+    assert (progress.done, progress.left) == (2, 2)
     for done in (3, 4):
         decide_next(again, wu, 2)
-        here = progress_in(again, wu, "adjudicator")
-        assert here is not None
-        assert here.done == done
+        progress = progress_in(again, wu, "adjudicator")
+        assert progress is not None
+        assert progress.done == done
     assert next_dispute(batch=again, person=wu) is None
     assert REPEATS.filter(state="adjudicated").count() == 2
 
@@ -237,49 +237,49 @@ def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
 
 
 def test_it_is_submitted_once_with_a_receipt(again: Batch, wu: Person) -> None:
-    mine = claim_repeat(again, wu)
+    assignment = claim_repeat(again, wu)
     work = Submission({"compliance": 3}, reason="reading_slip")
     with pytest.raises(Conflict, match="verdict first"):
-        adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
-    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 3}))
+        adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
+    record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
     with pytest.raises(Conflict, match="stands"):
-        record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 1}))
-    first = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
-    retry = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+        record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 1}))
+    first = adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
+    retry = adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     assert (first.created, retry.created, retry.receipt) == (True, False, first.receipt)
     with pytest.raises(AlreadySubmitted) as refusal:
-        adjudicate(assignment_id=mine.pk, person=wu, key="other", work=work)
+        adjudicate(assignment_id=assignment.pk, person=wu, key="other", work=work)
     assert refusal.value.receipt.receipt == first.receipt
 
 
 def test_its_lease_is_extended_given_back_and_skipped(again: Batch, wu: Person) -> None:
-    mine = claim_repeat(again, wu)
-    Assignment.objects.filter(pk=mine.pk).update(lease_expires=timezone.now())
-    assert extend_lease(assignment_id=mine.pk, person=wu).lease_expires > timezone.now()
-    assert release(assignment_id=mine.pk, person=wu).state == "released"
-    assert claim(again, wu).pk == mine.pk
-    Assignment.objects.filter(pk=mine.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
-    assert claim(again, wu).pk == mine.pk  # its lease ran out, and it came again
-    release(assignment_id=mine.pk, person=wu, skip_reason="I know the author")
+    assignment = claim_repeat(again, wu)
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now())
+    assert extend_lease(assignment_id=assignment.pk, person=wu).lease_expires > timezone.now()
+    assert release(assignment_id=assignment.pk, person=wu).state == "released"
+    assert claim(again, wu).pk == assignment.pk
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
+    assert claim(again, wu).pk == assignment.pk  # its lease ran out, and it came again
+    release(assignment_id=assignment.pk, person=wu, skip_reason="I know the author")
     assert REPEATS.get().state == "withdrawn"
     skipped = AuditEvent.objects.get(verb="skip_second_reading")
-    assert skipped.target == f"task:{mine.task.repeats_id}"
+    assert skipped.target == f"task:{assignment.task.repeats_id}"
     nothing_is_broken(again)
-    assert claim(again, wu).pk != mine.pk
+    assert claim(again, wu).pk != assignment.pk
     with pytest.raises(Conflict, match="You skipped this item"):
-        decide(mine, wu, 2)
+        decide(assignment, wu, 2)
 
 
 def test_late_work_on_it_is_taken_and_a_closed_batch_takes_none(again: Batch, wu: Person) -> None:
-    mine = claim_repeat(again, wu)
-    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 1}))
-    Assignment.objects.filter(pk=mine.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
+    assignment = claim_repeat(again, wu)
+    record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 1}))
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
     work = Submission({"compliance": 1}, reason="reading_slip")
     set_state(batch=again, state="closed")
     with pytest.raises(Conflict, match="closed"):
-        adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+        adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     Batch.objects.update(state="open")
-    assert adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work).created
+    assert adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work).created
 
 
 def test_a_paused_batch_hands_none_out(again: Batch, wu: Person) -> None:
@@ -303,16 +303,16 @@ def seen(batch: Batch, person: Person) -> list[str]:
     visitor, item = visit(person), claim(batch, person)
     url = f"/disputes/items/{item.pk}"
     data = {"label.compliance": 2, "key": "k", "reason": "reading_slip"}
-    told = [text(visitor.get("/disputes/first/"))]
-    told.append(str(visitor.post(f"{url}/verdict/", **data).status_code))
-    told.append(text(visitor.get("/disputes/first/")))
+    pages = [text(visitor.get("/disputes/first/"))]
+    pages.append(str(visitor.post(f"{url}/verdict/", **data).status_code))
+    pages.append(text(visitor.get("/disputes/first/")))
     api = Client()
     api.force_login(person)
-    given = api.post("/api/v1/batches/first/next-dispute/", {}, content_type="application/json").json()
-    told.append(str(sorted(given)) + str(given["verdict"]))
+    item_json = api.post("/api/v1/batches/first/next-dispute/", {}, content_type="application/json").json()
+    pages.append(str(sorted(item_json)) + str(item_json["verdict"]))
     for action in ("extend", "release"):
         answer = api.post(f"/api/v1/assignments/{item.pk}/{action}/", {}, content_type="application/json")
-        told.append(re.sub(r'expires":"[^"]*"', "", answer.content.decode()))
+        pages.append(re.sub(r'expires":"[^"]*"', "", answer.content.decode()))
     assert claim(batch, person).pk == item.pk
     answer = api.post(
         f"/api/v1/assignments/{item.pk}/adjudicate/",
@@ -320,8 +320,8 @@ def seen(batch: Batch, person: Person) -> list[str]:
         content_type="application/json",
         headers={"Idempotency-Key": "k"},
     )
-    told.append(f"{answer.status_code} {sorted(answer.json())} {answer.json()['revision']}")
-    return [re.sub(r"\d+ done, \d+ still there|(value|max)=\"\d+\"", "", plain(one, item)) for one in told]
+    pages.append(f"{answer.status_code} {sorted(answer.json())} {answer.json()['revision']}")
+    return [re.sub(r"\d+ done, \d+ still there|(value|max)=\"\d+\"", "", plain(page, item)) for page in pages]
 
 
 def test_nobody_can_tell_it_from_a_first_decision(again: Batch, wu: Person) -> None:
@@ -336,20 +336,20 @@ def test_nobody_can_tell_it_from_a_first_decision(again: Batch, wu: Person) -> N
     assert "1" in text(visit(wu).get("/disputes/"))
     second = seen(again, wu)
     assert REPEATS.get().state == "adjudicated"
-    for one, other in zip(second, first, strict=True):
-        assert sorted(one.splitlines()) == sorted(other.splitlines())  # A and B are in an order of their own
+    for second_page, other in zip(second, first, strict=True):
+        assert sorted(second_page.splitlines()) == sorted(other.splitlines())  # A and B are in an order of their own
     after = progress_in(again, wu, "adjudicator")
     assert after is not None
     assert (after.done, after.left) == (3, 0)
 
 
 def test_it_does_not_show_the_first_verdict_nor_the_first_decision(again: Batch, wu: Person) -> None:
-    mine = claim_repeat(again, wu)
+    assignment = claim_repeat(again, wu)
     page = visit(wu).get("/disputes/first/")
     assert page.context.get("verdict") is None
     assert "decided" not in text(page)
     assert "side__" not in text(page)
-    assert not Verdict.objects.filter(assignment=mine).exists()
+    assert not Verdict.objects.filter(assignment=assignment).exists()
 
 
 def test_a_quota_counts_it(again: Batch, wu: Person) -> None:
@@ -368,33 +368,33 @@ def test_intra_rater_agreement_is_the_share_that_was_decided_alike(
         if not REPEATS.filter(state="disputed").exists():
             decide_next(again, wu, 2)
         decide(claim_repeat(again, wu), wu, value)
-    (found,) = measure_intra_rater_agreement(again)
-    assert (found.person, found.n, found.same, found.share) == (wu, 2, 1, 0.5)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 0.1
-    assert found.high > 0.9
-    assert measure_intra_rater_agreement() == [found]
+    (agreement,) = measure_intra_rater_agreement(again)
+    assert (agreement.person, agreement.n, agreement.same, agreement.share) == (wu, 2, 1, 0.5)
+    assert agreement.low is not None
+    assert agreement.high is not None
+    assert agreement.low < 0.1
+    assert agreement.high > 0.9
+    assert measure_intra_rater_agreement() == [agreement]
 
 
 def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, wu: Person) -> None:
-    mine = claim_repeat(again, wu)
-    decide(mine, wu, 3)
-    assert AuditEvent.objects.filter(verb="second_reading", target=f"task:{mine.task.repeats_id}").exists()
-    told = "".join(text(visit(wu).get(url)) for url in ("/", "/disputes/", "/history/", "/account/"))
-    assert "second_reading" not in told
-    assert "repeat" not in told.lower()
+    assignment = claim_repeat(again, wu)
+    decide(assignment, wu, 3)
+    assert AuditEvent.objects.filter(verb="second_reading", target=f"task:{assignment.task.repeats_id}").exists()
+    pages = "".join(text(visit(wu).get(url)) for url in ("/", "/disputes/", "/history/", "/account/"))
+    assert "second_reading" not in pages
+    assert "repeat" not in pages.lower()
 
 
 def test_work_that_comes_late_is_not_undone_by_handing_it_out(again: Batch, wu: Person) -> None:
     """Two tabs: one asks for the next item while the other decides what was given back."""
-    mine = claim_repeat(again, wu)
-    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 3}))
-    release(assignment_id=mine.pk, person=wu)
+    assignment = claim_repeat(again, wu)
+    record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
+    release(assignment_id=assignment.pk, person=wu)
     work = Submission({"compliance": 3}, reason="reading_slip")
-    receipt = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
-    assert claim(again, wu).pk != mine.pk
-    assert adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work).receipt == receipt.receipt
+    receipt = adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
+    assert claim(again, wu).pk != assignment.pk
+    assert adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work).receipt == receipt.receipt
     assert REPEATS.get().state == "adjudicated"
 
 
@@ -424,7 +424,7 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
     """With the same refusals, word for word."""
 
     def refusals(mine: Assignment) -> list[object]:
-        work, told = Submission({"compliance": 2}, reason="reading_slip"), []
+        work, answers = Submission({"compliance": 2}, reason="reading_slip"), []
         for call in (
             partial(extend_lease, assignment_id=mine.pk, person=wu),
             partial(record_verdict, assignment_id=mine.pk, person=wu, work=work),
@@ -432,23 +432,23 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
         ):
             try:
                 call()
-                told.append("taken")
+                answers.append("taken")
             except AssayError as error:
-                told.append((type(error), str(error)))
-        return told
+                answers.append((type(error), str(error)))
+        return answers
 
     with transaction.atomic():
-        told = []
+        outcomes = []
         for claim_one in (claim, claim_repeat):
             with transaction.atomic():
-                mine = claim_one(again, wu)
+                assignment = claim_one(again, wu)
                 if judged:
-                    record_verdict(assignment_id=mine.pk, person=wu, work=Submission({"compliance": 2}))
+                    record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 2}))
                 end(again, wu, he)
                 assert not Assignment.objects.filter(state="claimed").exists()
-                told.append(refusals(mine))
+                outcomes.append(refusals(assignment))
                 transaction.set_rollback(True)
-    assert told[0] == told[1]
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("action", ["submit", "revise", "draft"])
@@ -483,11 +483,11 @@ def test_reading_it_counts_as_reading_a_dispute_does(again: Batch, wu: Person) -
     severe = mock.patch.object(GuidelineDocument, "severity_of", return_value=2)
     wu.daily_exposure = 2
     wu.save()
-    mine = claim_repeat(again, wu)
+    assignment = claim_repeat(again, wu)
     with severe:
         assert is_budget_used_up(wu)
-        release(assignment_id=mine.pk, person=wu)
+        release(assignment_id=assignment.pk, person=wu)
         assert not is_budget_used_up(wu)
-        assert claim(again, wu).pk == mine.pk
-        release(assignment_id=mine.pk, person=wu, skip_reason="too much")
+        assert claim(again, wu).pk == assignment.pk
+        release(assignment_id=assignment.pk, person=wu, skip_reason="too much")
     assert exposure_today(wu) == 2

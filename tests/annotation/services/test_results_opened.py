@@ -141,9 +141,9 @@ def test_the_page_says_who_when_and_what_to_do(client: Client, labelled: Batch, 
     assert answer.status_code == 409
     assert "ma opened the results of first on" in answer.content.decode()
     assert "choose somebody who has not" in answer.content.decode()
-    shown = client.get(page).content.decode()
-    assert "opened them on" in shown
-    assert f'value="{ma.pk}"' not in shown  # and they are not offered
+    page_text = client.get(page).content.decode()
+    assert "opened them on" in page_text
+    assert f'value="{ma.pk}"' not in page_text  # and they are not offered
 
 
 def test_an_opening_is_written_once(
@@ -175,12 +175,12 @@ def test_an_opening_is_of_a_batch_and_a_new_batch_on_the_same_responses_is_judge
     labelled: Batch, guideline: Guideline, ma: Person, chen: Person
 ):
     refuse_sealed(ma, [labelled])
-    again = create_batch(
+    second_batch = create_batch(
         BatchSpec(
             name="again", guideline=guideline, dataset=labelled.strata.all()[0].dataset, annotators=[ma, chen]
         )
     )
-    assert again.memberships.filter(person=ma).exists()
+    assert second_batch.memberships.filter(person=ma).exists()
 
 
 # ---------------------------------------------------------------- before openings were recorded
@@ -198,12 +198,12 @@ def at(event: AuditEvent, when: timedelta) -> None:
 def test_of_the_time_before_whoever_had_the_role_is_presumed_to_have_read(labelled: Batch, shen: Person):
     mo, yu, an = (add_person(name=name, roles=["annotator"]) for name in ("mo", "yu", "an"))
     labelled.assignments.update(submitted_at=timezone.now() - timedelta(days=5))
-    for one, roles, days in (
+    for person_name, roles, days in (
         *((mo, ["manager"], 9), (mo, ["annotator"], 3)),  # while there was something to read
         *((yu, ["researcher"], 9), (yu, ["annotator"], 7)),  # before there was
     ):
-        set_roles(person=one, roles=roles)
-        at(AuditEvent.objects.filter(target=f"person:{one.username}").latest("pk"), timedelta(days=days))
+        set_roles(person=person_name, roles=roles)
+        at(AuditEvent.objects.filter(target=f"person:{person_name.username}").latest("pk"), timedelta(days=days))
     AuditEvent.objects.filter(verb="add_person").update(at=timezone.now() - timedelta(days=20))
     presume()
     opened = {

@@ -128,8 +128,8 @@ def test_an_adjudicator_without_the_group_reads_no_dispute_and_decides_none(
         on(held, "release"): {},
         on(held, "skip"): {"reason": "I know the author"},
     }
-    answers = {one: post(wu, one, body) for one, body in calls.items()}
-    assert {one: answer.status_code for one, answer in answers.items()} == dict.fromkeys(calls, 403)
+    answers = {call_name: post(wu, call_name, body) for call_name, body in calls.items()}
+    assert {call_name: answer.status_code for call_name, answer in answers.items()} == dict.fromkeys(calls, 403)
     assert not any("sides" in answer.content.decode() for answer in answers.values())
     assert rows() == before
 
@@ -153,7 +153,7 @@ def test_a_repeat_adjudication_goes_with_the_group_as_well(disputed: Batch, wu: 
     take_groups(wu)
     before = rows()
     calls = {"verdict": WORK, "adjudicate": DECISION, "extend": {}, "release": {}, "skip": {"reason": "no"}}
-    assert {one: post(wu, on(repeat.pk, one), body).status_code for one, body in calls.items()} == (
+    assert {call_name: post(wu, on(repeat.pk, call_name), body).status_code for call_name, body in calls.items()} == (
         dict.fromkeys(calls, 403)
     )
     assert rows() == before
@@ -165,12 +165,12 @@ def test_the_group_alone_is_not_enough(disputed: Batch, lin: Person, wu: Person,
     assert post(wu, "batches/first/next").status_code == 404
     done = Assignment.objects.filter(person=lin, task__state="disputed").first()
     label_next(disputed, zhou, 3)
-    mine = Assignment.objects.get(person=zhou)
+    assignment = Assignment.objects.get(person=zhou)
     set_member_active(batch=disputed, person=zhou, role="annotator", active=False)
     before = rows()
     assert done is not None
     assert post(zhou, "batches/first/next").status_code == 404
-    assert post(zhou, on(mine.pk, "revise"), WORK).status_code == 409
+    assert post(zhou, on(assignment.pk, "revise"), WORK).status_code == 409
     assert post(zhou, on(done.pk, "revise"), WORK).status_code == 404
     assert rows() == before
 
@@ -277,11 +277,11 @@ def race(first: Callable[[], Any], second: Callable[[], Any], *, inside: str) ->
             connection.close()
 
     other = Thread(target=lambda: arrived.wait(10) and call("second", second))
-    one = Thread(target=call, args=("first", first))
+    first_thread = Thread(target=call, args=("first", first))
     with mock.patch.object(submission, inside, slow):
         other.start()
-        one.start()
-        one.join()
+        first_thread.start()
+        first_thread.join()
         other.join()
     return answers["first"], answers["second"]
 

@@ -63,21 +63,21 @@ def read_by_settings() -> set[str]:
     ],
 )
 def test_a_bad_value_names_itself_and_stops_the_start(tmp_path: Path, name: str, value: str):
-    told = start(tmp_path, **{name: value})
-    assert told.returncode == 1
-    last = told.stderr.strip().splitlines()[-1]
+    output = start(tmp_path, **{name: value})
+    assert output.returncode == 1
+    last = output.stderr.strip().splitlines()[-1]
     assert f"{name}={value!r}: " in last
 
 
 def test_a_beat_slower_than_its_patience_is_refused(tmp_path: Path):
-    told = start(tmp_path, ASSAY_JOB_HEARTBEAT_SECONDS="15", ASSAY_JOB_STALE_SECONDS="15")
-    assert told.returncode == 1
-    assert "ASSAY_JOB_STALE_SECONDS=15: " in told.stderr.strip().splitlines()[-1]
+    output = start(tmp_path, ASSAY_JOB_HEARTBEAT_SECONDS="15", ASSAY_JOB_STALE_SECONDS="15")
+    assert output.returncode == 1
+    assert "ASSAY_JOB_STALE_SECONDS=15: " in output.stderr.strip().splitlines()[-1]
 
 
 def test_an_empty_value_is_the_default(tmp_path: Path):
-    told = start(tmp_path, "LANGUAGE_CODE", "CELERY_BROKER_URL", ASSAY_LANGUAGE="", CELERY_BROKER_URL="")
-    assert told.stdout.split() == ["en", "filesystem://"]
+    output = start(tmp_path, "LANGUAGE_CODE", "CELERY_BROKER_URL", ASSAY_LANGUAGE="", CELERY_BROKER_URL="")
+    assert output.stdout.split() == ["en", "filesystem://"]
 
 
 def test_every_variable_is_documented_and_every_documented_one_is_read():
@@ -104,8 +104,8 @@ def test_beyond_loopback_a_secret_key_is_demanded_whatever_the_database(
     assert refused.returncode == 1
     assert "SECRET_KEY is empty" in refused.stderr.strip().splitlines()[-1]
     assert not (tmp_path / "secret_key").exists()
-    given = start(tmp_path, "SECRET_KEY", ALLOWED_HOSTS=hosts, DATABASE_URL=database, SECRET_KEY="k" * 50)
-    assert given.stdout.strip() == "k" * 50
+    output = start(tmp_path, "SECRET_KEY", ALLOWED_HOSTS=hosts, DATABASE_URL=database, SECRET_KEY="k" * 50)
+    assert output.stdout.strip() == "k" * 50
 
 
 @pytest.mark.parametrize(
@@ -144,22 +144,22 @@ def test_the_demo_serves_loopback_only(tmp_path: Path):
 
 
 def test_the_embedded_default_needs_no_server(tmp_path: Path):
-    told = start(tmp_path, "DATABASES", "CELERY_BROKER_URL")
-    assert str(tmp_path / "assay.sqlite3") in told.stdout
-    assert "'transaction_mode': 'IMMEDIATE'" in told.stdout
+    output = start(tmp_path, "DATABASES", "CELERY_BROKER_URL")
+    assert str(tmp_path / "assay.sqlite3") in output.stdout
+    assert "'transaction_mode': 'IMMEDIATE'" in output.stdout
 
 
 def test_production_is_chosen_by_two_addresses_alone(tmp_path: Path):
-    told = start(
+    output = start(
         tmp_path,
         "DATABASES",
         "CELERY_BROKER_URL",
         DATABASE_URL="postgres://assay:secret@db.example.org:5433/gold",
         CELERY_BROKER_URL="redis://broker.example.org:6379/2",
     )
-    assert "'ENGINE': 'django.db.backends.postgresql'" in told.stdout
-    assert "'CONN_MAX_AGE': 600" in told.stdout
-    assert told.stdout.rstrip().endswith("redis://broker.example.org:6379/2")
+    assert "'ENGINE': 'django.db.backends.postgresql'" in output.stdout
+    assert "'CONN_MAX_AGE': 600" in output.stdout
+    assert output.stdout.rstrip().endswith("redis://broker.example.org:6379/2")
 
 
 def test_behind_https_cookies_are_secure(tmp_path: Path):

@@ -71,8 +71,8 @@ def test_a_link_works_once_and_its_secret_is_nowhere(lin: Person, ma: Person) ->
     assert secret not in visit(ma).get("/people/lin/").content.decode()
     assert secret not in str([*SetupLink.objects.values_list(), *AuditEvent.objects.values_list("data")])
     Client().post(path, SENT)
-    again = Client().post(path, {"password": GOOD + "x", "again": GOOD + "x"})
-    assert again.status_code == 410
+    second_answer = Client().post(path, {"password": GOOD + "x", "again": GOOD + "x"})
+    assert second_answer.status_code == 410
     assert Client().login(username="lin", password=GOOD)
 
 
@@ -214,7 +214,7 @@ def test_of_several_at_once_one_sets_the_password(lin: Person, ma: Person) -> No
     _link, secret = make_setup_link(person=lin, actor=ma)
     passwords = [f"{GOOD}-{number}" for number in range(3)]
     came = at_once([partial(use_setup_link, secret=secret, password=password) for password in passwords])
-    assert sorted(type(one).__name__ for one in came) == ["LinkEnded", "LinkEnded", "Person"]
+    assert sorted(type(outcome).__name__ for outcome in came) == ["LinkEnded", "LinkEnded", "Person"]
     assert sum(Client().login(username="lin", password=password) for password in passwords) == 1
     with pytest.raises(LinkEnded):
         use_setup_link(secret=secret, password=GOOD)

@@ -153,7 +153,7 @@ class Batches(RuleBasedStateMachine):
         )
         if checks[0]:
             known = Response.objects.filter(prompt__dataset=self.known)
-            items = [GoldAnswer(one.pk, {"compliance": 3}) for one in known]
+            items = [GoldAnswer(response.pk, {"compliance": 3}) for response in known]
             add_items(batch=self.batch, kind="check", items=items)
             Batch.objects.filter(pk=self.batch.pk).update(check_share=checks[0], check_feedback=checks[1])
             self.batch.refresh_from_db()
@@ -178,18 +178,18 @@ class Batches(RuleBasedStateMachine):
 
     @rule(which=picks, value=values)
     def submit_any(self, which: int, value: int) -> None:
-        if found := self.pick(which):
-            self.send(submit, found, Submission(labels={"compliance": value}))
+        if assignment := self.pick(which):
+            self.send(submit, assignment, Submission(labels={"compliance": value}))
 
     @rule(which=picks, value=values)
     def revise_any(self, which: int, value: int) -> None:
-        if found := self.pick(which):
-            self.send(revise, found, Submission(labels={"compliance": value}, reason="a second look"))
+        if assignment := self.pick(which):
+            self.send(revise, assignment, Submission(labels={"compliance": value}, reason="a second look"))
 
     @rule(which=picks, value=values)
     def decide_any(self, which: int, value: int) -> None:
-        if found := self.pick(which):
-            self.decide(found, value)
+        if assignment := self.pick(which):
+            self.decide(assignment, value)
 
     @precondition(lambda self: self.answers)
     @rule(which=picks)
@@ -197,38 +197,38 @@ class Batches(RuleBasedStateMachine):
         """The same key and body again: the same receipt, and nothing new."""
         (call, key), (work, receipt) = list(self.answers.items())[which % len(self.answers)]
         owner = Assignment.objects.get(pk=receipt.assignment).person
-        again = call(assignment_id=receipt.assignment, person=owner, key=key, work=work)
-        assert again is not None
-        assert (again.receipt, again.created) == (receipt.receipt, False)
+        second_receipt = call(assignment_id=receipt.assignment, person=owner, key=key, work=work)
+        assert second_receipt is not None
+        assert (second_receipt.receipt, second_receipt.created) == (receipt.receipt, False)
 
     @rule(which=picks, skip=st.booleans())
     def give_back(self, which: int, skip: bool) -> None:
-        if found := self.pick(which):
+        if assignment := self.pick(which):
             reason = "I know the author" if skip else ""
-            self.attempt(partial(release, assignment_id=found.pk, person=found.person, skip_reason=reason))
+            self.attempt(partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason))
 
     @rule(which=picks)
     def extend(self, which: int) -> None:
-        if found := self.pick(which):
-            self.attempt(partial(extend_lease, assignment_id=found.pk, person=found.person))
+        if assignment := self.pick(which):
+            self.attempt(partial(extend_lease, assignment_id=assignment.pk, person=assignment.person))
 
     @rule(which=picks, sweep=st.booleans())
     def run_out(self, which: int, sweep: bool) -> None:
-        if found := self.pick(which):
+        if assignment := self.pick(which):
             past = timezone.now() - timedelta(seconds=1)
-            Assignment.objects.filter(pk=found.pk).update(lease_expires=past)
+            Assignment.objects.filter(pk=assignment.pk).update(lease_expires=past)
             if sweep:
                 expire_leases(batch=self.batch)
 
     @rule(which=picks)
     def a_stranger_interferes(self, which: int) -> None:
-        if found := self.pick(which):
-            others = [self.stranger, *(p for p in self.annotators if p.pk != found.person_id)]
+        if assignment := self.pick(which):
+            other_people = [self.stranger, *(p for p in self.annotators if p.pk != assignment.person_id)]
             for call in (submit, revise, adjudicate):
                 with pytest.raises(NotFound):
                     call(
-                        assignment_id=found.pk,
-                        person=others[which % len(others)],
+                        assignment_id=assignment.pk,
+                        person=other_people[which % len(other_people)],
                         key="k",
                         work=Submission(labels={"compliance": 3}),
                     )
@@ -375,7 +375,7 @@ class Batches(RuleBasedStateMachine):
         now = Tables.read(self.batch)
         row = now.member(person.pk)
         live = [o for o in now.assignments if o["person_id"] == person.pk and o["state"] == "claimed"]
-        live = [one for one in live if one["slot"] < ADJUDICATION_SLOT]
+        live = [assignment for assignment in live if assignment["slot"] < ADJUDICATION_SLOT]
         if answer is None:
             if ahead and live:  # nothing more, or no more than there must be for the others
                 return None
@@ -407,27 +407,27 @@ class Batches(RuleBasedStateMachine):
         assert not now.ruled_out(member, task)
         assert task["state"] == "open"
         assert held is None or not held.skip_reason
-        others = [
-            one
-            for one in now.free()
-            if one["prompt"] != last_prompt
-            and now.past(one["pk"], member["person"]) is None
-            and now.may(member, one, self.batch)
+        other_assignments = [
+            assignment
+            for assignment in now.free()
+            if assignment["prompt"] != last_prompt
+            and now.past(assignment["pk"], member["person"]) is None
+            and now.may(member, assignment, self.batch)
         ]
         if held is None:
-            assert task["prompt"] != last_prompt or (task["kind"] == "work" and not others)
+            assert task["prompt"] != last_prompt or (task["kind"] == "work" and not other_assignments)
         elif held.state == "released":
-            assert not others
+            assert not other_assignments
 
     def a_check_is_right(
         self, member: dict[str, Any], claim: Assignment, held: Assignment | None, last_prompt: int | None
     ) -> None:
         """One in a block, of a response that the person never had; a claim given back does not count as given."""
-        mine = GoldQuestionTask.objects.filter(person=member["person"], item__batch=self.batch)
-        responses = list(mine.values_list("task__response", flat=True))
+        own_tasks = GoldQuestionTask.objects.filter(person=member["person"], item__batch=self.batch)
+        responses = list(own_tasks.values_list("task__response", flat=True))
         assert len(responses) == len(set(responses))
-        given = mine.exclude(task__assignments__state="released")
-        places = list(given.values_list("task__position", flat=True))
+        served = own_tasks.exclude(task__assignments__state="released")
+        places = list(served.values_list("task__position", flat=True))
         seed = derive_seed(member["pk"])
         blocks = [block_of(place, share=self.batch.check_share, seed=seed) for place in places]
         if held is None:  # one that comes again was of a place that another check has had since
@@ -507,7 +507,7 @@ class Batches(RuleBasedStateMachine):
 
     def send(self, call: Callable[..., Receipt | None], item: Assignment, work: Submission) -> bool:
         """Whether it was taken. What came too late for its place is kept as a draft."""
-        key, asked = str(uuid4()), CorrectionRequest.objects.count()
+        key, requests_before = str(uuid4()), CorrectionRequest.objects.count()
         try:
             receipt = call(assignment_id=item.pk, person=item.person, key=key, work=work)
         except AssayError as refusal:
@@ -515,7 +515,7 @@ class Batches(RuleBasedStateMachine):
                 assert Draft.objects.get(assignment=item).labels == work.labels
             return False
         if receipt is None:
-            assert CorrectionRequest.objects.count() - asked in (0, 1)
+            assert CorrectionRequest.objects.count() - requests_before in (0, 1)
             return False
         assert receipt.created
         self.answers[call, key] = (work, receipt)

@@ -63,7 +63,7 @@ def test_who_labelled_an_assigned_task_keeps_the_label_and_one_more_person_does(
 
 
 def test_a_task_of_a_pool_is_given_back_to_everybody(batch: Batch, lin: Person, chen: Person, zhou: Person):
-    (first, *_others) = ids(batch)
+    (first, *_other_tasks) = ids(batch)
     assign(batch=batch, tasks=[first], people=[chen, zhou])
     assign(batch=batch, tasks=[first], people=[])
     assert first in taken(batch, lin)
@@ -73,7 +73,7 @@ def test_a_task_of_a_pool_is_given_back_to_everybody(batch: Batch, lin: Person, 
 def test_fewer_able_people_than_places_are_refused_and_nothing_changes(
     batch: Batch, lin: Person, chen: Person, stranger: Person
 ):
-    first, second, *_others = ids(batch)
+    first, second, *_other_tasks = ids(batch)
     with pytest.raises(Conflict, match="needs 2 more people"):
         assign(batch=batch, tasks=[second, first], people=[lin])
     with pytest.raises(AssayError, match="does not annotate"):

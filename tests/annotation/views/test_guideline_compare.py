@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from annotation.domain.guidelines.comparison import Clause, Comparison, Piece, compare, text_pieces
+from annotation.domain.guidelines.comparison import ComparedClause, GuidelineComparison, TextPiece, compare, text_pieces
 from annotation.models import Guideline, GuidelineNote, Person
 from annotation.services.guidelines import leave_own_note, load_guideline
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
@@ -22,11 +22,11 @@ def document(text: str) -> GuidelineDocument:
     return parse_guideline(text, path="x")
 
 
-def changes(comparison: Comparison) -> list[tuple[str, str]]:
+def changes(comparison: GuidelineComparison) -> list[tuple[str, str]]:
     return [(clause.kind, clause.change) for clause in comparison.clauses if clause.change != "same"]
 
 
-def only_change(comparison: Comparison) -> Clause:
+def only_change(comparison: GuidelineComparison) -> ComparedClause:
     changed = [
         clause for clause in comparison.clauses if clause.change != "same" and clause.kind != "document"
     ]
@@ -44,28 +44,28 @@ def test_the_pieces_give_back_both_texts(old: str, new: str) -> None:
 
 @given(words)
 def test_a_text_does_not_differ_from_itself(text: str) -> None:
-    assert text_pieces(text, text) == ((Piece("same", text),) if text else ())
+    assert text_pieces(text, text) == ((TextPiece("same", text),) if text else ())
 
 
 def test_english_differs_by_word_and_chinese_by_character() -> None:
     assert text_pieces("It harms nobody.", "It hurts nobody.") == (
-        Piece("same", "It "),
-        Piece("removed", "harms"),
-        Piece("added", "hurts"),
-        Piece("same", " nobody."),
+        TextPiece("same", "It "),
+        TextPiece("removed", "harms"),
+        TextPiece("added", "hurts"),
+        TextPiece("same", " nobody."),
     )
     assert text_pieces("回复没有造成伤害", "回复没有带来伤害") == (
-        Piece("same", "回复没有"),
-        Piece("removed", "造成"),
-        Piece("added", "带来"),
-        Piece("same", "伤害"),
+        TextPiece("same", "回复没有"),
+        TextPiece("removed", "造成"),
+        TextPiece("added", "带来"),
+        TextPiece("same", "伤害"),
     )
 
 
 def test_two_changes_with_nothing_between_them_read_as_one() -> None:
     assert text_pieces("a short word here", "some long word here")[:2] == (
-        Piece("removed", "a short"),
-        Piece("added", "some long"),
+        TextPiece("removed", "a short"),
+        TextPiece("added", "some long"),
     )
 
 

@@ -154,7 +154,7 @@ def test_ties_on_an_ordered_scale() -> None:
 def test_distance_is_the_papers_root_mean_square() -> None:
     """The others say 1, 1 and 3: 2 is 1 away from each, 1 is sqrt(4/3) away, though their mean distances are 1, 2/3."""
     scale = AlignmentScale((0, 50, 100), "distance", is_interval=True)
-    assert scale.score(0, [50, 100]) == pytest.approx(-(((50**2 + 100**2) / 2) ** 0.5))
+    assert scale.score_label(0, [50, 100]) == pytest.approx(-(((50**2 + 100**2) / 2) ** 0.5))
     assert AlignmentScale((0, 50, 100), "distance").score(0, [50, 100]) == pytest.approx(-(2.5**0.5))
     assert FAR.score(2, [1, 1, 3]) > FAR.score(1, [1, 1, 3])
     thirds = AlignmentScale((0.1, 0.2, 0.7), "distance", is_interval=True)

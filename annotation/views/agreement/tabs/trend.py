@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
-from annotation.selectors.agreement.trend import Event, Point, TrendSeries, alarms, series
+from annotation.selectors.agreement.trend import Event, Point, TrendSeries, list_alarms, series
 from annotation.views.agreement.charts import TrendEvent, TrendPoint, draw_trend
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, format_figure
@@ -34,7 +34,7 @@ def picture_context(tab_query: TabQuery) -> dict[str, Any]:
 
 
 def list_events(agreement_series: TrendSeries, tab_query: TabQuery) -> list[Event]:
-    return [*agreement_series.versions, *alarms(tab_query.patterns.labels, agreement_series.guideline)]
+    return [*agreement_series.versions, *list_alarms(tab_query.patterns.labels, agreement_series.guideline)]
 
 
 def list_series(tab_query: TabQuery) -> list[TrendSeries]:
