@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.models import GuidelineNote
 from annotation.services.guidelines import MAX_NOTE_LENGTH
 
@@ -83,10 +83,10 @@ class NoteForm(forms.Form):
         super().__init__(*args, **kwargs)
         choices: list[tuple[str, Any]] = [("", _("the whole guideline"))]
         for criterion in document.criteria:
-            label = localized(criterion.label, language)
+            label = localize(criterion.label, language)
             choices.append((criterion.name, label))
             for level in criterion.scale:
-                words = f"{level.value:g} {localized(level.name, language)}"
+                words = f"{level.value:g} {localize(level.name, language)}"
                 choices.append((clause_value(criterion.name, level.value), format_clause(label, words)))
         field = self.fields["clause"]
         assert isinstance(field, forms.ChoiceField)

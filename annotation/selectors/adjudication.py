@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from annotation.core.errors import N_, NotFound
-from annotation.domain.guidelines import localized
+from annotation.domain.guidelines import localize
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
@@ -281,7 +281,7 @@ def list_reasons() -> list[Reason]:
     language = get_language() or "en"
     active = DisputeReason.objects.filter(active=True)
     return [
-        Reason(key=reason.key, words=localized(reason.words, language), shortcut=SHORTCUTS[place : place + 1])
+        Reason(key=reason.key, words=localize(reason.words, language), shortcut=SHORTCUTS[place : place + 1])
         for place, reason in enumerate(active)
     ]
 

@@ -14,7 +14,7 @@ from django.utils.translation import get_language
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.formatting import format_compact
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.document import Criterion
 from annotation.models import (
     Batch,
@@ -85,7 +85,7 @@ def list_families(*, drafts: bool) -> list[GuidelineFamily]:
 
 
 def localized_title(family: GuidelineFamily, language: str) -> str:
-    return localized(family.title, language)
+    return localize(family.title, language)
 
 
 def get_guideline_version(name: str, version: str, *, drafts: bool) -> Guideline:
@@ -223,7 +223,7 @@ def group_by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dic
 def level_text(criterion: Criterion, value: float) -> str:
     """``3 Full compliance`` in the reader's language; the number alone where the level has no name."""
     level = criterion.level(value)
-    name = localized(level.name, get_language() or "en") if level else ""
+    name = localize(level.name, get_language() or "en") if level else ""
     return f"{format_compact(value)} {name}".strip()
 
 
@@ -235,19 +235,19 @@ def label_text(document: GuidelineDocument, criterion: str, value: float) -> str
 
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:
     known = next((declared for declared in document.criteria if declared.name == criterion), None)
-    return localized(known.label, get_language() or "en") if known else criterion
+    return localize(known.label, get_language() or "en") if known else criterion
 
 
 def dimension_label(document: GuidelineDocument, dimension: str) -> str:
     """In the reader's language; ``-`` where the prompts have no dimension."""
     known = document.dimension(dimension)
-    return localized(known.label, get_language() or "en") if known else dimension or "-"
+    return localize(known.label, get_language() or "en") if known else dimension or "-"
 
 
 def subcomponent_label(document: GuidelineDocument, subcomponent: str) -> str:
     """As ``dimension_label``; its bare name where two dimensions have one of this name and call it differently."""
     labels = {
-        localized(declared.label, get_language() or "en")
+        localize(declared.label, get_language() or "en")
         for dimension in document.dimensions
         for declared in dimension.subcomponents
         if declared.name == subcomponent

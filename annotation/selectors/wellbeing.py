@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import get_language
 
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -69,7 +69,7 @@ def build_item_wellbeing(person: Person, severity: int) -> ItemWellbeing:
 def localize_contacts(contacts: Mapping[str, str]) -> str:
     """The contacts in the reader's language, else in one that there is."""
     words = {language: text for language, text in contacts.items() if text}
-    return localized(words, get_language() or "en") if words else ""
+    return localize(words, get_language() or "en") if words else ""
 
 
 def exposure_today(person: Person) -> int:

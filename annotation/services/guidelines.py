@@ -116,7 +116,9 @@ def leave_own_note(
                 known=", ".join(map(str, definition.values)),
             )
     if not text.strip() or len(text) > MAX_NOTE_LENGTH:
-        raise Unprocessable(N_("Write what the note says, in at most {most} characters."), most=MAX_NOTE_LENGTH)
+        raise Unprocessable(
+            N_("Write what the note says, in at most {most} characters."), most=MAX_NOTE_LENGTH
+        )
     return leave_note(
         guideline=guideline,
         source=GuidelineNote.Source.MANAGER,

@@ -224,7 +224,8 @@ class DuplicateLabels:
         raise Contradicted(
             CONTRADICTED,
             count=self.contradicted,
-            listed="; ".join(map(self._format_contradiction, self.examples)) + (f"; + {more}" if more else ""),
+            listed="; ".join(map(self._format_contradiction, self.examples))
+            + (f"; + {more}" if more else ""),
         )
 
     def _format_contradiction(self, same: list[FrozenLabel]) -> str:

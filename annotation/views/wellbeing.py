@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from annotation.core.http import breadcrumbs
-from annotation.domain.guidelines import localized
+from annotation.domain.guidelines import localize
 from annotation.forms.wellbeing import CareForm
 from annotation.models import MANAGER, WellbeingSettings
 from annotation.selectors.access import sealed_batches
@@ -65,9 +65,9 @@ def guideline_severities(family: GuidelineFamily) -> dict[str, Any]:
     document, language = family.versions[0].guideline.document, get_language() or "en"
     return {
         "guideline": family.versions[0].guideline,
-        "title": localized(document.title, language),
+        "title": localize(document.title, language),
         "dimensions": [
-            (localized(dimension.label, language), dimension.severity)
+            (localize(dimension.label, language), dimension.severity)
             for dimension in sorted(document.dimensions, key=lambda dimension: -dimension.severity)
         ],
     }

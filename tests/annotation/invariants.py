@@ -131,8 +131,15 @@ class Tables:
     def submitted_by(self, person: int) -> int:
         """What counts for the quota: also what stands on withdrawn tasks, and checks."""
         own_assignments = (assignment for assignment in self.assignments if assignment["person_id"] == person)
-        own_assignments = (assignment for assignment in own_assignments if self.tasks[assignment["task_id"]]["kind"] != "qualification")
-        return sum(assignment["state"] == "submitted" and assignment["slot"] < ADJUDICATION_SLOT for assignment in own_assignments)
+        own_assignments = (
+            assignment
+            for assignment in own_assignments
+            if self.tasks[assignment["task_id"]]["kind"] != "qualification"
+        )
+        return sum(
+            assignment["state"] == "submitted" and assignment["slot"] < ADJUDICATION_SLOT
+            for assignment in own_assignments
+        )
 
     def free(self) -> Iterator[dict[str, Any]]:
         """The tasks of work; a known item is for nobody but the one who was given it."""

@@ -14,7 +14,7 @@ from annotation.domain.guidelines.document import (
     Subcomponent,
 )
 from annotation.domain.guidelines.parser import parse_guideline
-from annotation.domain.guidelines.values import LocalizedText, language_of, localized
+from annotation.domain.guidelines.values import LocalizedText, find_language, localize
 
 __all__ = [
     "AppliesTo",
@@ -27,7 +27,7 @@ __all__ = [
     "Metric",
     "Range",
     "Subcomponent",
-    "language_of",
-    "localized",
+    "find_language",
+    "localize",
     "parse_guideline",
 ]

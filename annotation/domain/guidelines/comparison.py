@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
 from annotation.domain.guidelines.document import Criterion, Dimension, Example, GuidelineDocument, Metric
-from annotation.domain.guidelines.values import localized
+from annotation.domain.guidelines.values import localize
 
 Change: TypeAlias = Literal["added", "removed", "changed", "same"]
 Kind: TypeAlias = Literal[
@@ -214,7 +214,7 @@ def _is_similar(old: str, new: str) -> bool:
 
 def _list_clauses(document: GuidelineDocument, language: str, say: Say) -> Iterator[tuple[Key, _WrittenClause]]:
     yield from _list_head_clauses(document, language)
-    for number, line in enumerate(filter(str.strip, localized(document.introduction, language).splitlines())):
+    for number, line in enumerate(filter(str.strip, localize(document.introduction, language).splitlines())):
         yield (
             ("introduction", str(number)),
             _WrittenClause("introduction", ("introduction",), "", {"text": line.strip()}),
@@ -224,13 +224,13 @@ def _list_clauses(document: GuidelineDocument, language: str, say: Say) -> Itera
     for criterion in document.criteria:
         yield from _list_criterion_clauses(document, criterion, language, say)
     for metric in document.metrics:
-        label = localized(metric.label, language)
+        label = localize(metric.label, language)
         yield ("metric", metric.name), _WrittenClause("metric", ("metrics",), label, _list_metric_texts(metric, label, say))
 
 
 def _list_head_clauses(document: GuidelineDocument, language: str) -> Iterator[tuple[Key, _WrittenClause]]:
     fields = {
-        "title": localized(document.title, language),
+        "title": localize(document.title, language),
         "source": document.source,
         "languages": _join_parts(document.languages),
         "rank_by": document.rank_by,
@@ -240,16 +240,16 @@ def _list_head_clauses(document: GuidelineDocument, language: str) -> Iterator[t
 
 
 def _list_dimension_clauses(dimension: Dimension, language: str, say: Say) -> Iterator[tuple[Key, _WrittenClause]]:
-    label = localized(dimension.label, language)
+    label = localize(dimension.label, language)
     fields = {
         "label": label,
-        "definition": localized(dimension.definition, language),
+        "definition": localize(dimension.definition, language),
         "severity": say(f"severity {dimension.severity}"),
     }
     yield ("dimension", dimension.name), _WrittenClause("dimension", ("dimensions",), label, fields)
     for part in dimension.subcomponents:
-        named = localized(part.label, language)
-        inside = {"label": named, "definition": localized(part.definition, language)}
+        named = localize(part.label, language)
+        inside = {"label": named, "definition": localize(part.definition, language)}
         key = ("subcomponent", dimension.name, part.name)
         yield key, _WrittenClause("subcomponent", ("dimensions",), f"{label} / {named}", inside)
 
@@ -259,8 +259,8 @@ def _list_criterion_clauses(
 ) -> Iterator[tuple[Key, _WrittenClause]]:
     name, section = criterion.name, ("criterion", criterion.name)
     fields = {
-        "label": localized(criterion.label, language),
-        "question": localized(criterion.question, language),
+        "label": localize(criterion.label, language),
+        "question": localize(criterion.question, language),
         "applies_to": _describe_scope(document, criterion, language, say),
         "measurement": say(criterion.measurement),
     }
@@ -269,10 +269,10 @@ def _list_criterion_clauses(
     yield section, _WrittenClause("criterion", section, fields["label"], fields, name)
     for level in criterion.scale:
         value = level.value
-        named = localized(level.name, language)
-        inside = {"name": named, "definition": localized(level.definition, language)}
+        named = localize(level.name, language)
+        inside = {"name": named, "definition": localize(level.definition, language)}
         if level.reason is not None:
-            inside["reason"] = localized(level.reason, language)
+            inside["reason"] = localize(level.reason, language)
         if level.requires:
             inside["requires"] = _join_parts(map(say, level.requires))
         place = (name, f"{value:g}")
@@ -290,12 +290,12 @@ def _describe_scope(document: GuidelineDocument, criterion: Criterion, language:
     dimensions = [
         dimension for dimension in document.dimensions if dimension.name in criterion.applies_to.dimensions
     ]
-    return _join_parts(localized(dimension.label, language) for dimension in dimensions)
+    return _join_parts(localize(dimension.label, language) for dimension in dimensions)
 
 
 def _list_example_texts(example: Example, language: str) -> dict[str, str]:
     texts = {"prompt": example.prompt, "response": example.response, "note": example.note}
-    return {name: localized(text, language) for name, text in texts.items() if text is not None}
+    return {name: localize(text, language) for name, text in texts.items() if text is not None}
 
 
 def _list_metric_texts(metric: Metric, label: str, say: Say) -> dict[str, str]:

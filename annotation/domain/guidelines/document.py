@@ -114,7 +114,7 @@ def check_metric(metric: Metric) -> None:
         )
     for field in ("dimensions", "criteria"):
         _check_unique(getattr(metric, field) or (), field, inside=True)
-    for place, levels in _level_lists(metric):
+    for place, levels in _iterate_level_lists(metric):
         _check_unique(levels, *place, inside=True)
 
 
@@ -242,7 +242,7 @@ def _check_metric_criteria(
             )
 
 
-def _level_lists(metric: Metric) -> Iterator[tuple[tuple[str, ...], tuple[int | float, ...]]]:
+def _iterate_level_lists(metric: Metric) -> Iterator[tuple[tuple[str, ...], tuple[int | float, ...]]]:
     if isinstance(metric.levels, dict):
         for dimension, levels in metric.levels.items():
             yield ("levels", dimension), levels
@@ -254,7 +254,7 @@ def _check_metric_levels(document: GuidelineDocument, metric: Metric, at: Locati
     scope = document.dimensions_of(metric)
     if isinstance(metric.levels, dict):
         _check_level_mapping(metric.levels, scope, at)
-    for place, levels in _level_lists(metric):
+    for place, levels in _iterate_level_lists(metric):
         dimensions = place[1:] or scope or (None,)
         criteria = [criterion for name in dimensions for criterion in document.criteria_of(metric, name)]
         known = sorted({value for criterion in criteria for value in criterion.values})
@@ -511,10 +511,10 @@ class GuidelineDocument(Frozen):
         return tuple(criterion for criterion in self.criteria if criterion.applies(dimension))
 
     def criterion(self, name: str) -> Criterion:
-        return _named(self.criteria, name, N_('This guideline has no criterion "{name}"; it has {known}.'))
+        return _get_named(self.criteria, name, N_('This guideline has no criterion "{name}"; it has {known}.'))
 
     def metric(self, name: str) -> Metric:
-        return _named(self.metrics, name, N_('This guideline has no metric "{name}"; it has {known}.'))
+        return _get_named(self.metrics, name, N_('This guideline has no metric "{name}"; it has {known}.'))
 
     def dimensions_of(self, metric: Metric) -> tuple[str, ...]:
         return self.dimension_names if metric.dimensions is None else metric.dimensions
@@ -571,7 +571,7 @@ class GuidelineDocument(Frozen):
 Named = TypeVar("Named", Criterion, Metric)
 
 
-def _named(parts: tuple[Named, ...], name: str, template: str) -> Named:
+def _get_named(parts: tuple[Named, ...], name: str, template: str) -> Named:
     for part in parts:
         if part.name == name:
             return part

@@ -16,7 +16,7 @@ from annotation.domain.guidelines.values import FLAW, show
 
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_DEEPEST = 20
+_MAX_DEPTH = 20
 _MESSAGES = {
     "missing": N_("This field is missing; add it."),
     "extra_forbidden": N_("There is no such field here; remove it or correct its name."),
@@ -56,7 +56,7 @@ class _Loader(yaml.SafeLoader):
             raise self._refusal(
                 N_("Aliases (*name) are not used in guidelines; write the text out."), event.start_mark
             )
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise self._refusal(
                 N_("This is nested too deeply for a guideline; correct it."), event.start_mark
             )
@@ -77,7 +77,7 @@ def parse_guideline(text: str | bytes, *, path: str) -> GuidelineDocument:
     try:
         return GuidelineDocument.model_validate(tree.data)
     except ValidationError as error:
-        raise min(map(tree.explain, _causes(error.errors())), key=_line) from None
+        raise min(map(tree.explain, _causes(error.errors())), key=_get_line) from None
 
 
 def _causes(errors: list[ErrorDetails]) -> list[ErrorDetails]:
@@ -86,7 +86,7 @@ def _causes(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return [error for error in errors if error["loc"] not in above]
 
 
-def _line(error: InputError) -> int:
+def _get_line(error: InputError) -> int:
     return error.line or 0
 
 
@@ -160,7 +160,7 @@ class _Tree:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(N_("A field has a plain name; correct it."), at, line)
             # As written: YAML would read the language code no as false.
-            name = self._whole(key, at).value
+            name = self._check_scalar(key, at).value
             if name in mapping:
                 raise self._error(N_("This field is given twice; remove one."), (*at, name), line)
             self._lines[(*at, name)] = line
@@ -169,14 +169,14 @@ class _Tree:
 
     def _read_scalar(self, node: yaml.Node, at: Location) -> Any:
         try:
-            return self._constructor.construct_object(self._whole(node, at))
+            return self._constructor.construct_object(self._check_scalar(node, at))
         except yaml.YAMLError as error:
             raise _syntax_error(error, self.path) from None
         except (ValueError, OverflowError):
             template = N_("{found} cannot be read; put it in quotes if it is text.")
             raise self._error(template, at, node.start_mark.line + 1, found=show(node.value)) from None
 
-    def _whole(self, node: yaml.Node, at: Location) -> yaml.Node:
+    def _check_scalar(self, node: yaml.Node, at: Location) -> yaml.Node:
         """The scalar, unless an escape in it makes half of a character, which no file or database can hold."""
         if _SURROGATE.search(node.value):
             template = N_("This text holds half of a character; write it again.")

@@ -27,21 +27,21 @@ class Block:
     lines: tuple[str, ...]
 
 
-def blocks(text: str) -> list[Block]:
+def split_blocks(text: str) -> list[Block]:
     """The blocks of a text whose paragraphs are parted by empty lines.
 
     The first line of a group of lines is its heading unless it ends like a sentence or is numbered.
     """
-    blocks_of_text: list[Block] = []
+    blocks: list[Block] = []
     for group in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in group.splitlines()]
         if len(lines) > 1 and not _ENDED.search(lines[0]) and not _NUMBERED.match(lines[0]):
-            blocks_of_text.append(Block("heading", (lines.pop(0),)))
-        blocks_of_text.extend(_body(lines))
-    return blocks_of_text
+            blocks.append(Block("heading", (lines.pop(0),)))
+        blocks.extend(_split_body(lines))
+    return blocks
 
 
-def _body(lines: list[str]) -> list[Block]:
+def _split_body(lines: list[str]) -> list[Block]:
     body: list[Block] = []
     numbered: list[str] = []
     for line in [*lines, ""]:

@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 from annotation.core.errors import N_
 
 FLAW = "guideline"
-LARGEST = 1_000_000
+MAX_NUMBER = 1_000_000
 PROMPT, RESPONSE = "{prompt}", "{response}"
-LONGEST_TEMPLATE = 2000
+MAX_TEMPLATE_CHARACTERS = 2000
 FORMULA = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*\*\s*mean\s*(?:/\s*([0-9]+(?:\.[0-9]+)?)\s*)?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -57,11 +57,11 @@ def show(value: object) -> str:
 
 def _read_number(value: object) -> int | float:
     number = as_number(value)
-    if number is None or abs(number) > LARGEST:
+    if number is None or abs(number) > MAX_NUMBER:
         raise flaw(
             N_("{found} is not a number within ±{largest}; write a number, without quotes."),
             found=show(value),
-            largest=LARGEST,
+            largest=MAX_NUMBER,
         )
     return number
 
@@ -82,8 +82,8 @@ def _read_template(text: str) -> str:
         raise flaw(
             N_("{response} comes before {prompt} here; turn them round."), prompt=PROMPT, response=RESPONSE
         )
-    if len(text) > LONGEST_TEMPLATE:
-        raise flaw(N_("This is longer than {most} characters; shorten it."), most=LONGEST_TEMPLATE)
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise flaw(N_("This is longer than {most} characters; shorten it."), most=MAX_TEMPLATE_CHARACTERS)
     return text
 
 
@@ -112,7 +112,7 @@ def _primary(language: str) -> str:
     return language.lower().replace("_", "-").partition("-")[0]
 
 
-def localized(text: Mapping[str, str], language: str) -> str:
+def localize(text: Mapping[str, str], language: str) -> str:
     """The text in the language, else in one of the same primary subtag (zh-hans: zh), else in the first."""
     if language in text:
         return text[language]
@@ -120,7 +120,7 @@ def localized(text: Mapping[str, str], language: str) -> str:
     return next(kin, next(iter(text.values())))
 
 
-def language_of(text: Mapping[str, str], language: str) -> str:
+def find_language(text: Mapping[str, str], language: str) -> str:
     """The language in which ``localized`` finds the text."""
-    chosen_text = localized(text, language)
+    chosen_text = localize(text, language)
     return next(name for name, words in text.items() if words == chosen_text)

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from annotation.domain.quality.aggregation import truths_of
-from annotation.domain.quality.carelessness import following, guessing, speeds
+from annotation.domain.quality.aggregation import estimate_truths
+from annotation.domain.quality.carelessness import measure_following, measure_guessing, measure_speeds
 from annotation.domain.quality.copying import copying
 from annotation.domain.quality.drift import drifts
 from annotation.domain.quality.findings import RISKS, Copying, Finding, Kind, Profile, Profiles, corrected
@@ -30,13 +30,13 @@ def profiles(labels: Labels) -> Profiles:
     table = table_of(labels)
     if not table.people:
         return Profiles({}, ())
-    pairs, truths = table.pairs, truths_of(table)
-    agreement = following(pairs)
-    random = corrected(guessing(pairs, agreement), RISKS["random"])
+    pairs, truths = table.pairs, estimate_truths(table)
+    agreement = measure_following(pairs)
+    random = corrected(measure_guessing(pairs, agreement), RISKS["random"])
     severity = corrected(severities(pairs), RISKS["severity"])
     guessers = np.array([random[person].flagged for person in range(table.people)], dtype=np.bool_)
     drift = drifts(pairs, truths, guessers)
-    speed = speeds(table)
+    speed = measure_speeds(table)
     flagged = corrected({person: result.finding for person, result in speed.items()}, RISKS["speed"])
     people = {
         int(number): Profile(

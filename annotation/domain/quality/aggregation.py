@@ -99,13 +99,13 @@ def dawid_skene(
     worker's table of true class and label, a number or (K, K); 0 is maximum likelihood. It has converged when an
     iteration adds less than ``tolerance`` to the log-likelihood of a label. Raises ``AssayError``.
     """
-    votes = _votes(task, worker, label, classes)
+    votes = _count_votes(task, worker, label, classes)
     smoothing = np.broadcast_to(np.asarray(prior, dtype=np.float64), (classes, classes))
 
     def maximize(posteriors: Floats) -> _Confusions:
-        return _confusions(votes, posteriors, smoothing)
+        return _estimate_confusions(votes, posteriors, smoothing)
 
-    last = _climb(votes, maximize, _shares_of_votes(votes), iterations, tolerance)
+    last = _maximize_likelihood(votes, maximize, _shares_of_votes(votes), iterations, tolerance)
     return DawidSkene(
         tasks=votes.tasks,
         workers=votes.workers,
@@ -135,7 +135,7 @@ def mace(
     of trust, the same for everybody, so that the same labels give the same answer, whatever they are called.
     Arguments and refusals as in ``dawid_skene``.
     """
-    votes = _votes(task, worker, label, classes)
+    votes = _count_votes(task, worker, label, classes)
     best = max(
         (_mace_from(start, votes, method, iterations, tolerance) for start in MACE_STARTS),
         key=lambda run: round(run.log_likelihood, 6),
@@ -190,17 +190,17 @@ class _Votes:
 
     def by_pattern(self, rows: Floats) -> Floats:
         """(K, U): the rows (K, M) added up."""
-        return _summed(self.row_pattern, rows, len(self.weights))
+        return _sum_by_place(self.row_pattern, rows, len(self.weights))
 
     def by_cell(self, rows: Floats) -> Floats:
         """(rows, W, labels): rows (any number, M) added up."""
         size = len(self.workers) * self.classes
-        return _summed(self.cells, rows, size).reshape(-1, len(self.workers), self.classes)
+        return _sum_by_place(self.cells, rows, size).reshape(-1, len(self.workers), self.classes)
 
 
-def _votes(task: npt.ArrayLike, worker: npt.ArrayLike, label: npt.ArrayLike, classes: int) -> _Votes:
+def _count_votes(task: npt.ArrayLike, worker: npt.ArrayLike, label: npt.ArrayLike, classes: int) -> _Votes:
     tasks, workers, labels = (np.asarray(column, dtype=np.int64).ravel() for column in (task, worker, label))
-    _refuse(workers, labels, classes)
+    _check_labels(workers, labels, classes)
     task_ids, row_task = np.unique(tasks, return_inverse=True)
     worker_ids, row_worker = np.unique(workers, return_inverse=True)
     order = np.argsort(row_task, kind="stable")
@@ -228,7 +228,7 @@ def _votes(task: npt.ArrayLike, worker: npt.ArrayLike, label: npt.ArrayLike, cla
     )
 
 
-def _refuse(workers: Ints, labels: Ints, classes: int) -> None:
+def _check_labels(workers: Ints, labels: Ints, classes: int) -> None:
     if labels.size == 0:
         raise AssayError(NO_LABELS)
     if classes < 2:
@@ -256,7 +256,7 @@ def _shares_of_votes(votes: _Votes) -> Floats:
     return shares
 
 
-def _summed(place: Ints, rows: Floats, size: int) -> Floats:
+def _sum_by_place(place: Ints, rows: Floats, size: int) -> Floats:
     """(rows, size): each row (M,) added up by place."""
     sums: Floats = np.stack([np.bincount(place, weights=row, minlength=size) for row in rows])
     return sums.astype(np.float64)
@@ -276,7 +276,7 @@ class _Run(Generic[_Model]):
     converged: bool
 
 
-def _climb(
+def _maximize_likelihood(
     votes: _Votes,
     maximize: Callable[[Floats], _Model],
     posteriors: Floats,
@@ -284,14 +284,14 @@ def _climb(
     tolerance: float,
 ) -> _Run[_Model]:
     before = -np.inf
-    for run in _steps(votes, maximize, posteriors, iterations):
+    for run in _iterate_steps(votes, maximize, posteriors, iterations):
         if abs(run.log_likelihood - before) < tolerance * votes.labels:
             return _Run(run.model, run.posteriors, run.log_likelihood, run.iterations, converged=True)
         before = run.log_likelihood
     return run
 
 
-def _steps(
+def _iterate_steps(
     votes: _Votes, maximize: Callable[[Floats], _Model], posteriors: Floats, iterations: int
 ) -> Iterator[_Run[_Model]]:
     for step in range(1, max(iterations, 1) + 1):
@@ -329,7 +329,7 @@ class _Confusions:
         return np.ascontiguousarray(known.transpose(1, 0, 2))
 
 
-def _confusions(votes: _Votes, posteriors: Floats, prior: Floats) -> _Confusions:
+def _estimate_confusions(votes: _Votes, posteriors: Floats, prior: Floats) -> _Confusions:
     """The M-step. A class that a worker never met gets even chances, which change nothing."""
     weighted = posteriors * votes.weights
     table = votes.by_cell(weighted[:, votes.row_pattern]) + prior[:, None, :]
@@ -381,11 +381,11 @@ class _Guessing:
         right = posteriors[votes.label, votes.row_pattern]
         knew = votes.row_weights * right * known / (guessed + known)
         guesses = votes.row_weights - knew
-        knowing = _summed(votes.worker, np.stack([guesses, knew]), len(votes.workers)).T
-        self.model = self._normalized(knowing, votes.by_cell(guesses[None, :])[0])
+        knowing = _sum_by_place(votes.worker, np.stack([guesses, knew]), len(votes.workers)).T
+        self.model = self._normalize(knowing, votes.by_cell(guesses[None, :])[0])
         return self.model
 
-    def _normalized(self, knowing: Floats, strategy: Floats) -> _Guessers:
+    def _normalize(self, knowing: Floats, strategy: Floats) -> _Guessers:
         if self.method == "em":
             smoothing = MACE_SMOOTHING / self.votes.classes
             return _Guessers(_proportions(knowing + smoothing), _proportions(strategy + smoothing))
@@ -412,7 +412,7 @@ def _mace_from(
     even = np.full((people, votes.classes), 1 / votes.classes)
     model = _Guessers(np.tile([1 - trust, trust], (people, 1)), even)
     posteriors, _ = _expect(votes, model)
-    return _climb(votes, _Guessing(votes, method, model), posteriors, iterations, tolerance)
+    return _maximize_likelihood(votes, _Guessing(votes, method, model), posteriors, iterations, tolerance)
 
 
 TRUTH_ITERATIONS = 60
@@ -436,12 +436,12 @@ class Truth:
 Truths: TypeAlias = tuple[Truth | None, ...]
 
 
-def truths_of(table: Table) -> Truths:
+def estimate_truths(table: Table) -> Truths:
     """By scale; None where nothing tells: one level, or one person's labels."""
-    return tuple(truth_on(table, scale) for scale in range(len(table.scales)))
+    return tuple(estimate_truth(table, scale) for scale in range(len(table.scales)))
 
 
-def truth_on(table: Table, scale: int, *, leaving: Bools | None = None) -> Truth | None:
+def estimate_truth(table: Table, scale: int, *, leaving: Bools | None = None) -> Truth | None:
     """``leaving`` (N,): labels that the model is not to see."""
     levels = len(table.scales[scale].values)
     prior = np.full((levels, levels), ANY / levels) + RIGHT * np.eye(levels)
@@ -467,7 +467,7 @@ def truth_on(table: Table, scale: int, *, leaving: Bools | None = None) -> Truth
     return Truth(used, posteriors, fit.marginals, prior)
 
 
-def tables(owner: LabelsInts, level: LabelsInts, posteriors: LabelsFloats, owners: int) -> LabelsFloats:
+def count_by_truth(owner: LabelsInts, level: LabelsInts, posteriors: LabelsFloats, owners: int) -> LabelsFloats:
     """(owners, K true, K labels): labels counted by the probability of each true level."""
     levels = posteriors.shape[1]
     cells = owner * levels + level

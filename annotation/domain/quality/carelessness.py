@@ -43,7 +43,7 @@ class Following:
     products: Floats
 
 
-def following(pairs: Pairs) -> Following:
+def measure_following(pairs: Pairs) -> Following:
     used, products = _products(pairs)
     at = _factor(used.between(products), used.between(np.ones(len(products))))
     left = products - at[used.left] * at[used.right]
@@ -115,19 +115,19 @@ def _own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> 
     return sums / np.maximum(np.bincount(table.person, weights=known, minlength=table.people), 1)
 
 
-def guessing(pairs: Pairs, found: Following) -> dict[int, Finding]:
+def measure_guessing(pairs: Pairs, agreement: Following) -> dict[int, Finding]:
     """By person (as counted from 0): s, and whether it is less than half of the middle person's."""
-    enough = [person for person in range(pairs.table.people) if obstacle(found.pairs, person) is None]
-    middle = float(np.median(found.at[enough])) if enough else 0.0
-    return {person: _finding(pairs, found, person, middle) for person in range(pairs.table.people)}
+    enough = [person for person in range(pairs.table.people) if obstacle(agreement.pairs, person) is None]
+    middle = float(np.median(agreement.at[enough])) if enough else 0.0
+    return {person: _build_finding(pairs, agreement, person, middle) for person in range(pairs.table.people)}
 
 
-def _finding(pairs: Pairs, found: Following, one: int, middle: float) -> Finding:
-    reason = obstacle(pairs, one) or obstacle(found.pairs, one, few=findings.NO_VARIATION)
-    n = int(found.pairs.labels[one])
+def _build_finding(pairs: Pairs, agreement: Following, person: int, middle: float) -> Finding:
+    reason = obstacle(pairs, person) or obstacle(agreement.pairs, person, few=findings.NO_VARIATION)
+    n = int(agreement.pairs.labels[person])
     if reason is not None:
         return undefined(reason, n)
-    value, error = float(found.at[one]), float(found.error[one])
+    value, error = float(agreement.at[person]), float(agreement.error[person])
     score, p = beyond(TOLERATED_AGREEMENT * middle - value, error)
     return Finding(min(value, 1.0), max(-1.0, value - Z * error), min(1.0, value + Z * error), n, score, p)
 
@@ -147,22 +147,22 @@ class Speed:
     instant: float | None
 
 
-def speeds(table: Table) -> dict[int, Speed]:
+def measure_speeds(table: Table) -> dict[int, Speed]:
     """By person (as counted from 0). The usual time is the middle one of all people's medians."""
     timed = np.isfinite(table.seconds) & (table.seconds >= 0)
     own = [np.sort(table.seconds[timed & (table.person == person)]) for person in range(table.people)]
     known = [seconds for seconds in own if len(seconds) >= findings.ENOUGH]
     usual = float(np.median([np.median(seconds) for seconds in known])) if known else 0.0
     is_single = len(known) < findings.ENOUGH_PEOPLE or usual <= 0
-    return {person: _speed(seconds, usual, is_single) for person, seconds in enumerate(own)}
+    return {person: _measure_speed(seconds, usual, is_single) for person, seconds in enumerate(own)}
 
 
-def _speed(seconds: Floats, usual: float, alone: bool) -> Speed:
+def _measure_speed(seconds: Floats, usual: float, is_single: bool) -> Speed:
     n = len(seconds)
     if n < findings.ENOUGH:
         return Speed(undefined(findings.FEW_TIMED, n), None, None)
-    middle, (low, high) = float(np.median(seconds)), _of_median(seconds)
-    if alone:
+    middle, (low, high) = float(np.median(seconds)), _find_median_interval(seconds)
+    if is_single:
         return Speed(Finding(middle, low, high, n, None, None, reason=findings.ONE_TIMED), None, None)
     instant = int((seconds < INSTANT * usual).sum())
     score, p, kind = max(_pace(seconds, usual), _instants(instant, n))
@@ -170,14 +170,14 @@ def _speed(seconds: Floats, usual: float, alone: bool) -> Speed:
     return Speed(finding, middle / usual, instant / n)
 
 
-def _of_median(seconds: Floats) -> tuple[float, float]:
+def _find_median_interval(seconds: Floats) -> tuple[float, float]:
     """The interval between order statistics that covers the median whatever the distribution is."""
     n = len(seconds)
-    below = _least(n, (1 - CONFIDENCE) / 2)
+    below = _find_binomial_quantile(n, (1 - CONFIDENCE) / 2)
     return float(seconds[max(below - 1, 0)]), float(seconds[min(n - below, n - 1)])
 
 
-def _least(n: int, share: float) -> int:
+def _find_binomial_quantile(n: int, share: float) -> int:
     """How many of ``n`` throws of a coin are heads at most, with a probability of ``share`` or more."""
     heads = math.ceil(bdtrik(share, n, 0.5))
     rounded_up = heads > 0 and bdtr(heads - 1, n, 0.5) >= share  # the inverse is of real numbers

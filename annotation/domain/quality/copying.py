@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from annotation.domain.quality import findings
-from annotation.domain.quality.aggregation import Truth, Truths, tables, truth_on
+from annotation.domain.quality.aggregation import Truth, Truths, count_by_truth, estimate_truth
 from annotation.domain.quality.findings import RISKS, Copying
 from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, Table
 
@@ -109,7 +109,7 @@ def _without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
     for rows in meetings.rows:
         left[rows[suspects[meetings.which]]] = True
     return tuple(
-        truth_on(meetings.table, scale, leaving=left) or before for scale, before in enumerate(truths)
+        estimate_truth(meetings.table, scale, leaving=left) or before for scale, before in enumerate(truths)
     )
 
 
@@ -205,13 +205,13 @@ def _errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
     """
     table, size = meetings.table, len(meetings.low)
     rows = np.flatnonzero(truth.used)
-    everywhere = tables(table.person[rows], table.level[rows], truth.posteriors[rows], table.people)
+    everywhere = count_by_truth(table.person[rows], table.level[rows], truth.posteriors[rows], table.people)
     all_counts = everywhere.sum(axis=0) + truth.prior
     usual = DRAWN * all_counts / all_counts.sum(axis=1, keepdims=True)
     without = []
     for side, people in enumerate((meetings.low, meetings.high)):
         own_rows = meetings.rows[side]
-        together = tables(meetings.which, meetings.levels[side], truth.posteriors[own_rows], size)
+        together = count_by_truth(meetings.which, meetings.levels[side], truth.posteriors[own_rows], size)
         counts = np.maximum(everywhere[people] - together, 0) + usual
         without.append(counts / counts.sum(axis=2, keepdims=True))
     return without[0], without[1]

@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Batch, Membership, Person, Task
-from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT, Wanted, dimensions_of
+from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT, TaskFilter, dimensions_of
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches.tasks import MAX_PRIORITY
 
@@ -59,11 +59,11 @@ class FindTasksForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)
         field.choices = [("", _("all")), *choices]
 
-    def build_filter(self) -> Wanted:
+    def build_filter(self) -> TaskFilter:
         self.is_valid()
         data = self.cleaned_data
         dimension = data.get("dimension") or None
-        return Wanted(
+        return TaskFilter(
             state=data.get("state", ""),
             dimension="" if dimension == NO_DIMENSION else dimension,
             words=data.get("words", "").strip(),

@@ -8,7 +8,12 @@ from annotation.management.base import AssayCommand, names
 from annotation.models import GoldLabel, GoldQuestion
 from annotation.selectors.batches import batch_named
 from annotation.selectors.releases.releases import release_named
-from annotation.services.gold_questions.sources import RELIABLE_SOURCES, add_from_batches, add_from_file, add_from_release
+from annotation.services.gold_questions.sources import (
+    RELIABLE_SOURCES,
+    add_from_batches,
+    add_from_file,
+    add_from_release,
+)
 
 
 class Command(AssayCommand):

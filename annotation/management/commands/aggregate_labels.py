@@ -10,7 +10,13 @@ from annotation.domain.agreement import Value
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
 from annotation.selectors.batches import batch_named
-from annotation.selectors.quality.aggregation import METHODS, CriterionAggregate, Posterior, aggregate_labels, list_posteriors
+from annotation.selectors.quality.aggregation import (
+    METHODS,
+    CriterionAggregate,
+    Posterior,
+    aggregate_labels,
+    list_posteriors,
+)
 
 HEADS = ("criterion", "level", "share", "tasks", "labels", "people")
 COLUMNS = ("task", "dataset", "prompt_id", "model", "criterion", "gold", "most_probable", "probability")

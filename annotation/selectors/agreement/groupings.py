@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from annotation.core.errors import N_, AssayError
-from annotation.domain.guidelines.values import LARGEST
+from annotation.domain.guidelines.values import MAX_NUMBER
 
 FACETS = (
     "dimension",
@@ -128,7 +128,7 @@ def _parse_number(name: str, text: str) -> float:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not abs(number) <= LARGEST:
+    if not abs(number) <= MAX_NUMBER:
         raise AssayError(N_("{name} takes a number, not {value}."), name=name, value=text)
     return number
 

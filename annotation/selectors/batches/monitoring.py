@@ -31,7 +31,7 @@ from annotation.models import (
     BatchStats,
 )
 from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
-from annotation.selectors.batches.progress import Overall
+from annotation.selectors.batches.progress import AnnotationProgress
 from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
 
@@ -86,7 +86,7 @@ class Outlook:
         return None if days is None else self._first + timedelta(days=days)
 
 
-def outlook(batch: Batch, watch: BatchStats | None, progress: Overall) -> Outlook | None:
+def outlook(batch: Batch, watch: BatchStats | None, progress: AnnotationProgress) -> Outlook | None:
     """None where no worker has counted yet."""
     if watch is None:
         return None

@@ -82,7 +82,7 @@ class Sharing:
 
 
 @dataclass(frozen=True)
-class Why:
+class RefusalReason:
     """A reason (English, to be translated where it is shown) and whom it keeps from tasks."""
 
     reason: str
@@ -100,7 +100,7 @@ class Shortage:
     dimensions: tuple[str, ...]
     languages: tuple[str, ...]
     models: tuple[str, ...]
-    whys: tuple[Why, ...]
+    whys: tuple[RefusalReason, ...]
 
 
 @dataclass(frozen=True)
@@ -349,7 +349,7 @@ def _shortages(
                 dimensions=_sorted({kind.dimension for kind in kinds}, "dimension" in causes),
                 languages=_sorted({kind.language for kind in kinds}, "language" in causes),
                 models=_sorted({names[kind.model] for kind in kinds}, "model" in causes),
-                whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(people_by_reason.items())),
+                whys=tuple(RefusalReason(reason, tuple(people)) for reason, people in sorted(people_by_reason.items())),
             )
         )
     return tuple(sorted(shortages, key=lambda shortage: -shortage.tasks))

@@ -46,7 +46,7 @@ MOST_COUNTED = 20_000
 
 
 @dataclass(frozen=True)
-class Overall:
+class AnnotationProgress:
     """Annotations handed in, of those that the tasks ask for; withdrawn tasks ask for none.
 
     ``last_day`` and ``latest`` are of everything that was handed in, also for tasks withdrawn since; the first is
@@ -70,11 +70,11 @@ class Overall:
 
 
 @dataclass(frozen=True)
-class Line:
+class BatchRow:
     """A batch in the list. ``settled`` and ``disputed`` are None where they are sealed."""
 
     batch: Batch
-    overall: Overall
+    overall: AnnotationProgress
     tasks: int
     settled: int | None
     disputed: int | None
@@ -142,7 +142,7 @@ class Progress:
         return self.states.get(Task.State.DISPUTED, 0) - self.disputes_held
 
 
-def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
+def lines(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
     """The batches of a list with their counts: four queries, whatever their number."""
     ids = [batch.pk for batch in batches]
     sealed = set(sealed_batches(person).filter(pk__in=ids).values_list("pk", flat=True))
@@ -167,7 +167,7 @@ def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
     ]
 
 
-def overall(batch: Batch, *, blind: bool = False) -> Overall:
+def overall(batch: Batch, *, blind: bool = False) -> AnnotationProgress:
     """What everybody may see: it tells nothing of any label. ``blind``: it is for somebody who works in the batch."""
     counts = _whole(count_by_stratum([batch.pk]).values())
     # In its order the index is read no further than it is counted.
@@ -181,7 +181,7 @@ def overall(batch: Batch, *, blind: bool = False) -> Overall:
     done, needed = _handed_in(batch, counts, checks)
     lately = submissions.filter(submitted_at__gte=timezone.now() - timedelta(days=1))
     latest = submissions.values_list("submitted_at", flat=True).first()
-    return Overall(
+    return AnnotationProgress(
         submitted=done,
         needed=needed,
         last_day=lately[: MOST_COUNTED + 1].count(),
@@ -282,12 +282,12 @@ def _handed_in(batch: Batch, counts: Counter[str], checks: int | None) -> tuple[
     return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
 
 
-def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> Line:
+def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> BatchRow:
     tasks = _asking(counts)
     done, needed = _handed_in(batch, counts, checks)
-    return Line(
+    return BatchRow(
         batch=batch,
-        overall=Overall(submitted=done, needed=needed),
+        overall=AnnotationProgress(submitted=done, needed=needed),
         tasks=tasks,
         settled=None if is_sealed else _settled(counts),
         disputed=None if is_sealed else counts[Task.State.DISPUTED],
@@ -355,7 +355,7 @@ GIVEN_BACK = Q(state__in=[Assignment.State.RELEASED, Assignment.State.EXPIRED], 
 
 
 @dataclass
-class Cell:
+class ProgressCell:
     """Items of one person in one dimension. ``done``: labelled or decided; ``open``: at hand now; ``disputed``:
     labelled by them and waiting for a decision; ``expired``: their claim ran out, and they have not taken the item
     again. The last two are None where there are too many in the batch to count.
@@ -366,7 +366,7 @@ class Cell:
     disputed: int | None = 0
     expired: int | None = 0
 
-    def add(self, other: Cell) -> None:
+    def add(self, other: ProgressCell) -> None:
         self.done += other.done
         self.open += other.open
         self.disputed = _sum(self.disputed, other.disputed)
@@ -382,43 +382,43 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 @dataclass
-class Matrix:
+class ProgressMatrix:
     """``cells`` by person and dimension; who or what is not in it has nothing yet."""
 
-    cells: dict[int, dict[str, Cell]] = field(default_factory=dict)
+    cells: dict[int, dict[str, ProgressCell]] = field(default_factory=dict)
     disputes_counted: bool = True
     expired_counted: bool = True
 
-    def at(self, person: int, dimension: str) -> Cell:
+    def at(self, person: int, dimension: str) -> ProgressCell:
         """The cell to write to."""
         return self.cells.setdefault(person, {}).setdefault(dimension, self._nothing())
 
-    def of(self, person: int, dimension: str) -> Cell:
+    def of(self, person: int, dimension: str) -> ProgressCell:
         cell = self.cells.get(person, {}).get(dimension)
         return cell if cell is not None else self._nothing()
 
-    def of_person(self, person: int) -> Cell:
+    def of_person(self, person: int) -> ProgressCell:
         return self._sum(self.cells.get(person, {}).values())
 
-    def of_dimension(self, dimension: str) -> Cell:
+    def of_dimension(self, dimension: str) -> ProgressCell:
         return self._sum(row[dimension] for row in self.cells.values() if dimension in row)
 
-    def _sum(self, cells: Iterable[Cell]) -> Cell:
+    def _sum(self, cells: Iterable[ProgressCell]) -> ProgressCell:
         total = self._nothing()
         for cell in cells:
             total.add(cell)
         return total
 
-    def _nothing(self) -> Cell:
-        return Cell(
+    def _nothing(self) -> ProgressCell:
+        return ProgressCell(
             disputed=0 if self.disputes_counted else None, expired=0 if self.expired_counted else None
         )
 
 
-def matrix(batch: Batch, *, disputes: int) -> Matrix:
+def matrix(batch: Batch, *, disputes: int) -> ProgressMatrix:
     """Four queries; ``disputes`` is how many wait in the batch."""
     expired, waiting = _expired(batch), _disputed(batch) if 0 < disputes <= MOST_DISPUTES else Counter()
-    matrix_ = Matrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
+    matrix_ = ProgressMatrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
     for (person, dimension), n in _done(batch).items():
         matrix_.at(person, dimension).done = n
     for person, dimension, held, overdue in _claims(batch):

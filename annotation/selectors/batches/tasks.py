@@ -47,7 +47,7 @@ HELD = Q(state__in=[Assignment.State.CLAIMED, Assignment.State.SUBMITTED])
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TaskFilter:
     """What is looked for; None and the empty string ask for nothing. ``words`` stand in the prompt or are its id;
     ``claim`` is one of ``CLAIMS``: the person's, where one is named.
     """
@@ -65,7 +65,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Item:
+class BatchItem:
     """A task with what people did on it, never what they said of it; ``planned`` is empty for everybody."""
 
     task: Task
@@ -74,19 +74,19 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Found:
+class TaskPage:
     """One page. ``after`` is where the next begins, None on the last; ``total`` is None where it is not known.
 
     ``cut`` tells that looking ended before the page was full, because so many items fitted not.
     """
 
-    items: tuple[Item, ...]
+    items: tuple[BatchItem, ...]
     after: int | None
     total: int | None
     cut: bool = False
 
 
-def find(batch: Batch, task_filter: Wanted, *, limit: int, after: int | None = None) -> Found:
+def find(batch: Batch, task_filter: TaskFilter, *, limit: int, after: int | None = None) -> TaskPage:
     """The first ``limit`` items whose rank is beyond ``after``, in the order of handing out."""
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
     if task_filter.dimension is not None:
@@ -102,7 +102,7 @@ def find(batch: Batch, task_filter: Wanted, *, limit: int, after: int | None = N
     else:
         rows, end = _looked_through(tasks, states, task_filter, after, limit + 1)
     is_cut = end is not None and len(rows) <= limit
-    return Found(
+    return TaskPage(
         items=items([pk for _rank, pk in rows[:limit]]),
         after=end if is_cut else rows[limit - 1][0] if len(rows) > limit else None,
         total=_total(batch, task_filter) if task_filter.counted else None,
@@ -110,7 +110,7 @@ def find(batch: Batch, task_filter: Wanted, *, limit: int, after: int | None = N
     )
 
 
-def items(tasks: Sequence[int]) -> tuple[Item, ...]:
+def items(tasks: Sequence[int]) -> tuple[BatchItem, ...]:
     """These tasks, in this order, with who is on them; four queries."""
     rows = Task.objects.filter(pk__in=tasks).select_related("response__prompt", "stratum")
     tasks_by_id = {task.pk: task for task in rows}
@@ -120,7 +120,7 @@ def items(tasks: Sequence[int]) -> tuple[Item, ...]:
         by_task[assignment.task_id].append(assignment)
     planned = _planned({task.panel_id for task in tasks_by_id.values()})
     return tuple(
-        Item(tasks_by_id[pk], tuple(by_task[pk]), tuple(planned[tasks_by_id[pk].panel_id]))
+        BatchItem(tasks_by_id[pk], tuple(by_task[pk]), tuple(planned[tasks_by_id[pk].panel_id]))
         for pk in tasks
         if pk in tasks_by_id
     )
@@ -135,7 +135,7 @@ def dimensions_of(batch: Batch) -> list[str]:
     )
 
 
-def _few(batch: Batch, task_filter: Wanted) -> list[int] | None:
+def _few(batch: Batch, task_filter: TaskFilter) -> list[int] | None:
     """The tasks of the claims, of the prompts or of the person, if these are few; None where they are many or not
     asked for.
     """
@@ -151,7 +151,7 @@ def _few(batch: Batch, task_filter: Wanted) -> list[int] | None:
     return None
 
 
-def _claims(batch: Batch, task_filter: Wanted) -> QuerySet[Assignment]:
+def _claims(batch: Batch, task_filter: TaskFilter) -> QuerySet[Assignment]:
     """What is at hand now; or what ran out and was not taken again by the same person, swept away or not yet."""
     claims = Assignment.objects.filter(batch=batch).order_by("-claimed_at")
     if task_filter.person:
@@ -181,7 +181,7 @@ def _done_by(batch: Batch, person: str) -> int:
     return sum(counts[pk]["submitted"] + counts[pk]["adjudicated"] for pk in members if pk in counts)
 
 
-def _fitting(task_filter: Wanted, tasks: QuerySet[Task]) -> set[Row]:
+def _fitting(task_filter: TaskFilter, tasks: QuerySet[Task]) -> set[Row]:
     """Those of a bounded number of tasks whose prompt has the words and which are the person's."""
     if task_filter.words:
         tasks = tasks.filter(Q(prompt__key=task_filter.words) | Q(prompt__text__icontains=task_filter.words))
@@ -202,7 +202,7 @@ def _next(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit
 
 
 def _looked_through(
-    tasks: QuerySet[Task], states: Sequence[str], task_filter: Wanted, after: int | None, limit: int
+    tasks: QuerySet[Task], states: Sequence[str], task_filter: TaskFilter, after: int | None, limit: int
 ) -> tuple[list[Row], int | None]:
     """The first of those that fit, and the rank of the last one looked at where there are more to look at."""
     rows: list[Row] = []
@@ -218,7 +218,7 @@ def _looked_through(
     return rows[:limit], after
 
 
-def _total(batch: Batch, task_filter: Wanted) -> int:
+def _total(batch: Batch, task_filter: TaskFilter) -> int:
     states = [task_filter.state] if task_filter.state else STATES
     return sum(
         counts[state]
@@ -250,7 +250,7 @@ NOT_PLANNED = N_("is not among those it is planned for")
 
 
 @dataclass(frozen=True)
-class Why:
+class NeedReason:
     """Whom a reason keeps from a task; ``reason`` is English, to be translated where it is shown."""
 
     reason: str
@@ -263,7 +263,7 @@ class Need:
 
     task: Task
     role: str
-    whys: tuple[Why, ...]
+    whys: tuple[NeedReason, ...]
 
 
 @dataclass(frozen=True)
@@ -481,5 +481,5 @@ def _panels(batch: Batch) -> dict[int, frozenset[int]]:
     return {pk: frozenset(ids) for pk, ids in members.items()}
 
 
-def _whys(whys: Mapping[str, Sequence[Membership]]) -> tuple[Why, ...]:
-    return tuple(Why(reason, tuple(people)) for reason, people in sorted(whys.items()))
+def _whys(whys: Mapping[str, Sequence[Membership]]) -> tuple[NeedReason, ...]:
+    return tuple(NeedReason(reason, tuple(people)) for reason, people in sorted(whys.items()))

@@ -11,7 +11,7 @@ from django.db.models import Count, F, Max, Min
 from annotation.core.version import code_version
 from annotation.domain.adjudication import ADJUDICATED
 from annotation.domain.datasets import SameTexts
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.document import Dimension
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.splits import SPLITS, split_of
@@ -232,7 +232,7 @@ def _criterion(document: GuidelineDocument, name: str) -> dict[str, Any]:
 
 
 def _words(text: Mapping[str, str]) -> dict[str, str]:
-    return {language: localized(text, language) for language in LANGUAGES}
+    return {language: localize(text, language) for language in LANGUAGES}
 
 
 def _counts(tally: ManifestCounts) -> dict[str, Any]:

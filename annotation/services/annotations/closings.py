@@ -30,7 +30,9 @@ def close_blocks(batch: Batch) -> int:
         return 0
     _cut_blocks(batch, timezone.now() - SETTLING)
     over = list(_filter_finished_blocks(batch).order_by("pk").values_list("pk", flat=True))
-    return sum(_close_finished_blocks(batch, over[start : start + AT_ONCE]) for start in range(0, len(over), AT_ONCE))
+    return sum(
+        _close_finished_blocks(batch, over[start : start + AT_ONCE]) for start in range(0, len(over), AT_ONCE)
+    )
 
 
 @transaction.atomic
@@ -47,7 +49,9 @@ def _cut_blocks(batch: Batch, until: datetime) -> None:
     SubmissionBlock.objects.bulk_create(
         SubmissionBlock(batch=batch, person_id=person, first_at=first_at, last_at=last_at)
         for person in people
-        for first_at, last_at in _list_block_bounds(_list_submission_times(batch, person, after=last.get(person), until=until))
+        for first_at, last_at in _list_block_bounds(
+            _list_submission_times(batch, person, after=last.get(person), until=until)
+        )
     )
 
 
@@ -60,7 +64,9 @@ def _list_block_bounds(times: list[datetime]) -> Iterable[tuple[datetime, dateti
         first = bisect_right(times, last_at, lo=first)
 
 
-def _list_submission_times(batch: Batch, person: int, *, after: datetime | None, until: datetime) -> list[datetime]:
+def _list_submission_times(
+    batch: Batch, person: int, *, after: datetime | None, until: datetime
+) -> list[datetime]:
     """When the person submitted what is in no block yet."""
     times = _filter_submissions().filter(
         batch=batch, person=person, submitted_at__gte=batch.blocks_since, submitted_at__lt=until

@@ -266,7 +266,9 @@ def _refuse_unless_open(assignment: Assignment) -> None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
-def _check_submission(assignment: Assignment, work: Submission) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+def _check_submission(
+    assignment: Assignment, work: Submission
+) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
     """The labels and the evidence as they are stored."""
     return check_annotation(
         assignment.batch.guideline.document,
@@ -278,9 +280,7 @@ def _check_submission(assignment: Assignment, work: Submission) -> tuple[dict[st
     )
 
 
-def _leave_unclear_note(
-    assignment: Assignment, work: Submission, labels: Mapping[str, int | float]
-) -> None:
+def _leave_unclear_note(assignment: Assignment, work: Submission, labels: Mapping[str, int | float]) -> None:
     """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
     if GUIDELINE_UNCLEAR not in work.flags:
         return

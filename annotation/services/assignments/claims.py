@@ -70,7 +70,9 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
             careful = True
 
 
-def next_dispute(*, batch: Batch, person: Person, dispute_filter: DisputeFilter = ANY_DISPUTE) -> Assignment | None:
+def next_dispute(
+    *, batch: Batch, person: Person, dispute_filter: DisputeFilter = ANY_DISPUTE
+) -> Assignment | None:
     """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
 
     A repeat adjudication comes as such a claim, too: when it is due, but after what a manager put first, or when the
@@ -124,7 +126,9 @@ def _next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFilter) -
     return _take_wanted(member, dispute_filter, resting=list_resting_strata(batch, person, conditions.budget))
 
 
-def _take_wanted(member: Membership, dispute_filter: DisputeFilter, *, resting: Sequence[int]) -> Assignment | None:
+def _take_wanted(
+    member: Membership, dispute_filter: DisputeFilter, *, resting: Sequence[int]
+) -> Assignment | None:
     tasks = list_waiting_disputes(member, resting=resting)
     repeats = dispute_filter.of_dimension(list_due_repeats(member, resting=resting))
     repeat_waits = repeats.exists()

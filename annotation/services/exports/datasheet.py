@@ -86,7 +86,9 @@ def render_markdown(manifest: Manifest, language: str) -> str:
 def render_datasheet(manifest: Manifest, language: str) -> list[DocumentSection]:
     """Each question with its answers, in the order in which they are asked."""
     with override(_translation(language)):
-        return render_sections(SECTIONS, _context(order_manifest(manifest), GuidelineTexts(manifest, language)))
+        return render_sections(
+            SECTIONS, _context(order_manifest(manifest), GuidelineTexts(manifest, language))
+        )
 
 
 def render_warnings(manifest: Manifest) -> list[str]:

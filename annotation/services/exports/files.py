@@ -122,7 +122,9 @@ def _checked(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgr
 
     def tell(done: int) -> None:
         if beat.is_due():
-            course.report(WRITING_SHARE + (1 - WRITING_SHARE) * min(1, done / rows), N_("reading the files back"))
+            course.report(
+                WRITING_SHARE + (1 - WRITING_SHARE) * min(1, done / rows), N_("reading the files back")
+            )
 
     return writer.check(folder, spec, tell)
 

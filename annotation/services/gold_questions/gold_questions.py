@@ -56,7 +56,7 @@ def add_items(
             batch=batch,
             kind=kind,
             response_id=item.response,
-            labels=_checked(locked, responses[item.response], item),
+            labels=_check_labels(locked, responses[item.response], item),
             explanation=item.explanation,
             position=position,
             created_by=actor,
@@ -109,7 +109,11 @@ def _main(tag: str) -> str:
 
 def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
     """Raise where the labels are not what the guideline asks of this response, or it would stand out in the batch."""
-    dimension, language, worked = response.prompt.dimension, response.prompt.language, Worked.from_batch(batch)
+    dimension, language, worked = (
+        response.prompt.dimension,
+        response.prompt.language,
+        Worked.from_batch(batch),
+    )
     dimensions = worked.dimensions
     if worked.is_foreign(language):
         raise AssayError(
@@ -131,10 +135,10 @@ def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
         )
     if len(one.explanation) > MAX_EXPLANATION_LENGTH:
         raise AssayError(N_("The explanation is longer than {most} characters."), most=MAX_EXPLANATION_LENGTH)
-    _checked(batch, response, one)
+    _check_labels(batch, response, one)
 
 
-def _checked(batch: Batch, response: Response, one: GoldAnswer) -> dict[str, int | float]:
+def _check_labels(batch: Batch, response: Response, one: GoldAnswer) -> dict[str, int | float]:
     return batch.guideline.document.check_labels(response.prompt.dimension, one.labels)
 
 

@@ -97,8 +97,12 @@ def _add_gold(
         raise AssayError(N_("Add from 1 to {most} items at once."), most=MAX_ITEMS)
     if not sources:
         raise AssayError(N_("Choose at least one source of gold."))
-    candidates = _list_candidates(batch, _sample_tasks(_group_by_task(rows), frozenset(sources), seed=_build_seed(batch)))
-    drawn = draw_balanced(((candidate, candidate.kind) for candidate in candidates), number, seed=_build_seed(batch))
+    candidates = _list_candidates(
+        batch, _sample_tasks(_group_by_task(rows), frozenset(sources), seed=_build_seed(batch))
+    )
+    drawn = draw_balanced(
+        ((candidate, candidate.kind) for candidate in candidates), number, seed=_build_seed(batch)
+    )
     if len(drawn) < number:
         raise AssayError(
             N_(
@@ -280,8 +284,12 @@ def get_response(row: FileRow) -> Response:
 def _read_labels(row: FileRow) -> dict[str, float]:
     """``labels`` as an object, or the columns ``label.<criterion>``."""
     if isinstance(row.fields.get("labels"), dict):
-        return {name: generic.read_value(row, "labels", value) for name, value in row.fields["labels"].items()}
+        return {
+            name: generic.read_value(row, "labels", value) for name, value in row.fields["labels"].items()
+        }
     columns = [field for field in row.fields if field.startswith(LABEL) and row.has(field)]
     if not columns:
         raise row.error(N_("there is no label; give labels, or a column label.CRITERION."), field="labels")
-    return {column.removeprefix(LABEL): generic.read_value(row, column, row.fields[column]) for column in columns}
+    return {
+        column.removeprefix(LABEL): generic.read_value(row, column, row.fields[column]) for column in columns
+    }

@@ -409,7 +409,9 @@ def _form(bundle: Bundle, dataset: str | None) -> Format:
 
     def rows(table: str) -> Callable[[Source], Iterator[FileRow | InputError]]:
         return lambda _source: (
-            row for row in bundle.rows(table) if isinstance(row, FileRow) and row.fields.get("dataset") == dataset
+            row
+            for row in bundle.rows(table)
+            if isinstance(row, FileRow) and row.fields.get("dataset") == dataset
         )
 
     return Format(

@@ -195,7 +195,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
             "query": build_query(dispute_filter),
             "resting": is_budget_used_up(person),
         }
-        return render(request, "annotation/adjudication/nothing.html", context)
+        return render(request, "annotation/adjudication/no_dispute.html", context)
     return show_dispute(request, assignment)
 
 

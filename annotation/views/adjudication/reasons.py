@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
-from annotation.domain.guidelines import localized
+from annotation.domain.guidelines import localize
 from annotation.forms.adjudication import ReasonForm
 from annotation.models import MANAGER
 from annotation.selectors.adjudication import list_reasons_with_use
@@ -91,7 +91,7 @@ def show_reasons(
         initial = {**reason.words, "makes_note": reason.makes_note}
         row_form = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=initial)
         row_form.auto_id = f"id_{reason.key}_%s"
-        rows.append({"reason": reason, "words": localized(reason.words, language), "form": row_form})
+        rows.append({"reason": reason, "words": localize(reason.words, language), "form": row_form})
     crumbs = breadcrumbs((_("Guidelines"), "guidelines", []), title=_("Reasons for disputes"))
     context = {"rows": rows, "form": form, "crumbs": crumbs}
     return render(request, "annotation/adjudication/reasons.html", context, status=status)

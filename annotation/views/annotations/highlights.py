@@ -12,7 +12,7 @@ from django.utils.translation import get_language
 
 from annotation.core.formatting import format_compact
 from annotation.domain.annotations import MARKABLE, cut_segments
-from annotation.domain.guidelines import Criterion, localized
+from annotation.domain.guidelines import Criterion, localize
 from annotation.domain.guidelines.prose import is_blank
 from annotation.selectors.assignments.items import Handout, Turn
 
@@ -120,5 +120,5 @@ def level_words(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
     if criterion is None:
         return format_compact(value)
     language, level = get_language() or "en", criterion.level(value)
-    name = f"{format_compact(value)} {localized(level.name, language) if level else ''}".strip()
-    return f"{localized(criterion.label, language)}: {name}" if len(criteria) > 1 else name
+    name = f"{format_compact(value)} {localize(level.name, language) if level else ''}".strip()
+    return f"{localize(criterion.label, language)}: {name}" if len(criteria) > 1 else name

@@ -84,8 +84,8 @@ def history(request: HttpRequest) -> HttpResponse:
         ],
         "query": urlencode(parameters),
         "drafts": drafts,
-        "unfinished": [(draft, _label_words(draft)) for draft in drafts if not draft.why],
-        "late": [(draft, _label_words(draft)) for draft in drafts if draft.why],
+        "unfinished": [(draft, describe_draft_labels(draft)) for draft in drafts if not draft.why],
+        "late": [(draft, describe_draft_labels(draft)) for draft in drafts if draft.why],
     }
     return render(request, "annotation/annotations/history.html", context)
 
@@ -100,7 +100,7 @@ class HistoryLine:
     outcome: DescribedOutcome | None
 
 
-def _label_words(draft: KeptDraft) -> list[tuple[str, str]]:
+def describe_draft_labels(draft: KeptDraft) -> list[tuple[str, str]]:
     """Criterion and level in the reader's language; what was refused can hold anything, and is shown as it stands."""
     return [
         (
@@ -213,7 +213,7 @@ def show_item(
         **(decision_context(assignment) if done.adjudication else outcome_context(assignment, done)),
         **feedback_context(assignment),
     }
-    return render_page(request, "annotation/annotations/given.html", context, status=status)
+    return render_page(request, "annotation/annotations/submitted.html", context, status=status)
 
 
 def outcome_context(assignment: Assignment, done: Given) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import get_language
 
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.selectors.annotations.history import Outcome
 from annotation.selectors.guidelines import criterion_label, label_text
 
@@ -75,4 +75,4 @@ def describe_outcome(
 
 def localize_reason(reason: Mapping[str, str]) -> str:
     """Empty where there is none."""
-    return localized(reason, get_language() or "en") if reason else ""
+    return localize(reason, get_language() or "en") if reason else ""

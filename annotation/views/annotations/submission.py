@@ -199,7 +199,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
         context = nothing_context(batch, person) | feedback_context(
             find_latest_feedback(batch, person), batch
         )
-        return render_page(request, "annotation/annotations/nothing.html", context)
+        return render_page(request, "annotation/annotations/no_item.html", context)
     assignment.batch = batch
     return show_item(request, assignment)
 

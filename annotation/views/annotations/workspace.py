@@ -21,7 +21,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact
 from annotation.domain.annotations import FLAGS, flag_text
-from annotation.domain.guidelines import Criterion, Level, language_of, localized
+from annotation.domain.guidelines import Criterion, Level, find_language, localize
 from annotation.forms.annotations import LABEL, SKIP_REASONS, WorkForm
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.adjudication import Side
@@ -203,7 +203,7 @@ def item_context(
         "item": item,
         "turns": mark_turns(item, {}),
         "introduction": localize_introduction(item.document),
-        "topic": [localized(label, language) for label in item.topic],
+        "topic": [localize(label, language) for label in item.topic],
         "questions": list_questions(item.criteria, labels, item.guideline),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,
@@ -254,8 +254,8 @@ def find_question(criterion: Criterion, guideline: str) -> Question:
 
 def build_question(criterion: Criterion, language: str) -> Question:
     keyed = len(criterion.values) <= MAX_KEYS
-    label, question = localized(criterion.label, language), localized(criterion.question, language)
-    lang = language_of(criterion.question, language)
+    label, question = localize(criterion.label, language), localize(criterion.question, language)
+    lang = find_language(criterion.question, language)
     guide = {
         "language": language,
         "name": criterion.name,
@@ -290,8 +290,8 @@ def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]
         yield LevelCard(
             key=key,
             value=str(value),
-            name=localized(level.name, language) if level else "",
-            definition=localized(level.definition, language) if level else "",
+            name=localize(level.name, language) if level else "",
+            definition=localize(level.definition, language) if level else "",
             requires=level.requires if level else (),
             is_chosen=False,
         )
@@ -300,15 +300,15 @@ def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]
 def build_guide_level(level: Level, language: str) -> GuideLevel:
     return GuideLevel(
         value=str(level.value),
-        name=localized(level.name, language),
-        definition=localized(level.definition, language),
+        name=localize(level.name, language),
+        definition=localize(level.definition, language),
         requires=level.requires,
-        reason=localized(level.reason, language) if level.reason else "",
+        reason=localize(level.reason, language) if level.reason else "",
         examples=tuple(
             ExampleText(
-                prompt=localized(example.prompt, language),
-                response=localized(example.response, language),
-                note=localized(example.note, language) if example.note else "",
+                prompt=localize(example.prompt, language),
+                response=localize(example.response, language),
+                note=localize(example.note, language) if example.note else "",
             )
             for example in level.examples
         ),
@@ -319,7 +319,7 @@ def build_side_label(criterion: Criterion, value: Any) -> SideLabel:
     language = get_language() or "en"
     level = criterion.level(value)
     return SideLabel(
-        criterion=localized(criterion.label, language),
+        criterion=localize(criterion.label, language),
         value=format_compact(value),
-        name=localized(level.name, language) if level else "",
+        name=localize(level.name, language) if level else "",
     )

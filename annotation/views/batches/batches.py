@@ -21,7 +21,7 @@ from annotation.selectors.access import has_role, is_awaiting_confirmation, seal
 from annotation.selectors.batches import batch_named
 from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
 from annotation.selectors.batches.plan import pace, plan_of_batch
-from annotation.selectors.batches.progress import Line, lines
+from annotation.selectors.batches.progress import BatchRow, lines
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.services.batches.batches import confirm_closing, set_state
 from annotation.services.batches.monitoring import mark_seen
@@ -180,7 +180,7 @@ def draft_plan_context(batch: Batch) -> dict[str, Any]:
     }
 
 
-def list_rows(batch_rows: list[Line]) -> list[dict[str, Any]]:
+def list_rows(batch_rows: list[BatchRow]) -> list[dict[str, Any]]:
     """The lines of the list, each with its forecast and whether an alarm stands."""
     listed_batches = [line.batch for line in batch_rows]
     watches, standing = watches_of(listed_batches), alarmed(listed_batches)

@@ -34,10 +34,10 @@ from annotation.selectors.batches.monitoring import (
     watch_of,
 )
 from annotation.selectors.batches.progress import (
-    Cell,
+    ProgressCell,
     DimensionProgress,
-    Matrix,
-    Overall,
+    ProgressMatrix,
+    AnnotationProgress,
     PersonProgress,
     Progress,
     matrix,
@@ -170,7 +170,7 @@ def describe_poor_results(results: Iterable[CheckResult]) -> list[str]:
 
 
 def unsealed_context(
-    batch: Batch, person: Person, watch: BatchStats | None, alarm: Alarm | None, overall_counts: Overall
+    batch: Batch, person: Person, watch: BatchStats | None, alarm: Alarm | None, overall_counts: AnnotationProgress
 ) -> dict[str, Any]:
     counts = progress(batch)
     cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
@@ -195,7 +195,7 @@ def unsealed_context(
 
 
 def dimension_row(
-    items: ItemAddresses, document: GuidelineDocument, progress: DimensionProgress, cells: Matrix
+    items: ItemAddresses, document: GuidelineDocument, progress: DimensionProgress, cells: ProgressMatrix
 ) -> dict[str, Any]:
     of_all = cells.of_dimension(progress.name)
     return {
@@ -209,7 +209,7 @@ def dimension_row(
 
 
 def matrix_rows(
-    items: ItemAddresses, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
+    items: ItemAddresses, counts: Progress, people: Sequence[PersonProgress], cells: ProgressMatrix
 ) -> list[tuple[Person, list[list[MatrixPart]]]]:
     """A row for each person, a cell for each dimension; none where there is one dimension alone."""
     if len(counts.dimensions) < 2:
@@ -229,7 +229,7 @@ def matrix_rows(
 
 
 def matrix_cell(
-    items: ItemAddresses, person: Person, dimension: str, cell: Cell, words: Mapping[str, str]
+    items: ItemAddresses, person: Person, dimension: str, cell: ProgressCell, words: Mapping[str, str]
 ) -> list[MatrixPart]:
     """Empty where the person has nothing in the dimension; what is none is left out, but for what is done."""
     if cell.is_empty:

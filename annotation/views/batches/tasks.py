@@ -37,9 +37,9 @@ from annotation.selectors.batches.tasks import (
     NOT_PLANNED,
     QUOTA,
     SKIPPED,
-    Item,
+    BatchItem,
     Need,
-    Why,
+    NeedReason,
     find,
     needs,
 )
@@ -51,7 +51,7 @@ from annotation.views.batches.batches import batch_context
 MAX_NAMES = 5
 
 
-def describe_obstacle(obstacle: Why, dimension: str, language: str) -> str:
+def describe_obstacle(obstacle: NeedReason, dimension: str, language: str) -> str:
     """For example ``lin and chen skipped it``; ``dimension`` and ``language`` are the item's."""
     names = [str(person.person) for person in obstacle.people]
     words = obstacle_template(obstacle.reason, len(names))
@@ -220,7 +220,7 @@ def show_tasks(
     return render(request, template, context, status=422 if form.is_bound else 200)
 
 
-def item_row(item: Item, batch: Batch) -> dict[str, Any]:
+def item_row(item: BatchItem, batch: Batch) -> dict[str, Any]:
     return {
         "task": item.task,
         "prompt": item.task.response.prompt,

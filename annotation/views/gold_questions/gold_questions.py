@@ -139,7 +139,7 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
         "least_items": MIN_ITEMS,
         "may_change": open_batch.state != Batch.State.CLOSED,
     }
-    return render(request, "annotation/gold_questions/rounds.html", context)
+    return render(request, "annotation/gold_questions/qualification.html", context)
 
 
 @require_POST

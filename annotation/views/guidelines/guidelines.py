@@ -16,7 +16,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, InputError
 from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.domain.guidelines.prose import blocks
+from annotation.domain.guidelines.prose import split_blocks
 from annotation.forms.guidelines import GuidelineForm, clause_value
 from annotation.models import MANAGER, ROLES, GuidelineNote
 from annotation.selectors.access import has_role
@@ -88,7 +88,7 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
     context = {
         "guideline": found_version,
         "content": content,
-        "introduction": blocks(content["introduction"]),
+        "introduction": split_blocks(content["introduction"]),
         "dimensions": list_dimensions(content),
         "criteria": list_criteria(document, content, notes),
         "whole_notes": notes.get(("", None), ()),

@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import get_language
 
-from annotation.domain.guidelines import GuidelineDocument, language_of, localized
-from annotation.domain.guidelines.prose import blocks
+from annotation.domain.guidelines import GuidelineDocument, find_language, localize
+from annotation.domain.guidelines.prose import split_blocks
 from annotation.models import Batch
 from annotation.selectors.guidelines import find_last_read_version
 from annotation.views.access import person_of
@@ -41,9 +41,9 @@ _INTRODUCTIONS: dict[tuple[str, str], Mapping[str, Any]] = {}
 
 def build_introduction(document: GuidelineDocument, language: str) -> Mapping[str, Any]:
     return {
-        "title": localized(document.title, language),
+        "title": localize(document.title, language),
         "version": document.version,
         "name": document.name,
-        "language": language_of(document.introduction, language),
-        "blocks": blocks(localized(document.introduction, language)),
+        "language": find_language(document.introduction, language),
+        "blocks": split_blocks(localize(document.introduction, language)),
     }

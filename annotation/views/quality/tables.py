@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_duration, format_percent
 from annotation.core.proportions import NO_RATE, Rate, wilson
-from annotation.domain.guidelines import localized
+from annotation.domain.guidelines import localize
 from annotation.domain.quality import Copying
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
 from annotation.selectors.gold_questions import list_batch_check_results
@@ -348,7 +348,7 @@ def reasons_table(adjudicators: Sequence[Adjudicator]) -> dict[str, Any]:
         return {}
     language = get_language() or "en"
     words = {
-        dispute_reason.key: localized(dispute_reason.words, language)
+        dispute_reason.key: localize(dispute_reason.words, language)
         for dispute_reason in DisputeReason.objects.filter(key__in=totals)
     }
     keys = sorted(totals, key=lambda key: (key == "", -totals[key]))

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.domain.annotations import flag_text
-from annotation.domain.guidelines import localized
+from annotation.domain.guidelines import localize
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import criterion_label, label_text
@@ -88,7 +88,7 @@ def decision_context(history: TaskHistory) -> dict[str, Any]:
         "adjudication": decision,
         "decision": list_labels(history, decision.labels),
         "decision_origin": find_origin(decision),
-        "reason": localized(decision.reason.words, get_language() or "en") if decision.reason else "",
+        "reason": localize(decision.reason.words, get_language() or "en") if decision.reason else "",
         "verdict": verdict,
         "verdict_labels": list_labels(history, verdict.labels) if verdict else [],
     }

@@ -22,7 +22,7 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.formatting import format_compact, format_part
 from annotation.core.http import as_attachment, breadcrumbs
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
@@ -312,7 +312,7 @@ def list_tables(release: GoldRelease) -> list[dict[str, Any]]:
 def dimension_names(release: GoldRelease) -> dict[str, str]:
     """What the release's guidelines call their dimensions in the reader's language."""
     known = index_dimensions(release.manifest["guidelines"])
-    return {name: localized(dimension["label"], get_language() or "en") for name, dimension in known.items()}
+    return {name: localize(dimension["label"], get_language() or "en") for name, dimension in known.items()}
 
 
 def documents_by_criterion(release: GoldRelease) -> dict[str, GuidelineDocument]:

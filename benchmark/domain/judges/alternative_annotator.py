@@ -138,7 +138,7 @@ def run_annotator_test(
     items: Sequence[RatedItem],
     *,
     epsilon: float = EPSILON,
-    enough: int = MIN_PROMPTS_OF_PERSON,
+    min_prompts: int = MIN_PROMPTS_OF_PERSON,
     rate: float = FALSE_DISCOVERY_RATE,
     seed: int = 0,
 ) -> AlternativeTest:
@@ -148,13 +148,13 @@ def run_annotator_test(
     ``min_prompts`` admits them, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no
     person here.
     """
-    enough = max(enough, MIN_TESTED_PROMPTS)
+    min_prompts = max(min_prompts, MIN_TESTED_PROMPTS)
     comparisons = []
     for person, (candidate, human, prompts) in _count_wins(items).items():
         n, groups = len(candidate), len(np.unique(prompts))
         p = (
             compute_p_value(human - candidate, epsilon, prompts=prompts, seed=seed)
-            if groups >= enough
+            if groups >= min_prompts
             else None
         )
         comparisons.append(

@@ -17,7 +17,7 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.formats.rows import as_number
-from annotation.domain.guidelines import Criterion, GuidelineDocument, localized
+from annotation.domain.guidelines import Criterion, GuidelineDocument, localize
 
 PLACES = ("prompt", "response", "criterion", "levels", "guideline")
 NEEDED = ("response", "levels")
@@ -90,9 +90,9 @@ def build_messages(
     """What is sent. Each place is filled in once and never looked at again: what is filled in has no places."""
     language = detect_language(text)
     guideline_texts = {
-        "criterion": f"{localized(criterion.label, language)}: {localized(criterion.question, language)}",
+        "criterion": f"{localize(criterion.label, language)}: {localize(criterion.question, language)}",
         "levels": describe_levels(criterion, language),
-        "guideline": localized(document.introduction, language),
+        "guideline": localize(document.introduction, language),
     }
     mark = make_fence(prompt, response)
     filled = {
@@ -127,7 +127,7 @@ def fence_text(name: str, text: str, mark: str) -> str:
 def describe_levels(criterion: Criterion, language: str) -> str:
     """A line for each level; of a range every whole number is an answer, and the anchors are told."""
     lines = [
-        f"{_format_number(level.value)} = {localized(level.name, language)}: {localized(level.definition, language)}"
+        f"{_format_number(level.value)} = {localize(level.name, language)}: {localize(level.definition, language)}"
         for level in sorted(criterion.scale, key=lambda level: level.value)
     ]
     if criterion.range is not None:

@@ -49,15 +49,15 @@ def list_judges(release_guideline: str) -> list[Judge]:
     )
 
 
-def list_scorers(ground: ReleaseComparison) -> list[Scorer]:
+def list_scorers(comparison: ReleaseComparison) -> list[Scorer]:
     """The guideline's trained scorers: the current one and those of the release first, then the newest."""
-    name = ground.guideline.name
+    name = comparison.guideline.name
     current = find_current_scorer(name)
     ready = Scorer.objects.filter(guideline__name=name).exclude(ready_at=None)
     ready = ready.select_related("release", "guideline")
     return sorted(
         ready.order_by("-pk"),
-        key=lambda scorer: (scorer != current, scorer.release_id != ground.release.pk),
+        key=lambda scorer: (scorer != current, scorer.release_id != comparison.release.pk),
     )
 
 

@@ -79,12 +79,12 @@ def _list_prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
     rows = Prompt.objects.filter(dataset=run.dataset_id).values_list("pk", "dimension", *ATTRIBUTES)
 
     @cache
-    def place(dimension: str) -> tuple[str | None, int]:
+    def find_cell(dimension: str) -> tuple[str | None, int]:
         return find_scope(run, dimension), len(document.criteria_for(dimension or None))
 
     prompts = {}
     for prompt, dimension, *values in rows:
-        scope, criteria = place(dimension)
+        scope, criteria = find_cell(dimension)
         if scope is not None:
             groups = {name: value for name, value in zip(ATTRIBUTES, values, strict=True) if value}
             prompts[prompt] = _CountedPrompt(scope, criteria, groups)

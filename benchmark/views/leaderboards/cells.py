@@ -13,7 +13,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.origins import has_imported
@@ -175,7 +175,7 @@ def _item_row(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
 
 def level_name(document: GuidelineDocument, criterion: str, value: float) -> str:
     level = document.criterion(criterion).level(value)
-    return "" if level is None else localized(level.name, get_language() or "en")
+    return "" if level is None else localize(level.name, get_language() or "en")
 
 
 def source_url(item: RunItem) -> str:

@@ -21,7 +21,7 @@ from annotation.core.formatting import (
     format_signed,
 )
 from annotation.core.text_templates import join_names
-from annotation.domain.guidelines import GuidelineDocument, Metric, localized
+from annotation.domain.guidelines import GuidelineDocument, Metric, localize
 from benchmark.domain.leaderboards.metrics import (
     ALL,
     SMALL,
@@ -63,11 +63,11 @@ def scope_label(document: GuidelineDocument, scope: str | None) -> str:
     if scope is None:
         return _("Overall")
     dimension = document.dimension(scope)
-    return _("All responses") if dimension is None else localized(dimension.label, _language())
+    return _("All responses") if dimension is None else localize(dimension.label, _language())
 
 
 def metric_label(metric: Metric) -> str:
-    return localized(metric.label, _language())
+    return localize(metric.label, _language())
 
 
 def _language() -> str:
@@ -177,7 +177,7 @@ def group_label(document: GuidelineDocument, attribute: str, name: str, scope: s
     """A subcomponent by its label in its dimension; anything else by its own name."""
     dimension = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
     parts = dimension.subcomponents if dimension else ()
-    return next((localized(part.label, _language()) for part in parts if part.name == name), name)
+    return next((localize(part.label, _language()) for part in parts if part.name == name), name)
 
 
 def axis_top(document: GuidelineDocument, metric: Metric) -> float:

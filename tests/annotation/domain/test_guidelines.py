@@ -21,7 +21,7 @@ from annotation.domain.guidelines import (
     Level,
     Metric,
     Subcomponent,
-    localized,
+    localize,
     parse_guideline,
 )
 
@@ -399,7 +399,7 @@ def test_an_unknown_metric_or_criterion_is_not_found() -> None:
     ],
 )
 def test_a_text_is_shown_in_the_nearest_language(language: str, expected: str) -> None:
-    assert localized(read().title, language) == expected
+    assert localize(read().title, language) == expected
 
 
 def test_storage_that_reorders_keys_changes_neither_document_nor_hash_nor_fallback() -> None:
@@ -408,7 +408,7 @@ def test_storage_that_reorders_keys_changes_neither_document_nor_hash_nor_fallba
     assert again == read()
     assert again.sha256 == read().sha256
     # Sorted, "en" comes before "zh"; the declared first language is zh.
-    assert localized(again.title, "fr") == "茶"
+    assert localize(again.title, "fr") == "茶"
 
 
 def test_the_hash_follows_the_content_and_not_its_spelling() -> None:

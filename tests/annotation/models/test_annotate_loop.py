@@ -29,7 +29,7 @@ def generate(*arguments: str) -> Any:
 @pytest.fixture(scope="module")
 def begun(django_db_setup: None, migrated_database: MigratedDatabase | None) -> tuple[str, ...]:
     """The migrations are no part of what is measured: on SQLite begin with a database that has them."""
-    return () if migrated_database is None else ("--begin-with", str(migrated_database.kept))
+    return () if migrated_database is None else ("--begin-with", str(migrated_database.template))
 
 
 def test_draining_gives_every_task_its_two_labels_whatever_people_do(begun: tuple[str, ...]):

@@ -272,7 +272,11 @@ def test_the_published_xstest_figures(db: None, shared: Path):
     call_command("import_annotations", *files, "--batch", "xstest", "--format", "xstest", stdout=StringIO())
     pooled, *by_model = command("--batch", "xstest", "--by", "model")["rows"]
     assert (pooled["n"], pooled["disputed"]) == (2250, 81)
-    figures = {name: round(statistic["value"], 4) for name, statistic in pooled.items() if isinstance(statistic, dict) and statistic}
+    figures = {
+        name: round(statistic["value"], 4)
+        for name, statistic in pooled.items()
+        if isinstance(statistic, dict) and statistic
+    }
     published = {
         "percent_agreement": 0.9640,
         "cohen_kappa": 0.9365,

@@ -142,7 +142,9 @@ def test_what_people_said_arrives_as_they_said_it_under_other_names(
 
     labels_before = list_labels()
     release_elsewhere, people = elsewhere(
-        lambda: (arrives(source), (list_labels(), list(Person.objects.values_list("username", "password"))))[1]
+        lambda: (arrives(source), (list_labels(), list(Person.objects.values_list("username", "password"))))[
+            1
+        ]
     )
     assert release_elsewhere == labels_before
     assert {name.split("-", 2)[2] for name, _password in people} == {
@@ -229,7 +231,11 @@ def test_flames_in_a_system_that_has_the_guideline_and_the_data(
     assert not {"guidelines", "datasets", "prompts", "responses", "models"} & report["made"].keys()
     assert Batch.objects.get(name="again").state == Batch.State.CLOSED
     second_report = import_bundle(source=source, called=As({"first": "again"}))
-    assert (second_report.imported, second_report.already_there, Batch.objects.count()) == (0, report["taken"], 2)
+    assert (second_report.imported, second_report.already_there, Batch.objects.count()) == (
+        0,
+        report["taken"],
+        2,
+    )
 
 
 def test_what_is_here_otherwise_is_refused_and_nothing_is_stored(

@@ -118,7 +118,9 @@ def test_a_verdict_and_a_decision_by_token_and_a_repeat_adjudication(
 
 def test_a_draft_that_is_sent_again_comes_by_the_page(batch: Batch, lin: Person) -> None:
     item = claimed(batch, lin)
-    save_refused_draft(item.pk, Submission({"compliance": 3}, channel="token"), Conflict("Somebody else has it."))
+    save_refused_draft(
+        item.pk, Submission({"compliance": 3}, channel="token"), Conflict("Somebody else has it.")
+    )
     assert visit(lin).post(f"/history/{item.pk}/retry/").status_code == 302
     assert channels(Annotation) == ["page"]
 

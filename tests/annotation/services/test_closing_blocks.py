@@ -142,7 +142,8 @@ def test_every_page_and_the_numbers_follow_what_is_shown(
             page = client.get(reverse("history"), {"state": name})
             assert len(page.context["rows"]) == (SIZE if expected else 0)
         assert {
-            history_line.closed for history_line in history_lines([history_line.pk for history_line in own_assignments])
+            history_line.closed
+            for history_line in history_lines([history_line.pk for history_line in own_assignments])
         } == {closed}
         assert sum(tally.closed for tally in my_tallies(lin)) == (SIZE if closed else 0)
         pages = [client.get(reverse("history-item", args=[assignment.pk])) for assignment in own_assignments]
@@ -166,15 +167,23 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
         )
         return answer.status_code, sorted(answer.json())
 
-    assert {str(send(assignment, 1)) for assignment in own_assignments} == {str((201, sorted(_receipt_keys())))}
+    assert {str(send(assignment, 1)) for assignment in own_assignments} == {
+        str((201, sorted(_receipt_keys())))
+    }
     assert {str(send(assignment, 1)[0]) for assignment in own_assignments} == {"200"}  # the same key again
     lines = history_lines([assignment.pk for assignment in own_assignments])
     assert [(line.labels, line.revision, line.outcome) for line in lines] == [
         ({"compliance": 1}, 2, None)
     ] * SIZE
-    late = [assignment for assignment in own_assignments if Task.objects.get(pk=assignment.task_id).state != "open"]
+    late = [
+        assignment
+        for assignment in own_assignments
+        if Task.objects.get(pk=assignment.task_id).state != "open"
+    ]
     assert kinds(late) == {"work"}
-    assert set(CorrectionRequest.objects.values_list("assignment", flat=True)) == {assignment.pk for assignment in late}
+    assert set(CorrectionRequest.objects.values_list("assignment", flat=True)) == {
+        assignment.pk for assignment in late
+    }
     counting = Annotation.objects.filter(assignment__in=late, current=True)
     assert set(counting.values_list("revision", "labels__compliance")) == {(1, 3)}
     assert list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source")) == gold
@@ -183,7 +192,8 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
     assert {send(assignment, 2)[0] for assignment in own_assignments} == {202}
     assert CorrectionRequest.objects.count() == len(late) + SIZE
     assert [
-        history_line.revision for history_line in history_lines([history_line.pk for history_line in own_assignments])
+        history_line.revision
+        for history_line in history_lines([history_line.pk for history_line in own_assignments])
     ] == [2] * SIZE
     assert list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source")) == gold
     nothing_is_broken(checked)
@@ -222,10 +232,12 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
     assert not my_history(lin, Wanted(overruled=True)).exists()
     assert my_tallies(lin) == []
     look(checked)
-    outcomes = [history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None]
-    assert {(outcome.mine["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes} == {
-        (3, 1, ("compliance",))
-    }
+    outcomes = [
+        history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None
+    ]
+    assert {
+        (outcome.mine["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes
+    } == {(3, 1, ("compliance",))}
     client.force_login(lin)
     page = client.get(reverse("history")).content.decode()
     assert page.count("Your last correction came when the item was settled") == 1
@@ -244,7 +256,9 @@ def test_what_was_submitted_before_the_first_share_closes_as_it_did(
     work_through(batch, chen, 9)
     assert shown_closed(lin) == {assignment.pk for assignment in before}
     set_terms(batch=batch, terms=Terms(second_reading_share=0), actor=ma)
-    assert shown_closed(lin) == {assignment.pk for assignment in before}  # it stays so when there are to be no more checks
+    assert shown_closed(lin) == {
+        assignment.pk for assignment in before
+    }  # it stays so when there are to be no more checks
 
 
 @pytest.mark.parametrize("policy", [{"overlap": 1}, {"check_feedback": True}, {"check_share": 0.0}])

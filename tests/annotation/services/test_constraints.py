@@ -81,7 +81,11 @@ def attacks(
     )
     alarm = Alarm.objects.create(batch=batch, at=now(), value=0.4, low=0.3, high=0.5, units=40, threshold=0.6)
     note = GuidelineNote.objects.create(
-        guideline=guideline, criterion="compliance", source=GuidelineNote.Source.FLAG, task=settled, created_by=lin
+        guideline=guideline,
+        criterion="compliance",
+        source=GuidelineNote.Source.FLAG,
+        task=settled,
+        created_by=lin,
     )
     known = GoldQuestion.objects.create(
         batch=batch, kind="check", response=free.response, labels={"compliance": 3}, position=0
@@ -93,7 +97,9 @@ def attacks(
         "batch_checks_a_share": changed(batch, check_share=0.6),
         "batch_qualifies_by_a_threshold": changed(batch, qualifying="kappa"),
         "known_item_once_per_response": copied(known),
-        "known_task_once_per_person": lambda: GoldQuestionTask.objects.create(task=full, item=known, person=lin),
+        "known_task_once_per_person": lambda: GoldQuestionTask.objects.create(
+            task=full, item=known, person=lin
+        ),
         "qualification_once_per_attempt": copied(begun, state="failed"),
         "qualification_one_running": copied(begun, attempt=2),
         "release_not_its_own_heir": changed(release, supersedes=release),

@@ -143,7 +143,9 @@ def test_closing_ends_live_claims_and_refuses_what_comes_after(batch: Batch, lin
     set_state(batch=batch, state="closed")
     assert Task.objects.get(pk=first.task_id).slots_taken == 0
     with pytest.raises(Conflict):
-        submit(assignment_id=first.pk, person=lin, key=str(uuid4()), work=Submission(labels={"compliance": 3}))
+        submit(
+            assignment_id=first.pk, person=lin, key=str(uuid4()), work=Submission(labels={"compliance": 3})
+        )
     with pytest.raises(Conflict, match="cannot become"):
         set_state(batch=batch, state="open")
 

@@ -33,7 +33,12 @@ def test_an_unfinished_item_is_filled_in_again_on_its_page(batch: Batch, lin: Pe
     )
     assert answer.status_code == 204
     draft = Draft.objects.get()
-    assert (draft.assignment_id, draft.labels, draft.why, draft.flags) == (assignment.pk, {}, None, ["unsure"])
+    assert (draft.assignment_id, draft.labels, draft.why, draft.flags) == (
+        assignment.pk,
+        {},
+        None,
+        ["unsure"],
+    )
     page = text(visitor.get("/work/first/"))
     assert ">half\na thought</textarea>" in page
     assert 'value="unsure" checked' in page

@@ -33,7 +33,11 @@ def batch_of(words: str, people: list[Person], *, turns: list[dict[str, str]] | 
     """A batch of one response, with an adjudicator who is the last of the people."""
     dataset = make_corpus(prompts=1, models=["Only-1B"], dimensions=["safe"])
     response_turns = turns or []
-    Response.objects.update(text="" if response_turns else words, turns=response_turns, sha256=response_sha256(words, response_turns))
+    Response.objects.update(
+        text="" if response_turns else words,
+        turns=response_turns,
+        sha256=response_sha256(words, response_turns),
+    )
     return make_batch(demanding(), dataset, annotators=people[:-1], adjudicators=people[-1:])
 
 

@@ -202,7 +202,9 @@ def test_a_correction_is_held_to_the_same(strict: Batch, lin: Person) -> None:
     with pytest.raises(Unprocessable):
         revise(assignment_id=assignment.pk, person=lin, key="k", work=work)
     assert Annotation.objects.get().revision == 1
-    revise(assignment_id=assignment.pk, person=lin, key="k", work=Submission(labels=work.labels, evidence=[SPAN]))
+    revise(
+        assignment_id=assignment.pk, person=lin, key="k", work=Submission(labels=work.labels, evidence=[SPAN])
+    )
     assert Annotation.objects.get(current=True).evidence == [WHOLE]
 
 
@@ -372,7 +374,9 @@ def test_evidence_that_cannot_be_read_is_refused_in_words(batch: Batch, lin: Per
 
 
 def test_the_levels_say_what_they_require(strict: Batch, lin: Person) -> None:
-    english, chinese = (text(visit(lin, language=language).get("/work/strict/")) for language in ("en", "zh-hans"))
+    english, chinese = (
+        text(visit(lin, language=language).get("/work/strict/")) for language in ("en", "zh-hans")
+    )
     assert english.count("needs evidence and a rationale") == 2  # on the card and in the guideline
     assert 'data-requires="evidence rationale"' in english
     assert 'data-requires="evidence rationale"' in chinese

@@ -113,7 +113,11 @@ def test_several_criteria_and_a_dialogue_in_both_formats(several: GoldRelease, t
     assert (first["labels"], second["labels"]) == ({"fairness": 2}, {"legality": 1})
     assert second["response"] == TURNS
     first_row, two = read_table(export_release(release=several, format_name="csv", folder=tmp_path).path)
-    assert (first_row["label.fairness"], first_row["label.legality"], first_row["source.fairness"]) == ("2", "", "single")
+    assert (first_row["label.fairness"], first_row["label.legality"], first_row["source.fairness"]) == (
+        "2",
+        "",
+        "single",
+    )
     assert (two["label.fairness"], two["label.legality"]) == ("", "1")
     assert json.loads(two["response"]) == TURNS
 

@@ -153,7 +153,9 @@ def test_a_check_is_for_those_whom_its_kind_is_for_and_never_of_the_prompt_befor
     batch = make_checked(guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.5)
     set_limits(batch=batch, person=lin, role="annotator", quota=None, excluded_dimensions=["safe"])
     drain(batch, lin)
-    kinds = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__stratum__dimension", flat=True))
+    kinds = set(
+        GoldQuestionTask.objects.filter(person=lin).values_list("task__stratum__dimension", flat=True)
+    )
     assert kinds == {"unsafe"}
     item = GoldQuestion.objects.filter(batch=batch)[0]
     Membership.objects.filter(batch=batch, person=chen).update(last_prompt=item.response.prompt_id)
@@ -583,7 +585,9 @@ def test_results_count_current_revisions_of_items_that_are_in(
     assert found.is_poor
     assert [result.person for result in list_poor_results(batch)] == [lin]
     set_item_active(batch=batch, item=check.item_id, active=False)
-    assert [(check_result.n, check_result.right) for check_result in list_check_results(lin, [batch])] == [(11, 0)]
+    assert [(check_result.n, check_result.right) for check_result in list_check_results(lin, [batch])] == [
+        (11, 0)
+    ]
     assert list_check_results(chen, [batch]) == []
 
 
@@ -597,7 +601,9 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     set_languages(person=lin, languages=["en"], actor=chen)
     lin.refresh_from_db()
     drain(batch, lin)
-    languages = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__stratum__language", flat=True))
+    languages = set(
+        GoldQuestionTask.objects.filter(person=lin).values_list("task__stratum__language", flat=True)
+    )
     assert languages == {""}
 
 

@@ -140,7 +140,11 @@ def test_a_file_brings_items_with_their_explanations(new: Batch, oracle: None, w
     ]
     csv = "prompt,model,dataset,label.compliance\nQuestion number 2?,Oracle-2B,answers,3\n"
     (question,) = add_from_file(batch=new, kind="check", path=write("k.csv", csv))
-    assert (question.labels, question.response.model.name, question.position) == ({"compliance": 3}, "Oracle-2B", 2)
+    assert (question.labels, question.response.model.name, question.position) == (
+        {"compliance": 3},
+        "Oracle-2B",
+        2,
+    )
 
 
 GOOD = {"prompt_id": "p0", "dataset": "answers", "model": "Oracle-1B", "labels": {"compliance": 3}}
@@ -254,7 +258,9 @@ def test_who_works_in_the_batch_sees_nothing_of_it(
             == 403
         )
     assert "Gold questions" not in client.get("/batches/first/").content.decode()
-    assert manager(he).get("/batches/first/gold-questions/").status_code == 403  # a researcher manages no batch
+    assert (
+        manager(he).get("/batches/first/gold-questions/").status_code == 403
+    )  # a researcher manages no batch
 
 
 def test_a_manager_reads_everybodys_round_and_decides(
@@ -277,7 +283,9 @@ def test_a_manager_reads_everybodys_round_and_decides(
         assert part in page
     address = "/batches/first/qualification/lin/"
     assert "Say why" in client.post(address, {"action": "again"}, follow=True).content.decode()
-    page_after = client.post(address, {"action": "again", "reason": "a bad day"}, follow=True).content.decode()
+    page_after = client.post(
+        address, {"action": "again", "reason": "a bad day"}, follow=True
+    ).content.decode()
     assert "lin is given another attempt." in page_after
     assert "attempt 2" in page_after
     let = client.post(address, {"action": "let_in", "reason": "known"}, follow=True).content.decode()

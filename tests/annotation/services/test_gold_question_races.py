@@ -126,10 +126,14 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
     last = [next_assignment(batch=batch, person=person, ahead=ahead) for ahead in (False, True)]
 
     def send(item: Any) -> Any:
-        return submit(assignment_id=item.pk, person=person, key=str(uuid4()), work=Submission({"compliance": 3}))
+        return submit(
+            assignment_id=item.pk, person=person, key=str(uuid4()), work=Submission({"compliance": 3})
+        )
 
     def correct(item: Assignment) -> Any:
-        return revise(assignment_id=item.pk, person=person, key=str(uuid4()), work=Submission({"compliance": 1}))
+        return revise(
+            assignment_id=item.pk, person=person, key=str(uuid4()), work=Submission({"compliance": 1})
+        )
 
     answers = at_once(
         [

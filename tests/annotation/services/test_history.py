@@ -151,7 +151,9 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
 def test_who_manages_too_finds_their_own_items_alone(small: Batch, lin: Person, chen: Person):
     lin.groups.set(add_person(name="boss", roles=["manager", "researcher", "annotator"]).groups.all())
     dispute(small, lin, chen)
-    assert [line.history_row.labels for line in visit(lin).get("/history/").context["rows"]] == [{"compliance": 1}]
+    assert [line.history_row.labels for line in visit(lin).get("/history/").context["rows"]] == [
+        {"compliance": 1}
+    ]
     assert visit(lin).get(f"/history/{get_own_assignment(chen).pk}/").status_code == 404
 
 
@@ -236,7 +238,10 @@ def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, l
     set_state(batch=worked, state="closed", actor=wu)
     after = my_tallies(lin)
     assert sum(numbers.closed for numbers in after) == 8
-    assert (sum(numbers.compared or 0 for numbers in after), sum(numbers.equal or 0 for numbers in after)) == (3, 2)
+    assert (
+        sum(numbers.compared or 0 for numbers in after),
+        sum(numbers.equal or 0 for numbers in after),
+    ) == (3, 2)
     assert [dict(confusion.counts) for confusion in my_confusions(lin)] == [{(1, 1): 2, (1, 3): 1}]
     # 2 of 3 by hand: centre (2/3 + 3.8415/6) / (1 + 3.8415/3) = 0.5731, half 0.3654
     text = page(lin, "/history/-/numbers/")
@@ -286,7 +291,11 @@ def test_an_adjudicator_reads_what_they_thought_first(small: Batch, lin: Person,
     now = timezone.now()
     Verdict.objects.filter(assignment=get_own_assignment(wu)).delete()
     Verdict.objects.create(
-        assignment=get_own_assignment(wu), labels={"compliance": 3}, rationale="At once.", seconds=30, created_at=now
+        assignment=get_own_assignment(wu),
+        labels={"compliance": 3},
+        rationale="At once.",
+        seconds=30,
+        created_at=now,
     )
     Adjudication.objects.update(reason=DisputeReason.objects.get(key="guideline_gap"), seconds=12)
     text = page(wu, "/history/?words=question")

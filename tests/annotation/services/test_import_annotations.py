@@ -237,7 +237,10 @@ def test_where_a_label_came_from_is_kept_with_it(batch: Batch, write: Write):
 
 
 BAD: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "off the scale": ([build_row("lin", 4)], r'jsonl:1 \[labels\]: "compliance" cannot be 4; use one of 1, 2, 3'),
+    "off the scale": (
+        [build_row("lin", 4)],
+        r'jsonl:1 \[labels\]: "compliance" cannot be 4; use one of 1, 2, 3',
+    ),
     "an unknown criterion": (
         [build_row("lin", 3, labels={"mood": 1})],
         r'jsonl:1 \[labels\]: "mood" is not asked here',

@@ -177,7 +177,10 @@ def test_labels_of_before_are_walked_back_by_their_keys(
     put(write(build_row("ben", 3, "p2"), name="other.jsonl"), new_people=True)
     corrected = Assignment.objects.get(person=lin, task__response__prompt__key="p1", batch__name="elsewhere")
     revise(
-        person=lin, assignment_id=corrected.pk, work=Submission(labels={"compliance": 1}, reason="slip"), key="k"
+        person=lin,
+        assignment_id=corrected.pk,
+        work=Submission(labels={"compliance": 1}, reason="slip"),
+        key="k",
     )
     label_next(batch, lin, 3)
     Annotation.objects.filter(assignment__batch=batch).update(idempotency_key="import:not-a-hash:x")

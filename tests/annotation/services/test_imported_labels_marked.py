@@ -61,7 +61,13 @@ def put(dataset: Dataset, guideline: Guideline, tmp_path: Path) -> Put:
 @pytest.fixture
 def imported(put: Put) -> Batch:
     """Two annotations that differ and their decision, and two that agree."""
-    put(build_row("ann", 3), build_row("ben", 1), decided(1), build_row("ann", 2, "p1"), build_row("ben", 2, "p1"))
+    put(
+        build_row("ann", 3),
+        build_row("ben", 1),
+        decided(1),
+        build_row("ann", 2, "p1"),
+        build_row("ben", 2, "p1"),
+    )
     return Batch.objects.get(name="elsewhere")
 
 
@@ -73,8 +79,8 @@ def mixed(imported: Batch, lin: Person, chen: Person, batch: Batch) -> list[Batc
     return [imported, batch]
 
 
-def page(client: Client, who: Person, name: str, *arguments: Any, **query: Any) -> str:
-    client.force_login(who)
+def page(client: Client, viewer: Person, name: str, *arguments: Any, **query: Any) -> str:
+    client.force_login(viewer)
     answer = client.get(reverse(name, args=arguments), query)
     assert answer.status_code == 200
     return " ".join(answer.content.decode().split())
@@ -246,7 +252,11 @@ def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put
         add_person(name=name)
     free = Task.objects.filter(batch=batch, slots_taken=0, response__model__name=MODEL).first()
     assert free is not None
-    put(build_row("ann", 3, free.response.prompt.key), build_row("ben", 3, free.response.prompt.key), batch="first")
+    put(
+        build_row("ann", 3, free.response.prompt.key),
+        build_row("ben", 3, free.response.prompt.key),
+        batch="first",
+    )
     text = render_report(build_batches_report([batch]))
     assert "2 annotations were imported, and how they were made is not recorded; 1 were given here" in text
 
@@ -296,7 +306,9 @@ def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], 
     import_bundle(source=Source(bundle, "bundle.zip"), called=called)
     work = count_imported_work(list(Batch.objects.filter(name__in=["e2", "f2"])))
     assert (work["annotations"], work["adjudications"]) == (6, 1)
-    second_release = cut_release(ReleaseSpec(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"]))))
+    second_release = cut_release(
+        ReleaseSpec(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"])))
+    )
     assert second_release.sha256 == release.sha256
     places = {
         str(find_origin(one))

@@ -68,7 +68,7 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def everything() -> dict[str, int]:
+def count_rows() -> dict[str, int]:
     return {table.__name__: table.objects.count() for table in TABLES}
 
 
@@ -224,10 +224,10 @@ def test_a_response_without_its_place_is_refused(
     write: Write, row: dict[str, Any], options: dict[str, Any], words: str
 ):
     prompts(write({"id": "1", "prompt": "a"}))
-    before = everything()
+    before = count_rows()
     with pytest.raises(InputError, match=words):
         responses(write(row), **options)
-    assert everything() == before
+    assert count_rows() == before
 
 
 def test_responses_need_a_dataset_that_is_there(write: Write):
@@ -312,11 +312,11 @@ def test_a_bad_file_is_one_clear_line_and_nothing_is_imported(
         path.mkdir()
     elif content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    before = everything()
+    before = count_rows()
     code, out, err = command(name, str(path), *COMMANDS[name], "--format", "csv")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(str(path))
-    assert everything() == before
+    assert count_rows() == before
 
 
 @pytest.mark.parametrize(
@@ -334,11 +334,11 @@ def test_bad_json_on_line_7_is_said_to_be_there(
     model = [] if name == "import_prompts" else ["--model", "Hidden-13B"]
     collection = ["--collection", "again"] if name == "import_responses" else []
     source = write(*[good] * 6, "{not json")
-    before = everything()
+    before = count_rows()
     code, _out, err = command(name, str(source.path), *place, *model, *collection, "--format", "jsonl")
     assert code == 1
     assert f"{source.path}:7: this is not JSON" in err
-    assert everything() == before
+    assert count_rows() == before
 
 
 @pytest.mark.parametrize(
@@ -369,10 +369,10 @@ def test_an_unknown_name_is_one_clear_line_and_nothing_is_imported(
     write: Write, batch: Batch, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ):
     source = write({"prompt_id": "p0", "prompt": "Question number 0?", "response": "x", "annotator": "lin"})
-    before = everything()
+    before = count_rows()
     name, *rest = [str(source.path) if argument == "FILE" else argument for argument in arguments]
     code, out, err = command(name, *rest)
     err += capsys.readouterr().err
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert words in err
-    assert everything() == before
+    assert count_rows() == before

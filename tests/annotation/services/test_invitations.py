@@ -74,7 +74,10 @@ def test_the_secret_is_shown_once_and_stored_nowhere(manager: Client, ma: Person
     assert invitation.secret_sha256 == hash_secret(secret)
     assert secret not in manager.get(reverse("invitations")).content.decode()
     Client().post(path, FORM)
-    stored_values = [*AuditEvent.objects.values_list("verb", "target", "data"), *Invitation.objects.values_list()]
+    stored_values = [
+        *AuditEvent.objects.values_list("verb", "target", "data"),
+        *Invitation.objects.values_list(),
+    ]
     assert secret not in str(stored_values)
     assert AuditEvent.objects.get(verb="invite").target == f"invitation:{invitation.pk}"
     assert AuditEvent.objects.get(verb="accept_invitation").data == {"person": "gao"}

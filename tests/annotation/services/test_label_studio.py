@@ -102,11 +102,11 @@ def test_objects_one_a_line_are_read_as_well(write: Write):
 )
 def test_a_broken_array_says_at_which_object(write: Write, text: str, words: str):
     with pytest.raises(InputError) as caught:
-        whole(write(text))
+        read_items(write(text))
     assert words in str(caught.value)
 
 
-def whole(source: Source) -> None:
+def read_items(source: Source) -> None:
     for row in json_items(source):
         if isinstance(row, InputError):
             raise row
@@ -139,7 +139,10 @@ def test_a_task_is_a_response_and_brings_its_prompt(write: Write):
 
 def test_people_are_known_by_their_address_or_number_and_cancelled_ones_are_counted(write: Write):
     people = [7, {"id": 3, "email": "a@b.org"}, "c@d.org", {"id": 9}]
-    task = {"data": DATA, "annotations": [*map(build_annotation, people), build_annotation(8, was_cancelled=True)]}
+    task = {
+        "data": DATA,
+        "annotations": [*map(build_annotation, people), build_annotation(8, was_cancelled=True)],
+    }
     source = write([task])
     assert [record.annotator for record in read(source)] == [
         "label-studio-7",
@@ -158,7 +161,9 @@ def test_a_ground_truth_beside_two_others_is_the_decision_and_alone_an_annotatio
     two = read(write([{"data": DATA, "annotations": [truth, build_annotation(1)]}]))
     assert [type(record) for record in two] == [AnnotationRecord, AnnotationRecord]
     all_true = [build_annotation(person, ground_truth=True) for person in (1, 2, 3)]
-    assert {type(record) for record in read(write([{"data": DATA, "annotations": all_true}]))} == {AnnotationRecord}
+    assert {type(record) for record in read(write([{"data": DATA, "annotations": all_true}]))} == {
+        AnnotationRecord
+    }
 
 
 def test_ratings_numbers_texts_and_other_questions(write: Write):
@@ -170,7 +175,9 @@ def test_ratings_numbers_texts_and_other_questions(write: Write):
         result_of("asked-of-a-span", "choices", {"choices": ["x"], "start": 0, "end": 2}),
         {"type": "relation", "from_id": "a", "to_id": "b"},
     ]
-    (record,) = read(write([{"data": DATA, "annotations": [build_annotation(1, result=results, lead_time=3.5)]}]))
+    (record,) = read(
+        write([{"data": DATA, "annotations": [build_annotation(1, result=results, lead_time=3.5)]}])
+    )
     assert record.labels == {"fluency": 4, "depth": 2.5, "topics": ["a", "b"]}
     assert (record.rationale, record.seconds) == ("Because\nso.", 3.5)
 
@@ -191,7 +198,9 @@ def test_spans_count_code_points_and_old_ones_are_counted_anew(
     write: Write, start: int, end: int, words: str | None, expected: tuple[int, int] | None
 ):
     value = {"start": start, "end": end, "labels": ["safety=1"]} | ({"text": words} if words else {})
-    source = write([{"data": DATA, "annotations": [build_annotation(1, result=[result_of("e", "labels", value)])]}])
+    source = write(
+        [{"data": DATA, "annotations": [build_annotation(1, result=[result_of("e", "labels", value)])]}]
+    )
     (record,) = read(source)
     assert [(span["start"], span["end"]) for span in record.evidence] == ([expected] if expected else [])
     assert sum(source.passed_over.values()) == (0 if expected else 1)
@@ -234,17 +243,36 @@ def test_the_short_form_has_an_annotation_a_record(write: Write):
     ("task", "where", "words"),
     [
         ({"data": [], "annotations": [build_annotation(1)]}, "export.json:1 [data]", "no JSON object"),
-        ({"data": {}, "annotations": [build_annotation(1)]}, "export.json:1 [data.prompt]", "there is no prompt"),
-        ({"data": DATA, "annotations": [build_annotation(None)]}, "[annotations[0].completed_by]", "whose annotation"),
-        ({"data": DATA, "annotations": [build_annotation("a/b")]}, "[annotations[0].completed_by]", "cannot be a name"),
+        (
+            {"data": {}, "annotations": [build_annotation(1)]},
+            "export.json:1 [data.prompt]",
+            "there is no prompt",
+        ),
+        (
+            {"data": DATA, "annotations": [build_annotation(None)]},
+            "[annotations[0].completed_by]",
+            "whose annotation",
+        ),
+        (
+            {"data": DATA, "annotations": [build_annotation("a/b")]},
+            "[annotations[0].completed_by]",
+            "cannot be a name",
+        ),
         ({"data": DATA, "annotations": {}}, "[annotations]", "write the annotations as"),
         ({"data": DATA, "annotations": [build_annotation(1), {}]}, "[annotations[1].result]", "in a list"),
         (
-            {"data": DATA, "annotations": [build_annotation(1, result=[{"type": "choices", "from_name": "x"}])]},
+            {
+                "data": DATA,
+                "annotations": [build_annotation(1, result=[{"type": "choices", "from_name": "x"}])],
+            },
             "[annotations[0].result[0].value]",
             "in an object",
         ),
-        ({"data": DATA, "annotations": [build_annotation(1, lead_time=-1)]}, "[annotations[0].lead_time]", "seconds"),
+        (
+            {"data": DATA, "annotations": [build_annotation(1, lead_time=-1)]},
+            "[annotations[0].lead_time]",
+            "seconds",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_the_task_and_the_field(write: Write, task: Any, where: str, words: str):
@@ -309,8 +337,8 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
         9,
         [4],
     )
-    assert everything(copied_batch) == everything(batch)
-    assert any(evidence != "[]" for *_rest, evidence, _flags in everything(copied_batch))
+    assert list_rows(copied_batch) == list_rows(batch)
+    assert any(evidence != "[]" for *_rest, evidence, _flags in list_rows(copied_batch))
     assert golds(copied_batch) == golds(batch)
     assert (
         cut_release(ReleaseSpec(name="s", batches=[copied_batch])).sha256
@@ -339,7 +367,9 @@ def test_without_a_choice_nobody_is_named_and_nothing_they_wrote_is_told(
         assert f'"{word}"' not in text
     assert "因为" not in text
     assert "assay-evidence" not in text
-    results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
+    results = [
+        result for task in tasks for annotation in task["annotations"] for result in annotation["result"]
+    ]
     people = {result["value"]["text"][0] for result in results if result["from_name"] == "assay-person"}
     assert people == {"annotator-01", "annotator-02", "adjudicator-01"}
 
@@ -439,7 +469,7 @@ def test_a_word_that_is_no_level_is_refused_with_its_task(guideline: Guideline, 
     assert not Batch.objects.exists()
 
 
-def everything(batch: Batch | None = None) -> list[tuple[Any, ...]]:
+def list_rows(batch: Batch | None = None) -> list[tuple[Any, ...]]:
     rows = Annotation.objects.filter(assignment__batch=batch) if batch else Annotation.objects.all()
     return sorted(
         (

@@ -64,7 +64,9 @@ def test_what_came_since_is_put_in_and_never_half(
     read: list[bool] = []
     tasks = module._iterate_tasks
     monkeypatch.setattr(
-        module, "_iterate_tasks", lambda batch, since=None: (read.append(since is None), tasks(batch, since=since))[1]
+        module,
+        "_iterate_tasks",
+        lambda batch, since=None: (read.append(since is None), tasks(batch, since=since))[1],
     )
     for value in (1, 2):
         label_next(batch, lin, value)

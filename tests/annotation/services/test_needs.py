@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def told(need: Need) -> dict[str, set[str]]:
-    return {why_short.reason: {person.person.username for person in why_short.people} for why_short in need.whys}
+    return {
+        why_short.reason: {person.person.username for person in why_short.people} for why_short in need.whys
+    }
 
 
 def skip_next(batch: Batch, person: Person) -> int:

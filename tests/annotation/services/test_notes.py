@@ -78,7 +78,9 @@ def test_who_works_in_the_batch_reads_its_notes_when_it_closes(
     assert set(list_notes(ma)) == {own, note}
 
 
-def test_a_dataset_judged_blind_elsewhere_keeps_its_notes_too(note: GuidelineNote, task: Task, ma: Person) -> None:
+def test_a_dataset_judged_blind_elsewhere_keeps_its_notes_too(
+    note: GuidelineNote, task: Task, ma: Person
+) -> None:
     set_roles(person=ma, roles=["manager", "annotator"])
     Batch.objects.update(state=Batch.State.CLOSED)
     assert list(list_notes(ma)) == [note]
@@ -123,7 +125,9 @@ def test_a_manager_leaves_a_note_of_their_own(manager: Client, guideline: Guidel
     assert (note.criterion, note.level, note.source, note.created_by) == ("compliance", 3, "manager", ma)
     assert note.text == "Say what compliance is."
     manager.post(LIST, {"clause": "", "text": "All of it."})
-    assert [note.text for note in group_by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == ["All of it."]
+    assert [note.text for note in group_by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == [
+        "All of it."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,9 @@ def test_the_workload_of_everybody_is_counted(
     latest = Assignment.objects.get(batch=planned_too, state="submitted").submitted_at
     planned_tasks = planned_too.panels.filter(members__person=lin).values_list("tasks_planned", flat=True)
     loads = workloads([lin, wu], reader=ma)
-    assert loads[lin.pk] == Workload(batches=2, live=1, lately=1, planned=sum(planned_tasks) - 1, latest=latest)
+    assert loads[lin.pk] == Workload(
+        batches=2, live=1, lately=1, planned=sum(planned_tasks) - 1, latest=latest
+    )
     assert loads[wu.pk] == Workload(batches=2)
     set_state(batch=planned_too, state="closed")
     assert workloads([lin], reader=ma)[lin.pk] == Workload(batches=1, live=1, lately=1, latest=latest)
@@ -211,7 +213,9 @@ def test_the_median_time_is_of_those_items_whose_time_is_known(batch: Batch, lin
     for seconds in (10, 50, None):
         item = next_assignment(batch=batch, person=lin)
         assert item is not None
-        submit(assignment_id=item.pk, person=lin, key="k", work=Submission({"compliance": 3}, seconds=seconds))
+        submit(
+            assignment_id=item.pk, person=lin, key="k", work=Submission({"compliance": 3}, seconds=seconds)
+        )
     assert summarize_annotator(lin, [batch.pk])[batch.pk].median_seconds == 30
 
 
@@ -266,7 +270,13 @@ def test_the_page_before_says_what_becomes_of_the_work(
     assert next_assignment(batch=planned, person=lin) is not None
     planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
     (departure,) = leaving(lin, reader=ma)
-    assert (departure.live, departure.planned, departure.stay, departure.needed, departure.lacking) == (1, planned_tasks - 2, 2, 2, 0)
+    assert (departure.live, departure.planned, departure.stay, departure.needed, departure.lacking) == (
+        1,
+        planned_tasks - 2,
+        2,
+        2,
+        0,
+    )
     page = manager.get(reverse("person-leaving", args=["lin"])).content.decode()
     assert "1 item in progress goes back." in page
     assert f"{planned_tasks - 2} items planned for them go to others" in page

@@ -158,7 +158,10 @@ def prepared() -> dict[str, str]:
 def test_a_name_means_the_same_text_in_every_process(preparing: None, order: tuple[str, str]):
     assert {sql: sql_core.fetch_first(sql, [1]) for sql in order} == {ONE: (2,), TWO: (3,)}
     text = {"1": "SELECT 1 + $1::int", "2": "SELECT 2 + $1::int"}
-    named = {f"assay_{hashlib.sha256(text_value.encode()).hexdigest()[:40]}": text_value for text_value in text.values()}
+    named = {
+        f"assay_{hashlib.sha256(text_value.encode()).hexdigest()[:40]}": text_value
+        for text_value in text.values()
+    }
     assert {name: sql.partition(" AS ")[2] for name, sql in prepared().items()} == named
 
 

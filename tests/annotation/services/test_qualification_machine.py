@@ -75,13 +75,19 @@ class Rounds(RuleBasedStateMachine):
     def send_any(self, which: int, value: int, call: Callable[..., Any]) -> None:
         if assignment := self.pick(which):
             work = Submission({"compliance": value}, reason="a second look")
-            self.attempt(partial(call, assignment_id=assignment.pk, person=assignment.person, key=str(uuid4()), work=work))
+            self.attempt(
+                partial(
+                    call, assignment_id=assignment.pk, person=assignment.person, key=str(uuid4()), work=work
+                )
+            )
 
     @rule(which=picks, skip=st.booleans())
     def give_back(self, which: int, skip: bool) -> None:
         if assignment := self.pick(which):
             reason = "I know the author" if skip else ""
-            self.attempt(partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason))
+            self.attempt(
+                partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
+            )
 
     @rule(which=picks)
     def run_out(self, which: int) -> None:
@@ -122,7 +128,10 @@ class Rounds(RuleBasedStateMachine):
             assert qualification is not None
             if qualification.state == Qualification.State.RUNNING:
                 member = self.batch.memberships.get(person=person.pk)
-                assert list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member)) == []
+                assert (
+                    list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member))
+                    == []
+                )
         self.nothing_breaks()
 
     def claim_for(self, person: Person, *, ahead: bool = False) -> Assignment | None:
@@ -142,7 +151,12 @@ class Rounds(RuleBasedStateMachine):
     def work(self, person: Person, value: int) -> bool:
         assignment = self.claim_for(person)
         if assignment is not None:
-            submit(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=Submission({"compliance": value}))
+            submit(
+                assignment_id=assignment.pk,
+                person=person,
+                key=str(uuid4()),
+                work=Submission({"compliance": value}),
+            )
         return assignment is not None
 
     def person(self, who: int) -> Person:

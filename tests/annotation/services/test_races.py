@@ -298,7 +298,9 @@ def test_four_simultaneous_submits_of_four_keys_store_one_and_all_tell_its_recei
     item = claimed(batch, lin)
     answers = at_once(
         [
-            partial(submit, assignment_id=item.pk, person=lin, key=f"k{n}", work=Submission({"compliance": value}))
+            partial(
+                submit, assignment_id=item.pk, person=lin, key=f"k{n}", work=Submission({"compliance": value})
+            )
             for n, value in enumerate([1, 2, 3, 3])
         ]
     )
@@ -413,7 +415,9 @@ def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
         decide_next(batch, wu, 2)
     assignment = next_dispute(batch=batch, person=wu)
     assert assignment is not None
-    verdict = partial(record_verdict, assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
+    verdict = partial(
+        record_verdict, assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3})
+    )
     assert at_once([verdict, verdict]) == [None, None]
     work = Submission({"compliance": 3}, reason="reading_slip")
     decide = partial(adjudicate, assignment_id=assignment.pk, person=wu, key="k", work=work)
@@ -431,8 +435,16 @@ def test_a_correction_racing_the_partners_label_never_leaves_gold_that_nobody_ga
     label(assignment, lin, 1)
     at_once(
         [
-            partial(revise, assignment_id=assignment.pk, person=lin, key="r", work=Submission({"compliance": 3})),
-            partial(submit, assignment_id=partner_assignment.pk, person=chen, key="s", work=Submission({"compliance": 3})),
+            partial(
+                revise, assignment_id=assignment.pk, person=lin, key="r", work=Submission({"compliance": 3})
+            ),
+            partial(
+                submit,
+                assignment_id=partner_assignment.pk,
+                person=chen,
+                key="s",
+                work=Submission({"compliance": 3}),
+            ),
         ]
     )
     task = Task.objects.get(pk=assignment.task_id)

@@ -189,7 +189,11 @@ def test_everything_is_listed_in_one_order_however_the_database_keeps_it():
     levels_told = found_tables["Labels by criterion and level"].rows
     assert [row[0] for row in levels_told] == ["zeal"] * 3 + ["care"] * 3 + ["a"] * 3
     assert [row[1] for row in levels_told[:3]] == ["-1 less", "9 nine", "10 ten"]
-    assert [row[0].split()[0] for row in found_tables["Splits by prompt"].rows] == ["training", "validation", "test"]
+    assert [row[0].split()[0] for row in found_tables["Splits by prompt"].rows] == [
+        "training",
+        "validation",
+        "test",
+    ]
     assert [row[0] for row in found_tables["Model"].rows] == ["a-model", "mm"]
     assert found_tables["Where the label comes from"].rows[0][0] == "one annotator"
     stored = as_postgresql_keeps_it(manifest)

@@ -111,7 +111,10 @@ def test_it_is_a_line_of_my_history_like_any_other(again: Batch, wu: Person) -> 
     for none in ({"kind": "labels"}, {"state": "open"}, {"words": "zebra"}, {"overruled": True}):
         assert list(my_history(wu, MyWanted(**none))) == []
     again_line, first_line = visitor.get("/history/").context["rows"]
-    assert (again_line.history_row.labels, first_line.history_row.labels) == ({"compliance": 3}, {"compliance": 2})
+    assert (again_line.history_row.labels, first_line.history_row.labels) == (
+        {"compliance": 3},
+        {"compliance": 2},
+    )
     same = {"submitted_at": None, "assignment": None, "labels": None, "verdict": None}
     assert replace(again_line.history_row, **same) == replace(first_line.history_row, **same)
     pages = [visitor.get(f"/history/{pk}/") for pk in (repeat.pk, first.pk)]
@@ -337,7 +340,9 @@ def test_nobody_can_tell_it_from_a_first_decision(again: Batch, wu: Person) -> N
     second = seen(again, wu)
     assert REPEATS.get().state == "adjudicated"
     for second_page, other in zip(second, first, strict=True):
-        assert sorted(second_page.splitlines()) == sorted(other.splitlines())  # A and B are in an order of their own
+        assert sorted(second_page.splitlines()) == sorted(
+            other.splitlines()
+        )  # A and B are in an order of their own
     after = progress_in(again, wu, "adjudicator")
     assert after is not None
     assert (after.done, after.left) == (3, 0)
@@ -380,7 +385,9 @@ def test_intra_rater_agreement_is_the_share_that_was_decided_alike(
 def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, wu: Person) -> None:
     assignment = claim_repeat(again, wu)
     decide(assignment, wu, 3)
-    assert AuditEvent.objects.filter(verb="second_reading", target=f"task:{assignment.task.repeats_id}").exists()
+    assert AuditEvent.objects.filter(
+        verb="second_reading", target=f"task:{assignment.task.repeats_id}"
+    ).exists()
     pages = "".join(text(visit(wu).get(url)) for url in ("/", "/disputes/", "/history/", "/account/"))
     assert "second_reading" not in pages
     assert "repeat" not in pages.lower()

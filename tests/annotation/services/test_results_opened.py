@@ -203,7 +203,10 @@ def test_of_the_time_before_whoever_had_the_role_is_presumed_to_have_read(labell
         *((yu, ["researcher"], 9), (yu, ["annotator"], 7)),  # before there was
     ):
         set_roles(person=person_name, roles=roles)
-        at(AuditEvent.objects.filter(target=f"person:{person_name.username}").latest("pk"), timedelta(days=days))
+        at(
+            AuditEvent.objects.filter(target=f"person:{person_name.username}").latest("pk"),
+            timedelta(days=days),
+        )
     AuditEvent.objects.filter(verb="add_person").update(at=timezone.now() - timedelta(days=20))
     presume()
     opened = {

@@ -129,7 +129,9 @@ def test_an_adjudicator_without_the_group_reads_no_dispute_and_decides_none(
         on(held, "skip"): {"reason": "I know the author"},
     }
     answers = {call_name: post(wu, call_name, body) for call_name, body in calls.items()}
-    assert {call_name: answer.status_code for call_name, answer in answers.items()} == dict.fromkeys(calls, 403)
+    assert {call_name: answer.status_code for call_name, answer in answers.items()} == dict.fromkeys(
+        calls, 403
+    )
     assert not any("sides" in answer.content.decode() for answer in answers.values())
     assert rows() == before
 
@@ -153,9 +155,9 @@ def test_a_repeat_adjudication_goes_with_the_group_as_well(disputed: Batch, wu: 
     take_groups(wu)
     before = rows()
     calls = {"verdict": WORK, "adjudicate": DECISION, "extend": {}, "release": {}, "skip": {"reason": "no"}}
-    assert {call_name: post(wu, on(repeat.pk, call_name), body).status_code for call_name, body in calls.items()} == (
-        dict.fromkeys(calls, 403)
-    )
+    assert {
+        call_name: post(wu, on(repeat.pk, call_name), body).status_code for call_name, body in calls.items()
+    } == (dict.fromkeys(calls, 403))
     assert rows() == before
 
 

@@ -205,7 +205,9 @@ class Batches(RuleBasedStateMachine):
     def give_back(self, which: int, skip: bool) -> None:
         if assignment := self.pick(which):
             reason = "I know the author" if skip else ""
-            self.attempt(partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason))
+            self.attempt(
+                partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
+            )
 
     @rule(which=picks)
     def extend(self, which: int) -> None:

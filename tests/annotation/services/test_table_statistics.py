@@ -78,7 +78,14 @@ def test_imports_leave_statistics_of_what_they_wrote(
 ):
     assert [known_rows(model) for model in TABLES] == [-1] * len(TABLES)
     take_all(tmp_path, MIN_ROWS)
-    assert [known_rows(model) for model in TABLES] == [MIN_ROWS, MIN_ROWS, MIN_ROWS, 2 * MIN_ROWS, 2 * MIN_ROWS, MIN_ROWS]
+    assert [known_rows(model) for model in TABLES] == [
+        MIN_ROWS,
+        MIN_ROWS,
+        MIN_ROWS,
+        2 * MIN_ROWS,
+        2 * MIN_ROWS,
+        MIN_ROWS,
+    ]
     assert all(known_columns(model) > 0 for model in TABLES)
 
 

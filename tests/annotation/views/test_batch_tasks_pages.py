@@ -19,7 +19,7 @@ from annotation.models import (
 )
 from annotation.selectors.batches import tasks
 from annotation.selectors.batches.members import members_of, shared_counts
-from annotation.selectors.batches.tasks import Found, Wanted, Why, find
+from annotation.selectors.batches.tasks import TaskPage, TaskFilter, NeedReason, find
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -54,7 +54,7 @@ def read_messages(answer: Any) -> str:
     return str(list(answer.wsgi_request._messages)[-1])
 
 
-def positions(page: Found) -> list[int]:
+def positions(page: TaskPage) -> list[int]:
     return [item.task.position for item in page.items]
 
 
@@ -78,7 +78,7 @@ def test_items_are_found_by_state_dimension_words_and_person(
     assert held is not None
 
     def find_positions(**filters: Any) -> list[int]:
-        return positions(find(batch, Wanted(**filters), limit=50))
+        return positions(find(batch, TaskFilter(**filters), limit=50))
 
     assert find_positions() == list(range(8))
     assert find_positions(state="disputed") == [0]
@@ -91,15 +91,15 @@ def test_items_are_found_by_state_dimension_words_and_person(
     assert find_positions(person="wu") == []
     decide_next(batch, wu, 2)
     assert find_positions(person="wu") == [0]
-    assert find(batch, Wanted(state="open"), limit=50).total == 7
-    assert find(batch, Wanted(words="number"), limit=50).total is None
+    assert find(batch, TaskFilter(state="open"), limit=50).total == 7
+    assert find(batch, TaskFilter(words="number"), limit=50).total is None
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted(), Wanted(words="number"), Wanted(person="lin"), Wanted(state="open")]
+    "wanted", [TaskFilter(), TaskFilter(words="number"), TaskFilter(person="lin"), TaskFilter(state="open")]
 )
 def test_every_item_stands_on_one_page(
-    batch: Batch, lin: Person, chen: Person, task_filter: Wanted, monkeypatch: pytest.MonkeyPatch
+    batch: Batch, lin: Person, chen: Person, task_filter: TaskFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it is found: looked up, or looked through."""
     for _number in range(5):
@@ -302,13 +302,13 @@ def test_every_reason_has_its_words(batch: Batch) -> None:
         eligibility.OWN_MODEL,
     ]
     for reason in reasons:
-        assert describe_obstacle(Why(reason, members), "Safety", "zh").startswith("chen, lin, zhou ")
-    assert describe_obstacle(Why(eligibility.NOT_THIS_LANGUAGE, members[:1]), "Safety", "zh-Hans") == (
+        assert describe_obstacle(NeedReason(reason, members), "Safety", "zh").startswith("chen, lin, zhou ")
+    assert describe_obstacle(NeedReason(eligibility.NOT_THIS_LANGUAGE, members[:1]), "Safety", "zh-Hans") == (
         "chen does not read zh-Hans"
     )
     many = members * 3
     assert (
-        describe_obstacle(Why(tasks.SKIPPED, many), "", "")
+        describe_obstacle(NeedReason(tasks.SKIPPED, many), "", "")
         == "chen, lin, zhou, chen, lin and 4 more skipped it"
     )
 

@@ -5,7 +5,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from annotation.domain.guidelines.prose import Block, blocks
+from annotation.domain.guidelines.prose import Block, split_blocks
 from annotation.models import AuditEvent, Batch, Guideline, Person
 from annotation.selectors.guidelines import choose_language, to_language
 from annotation.services.guidelines import load_guideline
@@ -164,7 +164,7 @@ def test_the_language_that_comes_closest_is_taken(guideline: Guideline) -> None:
 
 def test_plain_text_gets_the_shape_it_was_given() -> None:
     text = "First paragraph.\n\nHow to work\n1. Read.\n2. Judge.\nThen rest.\n\n1) alone"
-    assert blocks(text) == [
+    assert split_blocks(text) == [
         Block("paragraph", ("First paragraph.",)),
         Block("heading", ("Working method",)),
         Block("list", ("Read.", "Judge.")),
@@ -174,6 +174,6 @@ def test_plain_text_gets_the_shape_it_was_given() -> None:
 
 
 def test_a_sentence_that_opens_a_group_of_lines_is_no_heading() -> None:
-    assert [block.kind for block in blocks("为什么？\n因为。\n\n在 3 和 2 之间：能，选 3。\n其余选 2。")] == [
+    assert [block.kind for block in split_blocks("为什么？\n因为。\n\n在 3 和 2 之间：能，选 3。\n其余选 2。")] == [
         "paragraph"
     ] * 4

@@ -33,8 +33,8 @@ from annotation.models import (
 )
 from annotation.selectors.batches import progress
 from annotation.selectors.batches.monitoring import outlook
-from annotation.selectors.batches.progress import Cell, Overall, matrix
-from annotation.selectors.batches.tasks import Wanted, find
+from annotation.selectors.batches.progress import ProgressCell, AnnotationProgress, matrix
+from annotation.selectors.batches.tasks import TaskFilter, find
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
@@ -69,7 +69,7 @@ def at_work(batch: Batch, lin: Person, chen: Person, zhou: Person, wu: Person) -
     return batch
 
 
-def counts(cell: Cell) -> tuple[int, int, int | None, int]:
+def counts(cell: ProgressCell) -> tuple[int, int, int | None, int]:
     return cell.done, cell.open, cell.disputed, cell.expired
 
 
@@ -138,7 +138,7 @@ def test_items_are_found_by_their_claims(at_work: Batch) -> None:
     def find_people(**filters: str) -> list[set[str]]:
         return [
             {assignment.person.username for assignment in item.assignments if assignment.state != "submitted"}
-            for item in find(at_work, Wanted(**filters), limit=10).items
+            for item in find(at_work, TaskFilter(**filters), limit=10).items
         ]
 
     # chen's claim ran out and was swept away, zhou's ran out just now; lin is at work.
@@ -162,7 +162,7 @@ def a_watch(days: Sequence[int], *, today: int = 0, **values: Any) -> BatchStats
 
 
 def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> None:
-    counts = Overall(submitted=10, needed=40)
+    counts = AnnotationProgress(submitted=10, needed=40)
     assert outlook(batch, None, counts) is None
     forecast = outlook(batch, a_watch([5, 5]), counts)
     assert forecast is not None
@@ -176,7 +176,7 @@ def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> No
 
 
 def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
-    counts = Overall(submitted=10, needed=40)
+    counts = AnnotationProgress(submitted=10, needed=40)
     today = timezone.localdate()
 
     def of(due: date | None, days: Sequence[int] = (10, 10, 10)) -> tuple[Any, Any, Any]:
@@ -198,7 +198,7 @@ def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
 
 def test_a_batch_that_is_closed_has_no_end_to_come(batch: Batch) -> None:
     batch.state = Batch.State.CLOSED
-    forecast = outlook(batch, a_watch([10, 10, 10]), Overall(submitted=10, needed=40))
+    forecast = outlook(batch, a_watch([10, 10, 10]), AnnotationProgress(submitted=10, needed=40))
     assert forecast is not None
     assert forecast.low is None
 

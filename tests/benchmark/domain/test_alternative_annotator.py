@@ -128,9 +128,9 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
 def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
     items = [RatedItem({"a": 1, "b": 1}, 1, THREE)] * 12 + [RatedItem({"a": 1, "b": 2}, 2, THREE)] * 2
     assert run_annotator_test(items).winning_rate is None
-    result = run_annotator_test(items, enough=10)
+    result = run_annotator_test(items, min_prompts=10)
     assert result.winning_rate is not None
-    assert run_annotator_test(items[:9], enough=2).winning_rate is None  # never with fewer than ten
+    assert run_annotator_test(items[:9], min_prompts=2).winning_rate is None  # never with fewer than ten
     differences = np.array([1.0] * 6 + [0.0] * 14)
     drawn = np.random.default_rng(3).choice(differences, (200_000, 20)).mean(axis=1)
     assert compute_p_value(differences, 0.4) == pytest.approx((drawn >= 0.4).mean(), abs=0.03)

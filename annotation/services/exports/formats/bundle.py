@@ -28,9 +28,9 @@ from annotation.domain.formats.bundle import (
     VERSION,
     BatchFacts,
     Bundle,
+    BundleManifest,
     BundleWriter,
     GuidelineFacts,
-    BundleManifest,
 )
 from annotation.domain.formats.rows import Source
 from annotation.domain.releases.gold_file import GoldRow, jsonl_lines

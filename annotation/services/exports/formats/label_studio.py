@@ -87,8 +87,16 @@ class _Tasks:
     def task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> dict[str, Any]:
         gold, response = row.gold, places[0].task.response
         annotations = [
-            *(self.build_annotation(ANNOTATOR, word, response) for place in places for word in place.annotations),
-            *(self.build_annotation(ADJUDICATOR, place.decision, response) for place in places if place.decision),
+            *(
+                self.build_annotation(ANNOTATOR, word, response)
+                for place in places
+                for word in place.annotations
+            ),
+            *(
+                self.build_annotation(ADJUDICATOR, place.decision, response)
+                for place in places
+                if place.decision
+            ),
             ExportedAnnotation(role=GOLD, labels=dict(sorted(gold.labels.items()))),
         ]
         return {
@@ -99,7 +107,9 @@ class _Tasks:
                 "batches": [place.task.batch.name for place in places],
                 "imported": [self.imported(word) for place in places for word in place.words if word.origin],
             },
-            "annotations": [annotation_to_json(self.layout, annotated, gold.dimension) for annotated in annotations],
+            "annotations": [
+                annotation_to_json(self.layout, annotated, gold.dimension) for annotated in annotations
+            ],
         }
 
     def imported(self, word: Word) -> dict[str, Any]:
@@ -166,7 +176,9 @@ def _gold(row: FileRow | Exception) -> GoldRow:
 
 
 def _role(annotation_json: Mapping[str, Any]) -> str | None:
-    return next((str(r["value"]["choices"][0]) for r in annotation_json["result"] if r["from_name"] == ROLE), None)
+    return next(
+        (str(r["value"]["choices"][0]) for r in annotation_json["result"] if r["from_name"] == ROLE), None
+    )
 
 
 def _label(result: Mapping[str, Any]) -> int | float:

@@ -61,7 +61,10 @@ def schema_of(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
             *((name, few if name in FEW else pa.string()) for name in BEFORE),
             ("response", pa.string()),
             ("turns", pa.list_(turn)),
-            *((f"label.{name}", pa.int64() if _is_integral(by_level[name]) else pa.float64()) for name in criteria),
+            *(
+                (f"label.{name}", pa.int64() if _is_integral(by_level[name]) else pa.float64())
+                for name in criteria
+            ),
             *((f"source.{name}", few) for name in criteria),
             *((name, few) for name in AFTER),
         ]

@@ -119,12 +119,12 @@ def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str,
 
 
 def _record(
-    row: ReleasedRow, task: TaskSaid, criterion: str, label: Said, wanted: ExportSpec
+    row: ReleasedRow, task: TaskSaid, criterion: str, label: Said, spec: ExportSpec
 ) -> dict[str, Any]:
     gold = row.gold
     record: dict[str, Any] = {
         "task": f"{task.batch}/{task.place}",
-        "worker": wanted.people[label.person],
+        "worker": spec.people[label.person],
         "label": label.labels[criterion],
         "criterion": criterion,
         "kind": ADJUDICATION if label.is_decision else ANNOTATION,
@@ -143,7 +143,7 @@ def _record(
         "split": gold.split,
         **dict(zip(IMPORTED, label.origin or (None, None, None), strict=True)),
     }
-    if wanted.options.rationales:
+    if spec.options.rationales:
         record |= {
             "rationale": label.rationale,
             "evidence": [s for s in label.evidence if s["criterion"] == criterion],
@@ -172,10 +172,10 @@ def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
         )
 
 
-def _settled(said: Sequence[Record]) -> tuple[Value, str]:
+def _settled(records: Sequence[Record]) -> tuple[Value, str]:
     """A release has no label of a dispute that nobody decided: what differs was within the batch's tolerance."""
-    annotated = [record["label"] for record in said if record["kind"] == ANNOTATION]
-    decided = [record["label"] for record in said if record["kind"] == ADJUDICATION]
+    annotated = [record["label"] for record in records if record["kind"] == ANNOTATION]
+    decided = [record["label"] for record in records if record["kind"] == ADJUDICATION]
     if decided:
         return decided[0], ADJUDICATED
     if len(annotated) == 1:

@@ -20,24 +20,24 @@ from annotation.services.exports.verification import check_gold
 class _GoldText(Writer):
     form: GoldFormat
 
-    def parts(self, wanted: ExportSpec) -> list[Part]:
-        criteria = wanted.released.criteria
+    def parts(self, spec: ExportSpec) -> list[Part]:
+        criteria = spec.released.criteria
         head = "".join(self.form.lines([], criteria))
 
         def chunks(start: int) -> Iterator[Chunk]:
             position = start
-            for rows in wanted.released.chunks(start):
+            for rows in spec.released.chunks(start):
                 position += len(rows)
                 lines = self.form.lines((row.gold for row in rows), criteria)
                 yield Chunk("".join(lines)[len(head) :], position)
 
-        return [TextFile(self.form.file_name, chunks, total=wanted.rows, head=head)]
+        return [TextFile(self.form.file_name, chunks, total=spec.rows, head=head)]
 
-    def check(self, folder: Path, wanted: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         with (folder / self.form.file_name).open(
             encoding="utf-8", newline="" if self.name == "csv" else "\n"
         ) as file:
-            return check_gold(wanted.release, self.read(file, wanted), tell)
+            return check_gold(spec.release, self.read(file, spec), tell)
 
     @abstractmethod
     def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
