@@ -27,7 +27,7 @@ from annotation.selectors.adjudication import (
     get_open_dispute,
     list_reasons,
 )
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.services import assignments
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 
@@ -101,7 +101,7 @@ class NextDispute(LoopView):
     def post(self, request: Request, name: str) -> Response:
         dispute_filter = DisputeFilter(**self.parse(NextDisputeSerializer).validated_data)
         claim = assignments.next_dispute(
-            batch=batch_named(name), person=self.person, dispute_filter=dispute_filter
+            batch=get_batch(name), person=self.person, dispute_filter=dispute_filter
         )
         if claim is None:
             return Response(status=204)

@@ -26,8 +26,8 @@ from annotation.api.base import (
 from annotation.domain.annotations import FLAGS, Submission
 from annotation.domain.guidelines import Criterion
 from annotation.models import Assignment, Channel
-from annotation.selectors.assignments.items import Handout, handout
-from annotation.selectors.batches import batch_at_work
+from annotation.selectors.assignments.items import WorkItem, build_item
+from annotation.selectors.batches import get_working_batch
 from annotation.selectors.batches.members import my_batches
 from annotation.selectors.guidelines import get_working_guideline
 from annotation.services import assignments
@@ -120,7 +120,7 @@ class HandoutSerializer(serializers.Serializer[Any]):
     criteria = CriterionSerializer(many=True)
 
 
-def build_item_body(item: Handout) -> dict[str, Any]:
+def build_item_body(item: WorkItem) -> dict[str, Any]:
     """What ``HandoutSerializer`` describes. A criterion of a published guideline is the same for ever, and long."""
     return {
         "assignment": item.assignment,
@@ -241,10 +241,10 @@ class NextItem(LoopView):
     )
     def post(self, request: Request, name: str) -> Response:
         ahead = self.parse(NextSerializer).validated_data["ahead"]
-        claim = assignments.next_assignment(batch=batch_at_work(name), person=self.person, ahead=ahead)
+        claim = assignments.next_assignment(batch=get_working_batch(name), person=self.person, ahead=ahead)
         if claim is None:
             return Response(status=204)
-        return Response(build_item_body(handout(claim)))
+        return Response(build_item_body(build_item(claim)))
 
 
 class Submit(LoopView):

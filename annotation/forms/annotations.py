@@ -20,7 +20,7 @@ from annotation.selectors.annotations.history import (
     DECISIONS,
     LABELS,
     OPEN,
-    Wanted,
+    HistoryFilter,
     my_dimensions,
     my_roles,
 )
@@ -98,12 +98,12 @@ class HistoryForm(forms.Form):
     def choices(self) -> list[forms.BoundField]:
         return [self[name] for name in self.fields if name not in MARK_FIELDS]
 
-    def build_filter(self) -> Wanted:
+    def build_filter(self) -> HistoryFilter:
         """Of a form that is valid."""
         filters = {name: value for name, value in self.cleaned_data.items() if value}
         if filters.get("dimension") == NO_DIMENSION:
             filters["dimension"] = ""
-        return Wanted(**filters)
+        return HistoryFilter(**filters)
 
 
 LABEL = "label."

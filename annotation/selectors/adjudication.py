@@ -37,7 +37,7 @@ from annotation.models import (
 )
 from annotation.selectors.annotations import own_work
 from annotation.selectors.assignments.availability import strata_ruled_out
-from annotation.selectors.assignments.items import Handout, handout
+from annotation.selectors.assignments.items import WorkItem, build_item
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # The younger ages end here, in days; what is older is in the last.
@@ -236,7 +236,7 @@ class OwnVerdict:
 class Dispute:
     """``sides`` is empty while the adjudicator has given no ``verdict``."""
 
-    handout: Handout
+    handout: WorkItem
     verdict: OwnVerdict | None
     sides: tuple[Side, ...]
 
@@ -269,7 +269,7 @@ def build_dispute(assignment: Assignment) -> Dispute:
     settled = GoldLabel.objects.filter(task__in=_select_judged_task(assignment))
     settled = settled.exclude(source=GoldLabel.Source.ADJUDICATED)
     agreed = set(settled.values_list("criterion", flat=True))
-    work_item = handout(assignment)
+    work_item = build_item(assignment)
     criteria = tuple(criterion for criterion in work_item.criteria if criterion.name not in agreed)
     verdict = _find_verdict(assignment)
     sides = _list_sides(assignment) if verdict else ()

@@ -31,7 +31,7 @@ from annotation.models import (
     Job,
     Person,
 )
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.services import jobs
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
@@ -133,7 +133,7 @@ def _import_labels(file: Path) -> None:
 def _release_and_train() -> None:
     """The training and, after it, the board are left to the worker: the pages are there at once."""
     if not GoldRelease.objects.filter(name=BOARD).exists():
-        cut_release(ReleaseSpec(name=BOARD, batches=(batch_named(NAME).pk,)))
+        cut_release(ReleaseSpec(name=BOARD, batches=(get_batch(NAME).pk,)))
     if not Job.objects.filter(kind=BOARD_KIND).exists():
         _import_comparisons()
         answer = StringIO()

@@ -20,7 +20,7 @@ from annotation.domain.releases.canonical import number, release_sha256
 from annotation.models import Batch, GoldRelease, Job, Person, ReleasedLabel, sql
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.releases.candidates import Names, frozen_labels, settled_labels
+from annotation.selectors.releases.candidates import ReleaseNames, frozen_labels, settled_labels
 from annotation.selectors.releases.manifest import ManifestCounts, manifest_of
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import jobs
@@ -154,7 +154,7 @@ def _hash_labels(
     release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report
 ) -> ManifestCounts:
     """Read what was frozen, once: hash it, count it, and drop what is there twice."""
-    names = Names(batches)
+    names = ReleaseNames(batches)
     tally, doubles = ManifestCounts(names), DuplicateLabels(names)
     parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
     release.sha256 = release_sha256(
@@ -191,7 +191,7 @@ def _group_by_prompt(labels: Iterable[FrozenLabel]) -> Iterator[list[FrozenLabel
 class DuplicateLabels:
     """Takes one label for each thing that was labelled, and notes which are too many, or contradict each other."""
 
-    names: Names
+    names: ReleaseNames
     dropped: list[int] = field(default_factory=list)
     contradicted: int = 0
     examples: list[list[FrozenLabel]] = field(default_factory=list)

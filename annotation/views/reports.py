@@ -27,7 +27,7 @@ from annotation.core.latex import escape_latex, format_table
 from annotation.domain.releases.manifest import count_imported, index_dimensions
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.batches import batch_named, readable_batches
+from annotation.selectors.batches import get_batch, list_readable_batches
 from annotation.selectors.releases.releases import release_for
 from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.access import person_of, role_required
@@ -364,14 +364,14 @@ def render_json(content: Mapping[str, Any]) -> str:
 def build_report(person: Person, batches: Sequence[str], release: str) -> dict[str, Any]:
     if release:
         return build_release_report(release_for(person, release))
-    chosen_batches = [batch_named(name) for name in dict.fromkeys(batches)]
+    chosen_batches = [get_batch(name) for name in dict.fromkeys(batches)]
     refuse_sealed_gold(person, chosen_batches)
     return build_batches_report(chosen_batches)
 
 
 def list_reportable_batches(person: Person) -> Sequence[Batch]:
     """Those whose report the person may open."""
-    return list(readable_batches(person).exclude(state=Batch.State.DRAFT).order_by("name"))
+    return list(list_readable_batches(person).exclude(state=Batch.State.DRAFT).order_by("name"))
 
 
 def report_url(batches: Sequence[str], release: str, kind: str) -> str:

@@ -22,7 +22,7 @@ from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Adjudication, AuditEvent, Batch, Task
-from annotation.selectors.assignments.availability import tasks_at_work
+from annotation.selectors.assignments.availability import tasks_in_progress
 from annotation.selectors.batches.plan import pace
 from benchmark.domain.estimates.estimates import Bounds, ResponseKey
 from benchmark.domain.estimates.label_plan import (
@@ -419,7 +419,7 @@ def list_earlier_runs(run: BenchmarkRun) -> list[int]:
 
 def _list_in_progress(run: BenchmarkRun) -> frozenset[int]:
     """Responses that people label or have labelled by the guideline; also those of other collections."""
-    tasks = tasks_at_work(run.scorer.guideline.name).filter(prompt__dataset=run.dataset_id)
+    tasks = tasks_in_progress(run.scorer.guideline.name).filter(prompt__dataset=run.dataset_id)
     return frozenset(tasks.values_list("response_id", flat=True))
 
 

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef
 from annotation.core.errors import N_, AssayError, Forbidden, NotFound
 from annotation.models import Dataset, EvaluatedModel, Person
 from annotation.selectors.access import refuse_sealed_gold, sealed_batches
-from annotation.selectors.assignments.availability import tasks_at_work
+from annotation.selectors.assignments.availability import tasks_in_progress
 from scoring.domain.calibration import DEFAULT_COVERAGE, abstains, find_card_threshold
 from scoring.models import Prediction, PredictionRequest, Scorer
 
@@ -41,7 +41,7 @@ def find_abstentions(
     What a closed batch left open or disputed is asked for again.
     """
     min_probabilities = get_card_thresholds(scorer, coverage)
-    at_work = tasks_at_work(scorer.guideline.name).filter(response=OuterRef("response"))
+    at_work = tasks_in_progress(scorer.guideline.name).filter(response=OuterRef("response"))
     rows = Prediction.objects.filter(
         ~Exists(at_work), scorer=scorer, response__prompt__dataset=dataset, criterion__in=min_probabilities
     )

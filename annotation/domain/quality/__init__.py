@@ -15,7 +15,7 @@ import numpy as np
 
 from annotation.domain.quality.aggregation import estimate_truths
 from annotation.domain.quality.carelessness import measure_following, measure_guessing, measure_speeds
-from annotation.domain.quality.copying import copying
+from annotation.domain.quality.copying import find_copying
 from annotation.domain.quality.drift import drifts
 from annotation.domain.quality.findings import RISKS, Copying, Finding, Kind, Profile, Profiles, corrected
 from annotation.domain.quality.labels import Labels, Scale, table_of
@@ -51,7 +51,7 @@ def profiles(labels: Labels) -> Profiles:
     }
     copiers = [
         replace(pair, one=int(table.ids[pair.one]), other=int(table.ids[pair.other]))
-        for pair in copying(pairs, truths)
+        for pair in find_copying(pairs, truths)
     ]
     return Profiles(people=people, copying=copiers)
 

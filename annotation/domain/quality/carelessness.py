@@ -26,7 +26,7 @@ TOLERATED_AGREEMENT = 0.5
 # A person's own shares of levels are drawn to everybody's by so many labels, and the spread of their labels counts as
 # half of everybody's at the least: who always gives one level follows nobody.
 DRAWN = 5.0
-LEAST_SPREAD = 0.25
+MIN_SPREAD = 0.25
 # So many labels like the middle person's draw every s a little: it decides where the pairs alone cannot.
 RIDGE = 5.0
 ROUNDS = 60
@@ -44,8 +44,8 @@ class Following:
 
 
 def measure_following(pairs: Pairs) -> Following:
-    used, products = _products(pairs)
-    at = _factor(used.between(products), used.between(np.ones(len(products))))
+    used, products = _multiply_pairs(pairs)
+    at = _fit_factor(used.between(products), used.between(np.ones(len(products))))
     left = products - at[used.left] * at[used.right]
     rows, _ = used.by_row(left * at[used.right], left * at[used.left])
     spread = clustered(used.table, rows)
@@ -53,7 +53,7 @@ def measure_following(pairs: Pairs) -> Following:
     return Following(at, np.sqrt(spread) / (squares + RIDGE), used, products)
 
 
-def _factor(products: Floats, weights: Floats) -> Floats:
+def _fit_factor(products: Floats, weights: Floats) -> Floats:
     """(P,): the s whose s_i s_j are nearest to the mean products, everybody's in turn while the others' stand."""
     at = np.full(len(weights), BEGIN)
     for _ in range(ROUNDS):
@@ -63,14 +63,14 @@ def _factor(products: Floats, weights: Floats) -> Floats:
     return at
 
 
-def _products(pairs: Pairs) -> tuple[Pairs, Floats]:
+def _multiply_pairs(pairs: Pairs) -> tuple[Pairs, Floats]:
     """The pairs on scales on which labels vary, and the products of their standardized labels.
 
     On an ordered scale a label is its level, less the person's mean. On a nominal one it is a vector with a 1 for its
     level, less the person's shares, and the product is the inner one.
     """
     table = pairs.table
-    shares, spread = _shares(table)
+    shares, spread = _count_shares(table)
     varied = pairs.only(spread[table.scale[pairs.one]] > 0)
     left, right = varied.one, varied.other
     levels = np.arange(shares.shape[-1])
@@ -85,11 +85,11 @@ def _products(pairs: Pairs) -> tuple[Pairs, Floats]:
         + (left_shares * right_shares).sum(axis=1)
     )
     raw = np.where(table.ordered[left], ordered, nominal) / np.maximum(spread[table.scale[left]], 1e-300)
-    size = np.sqrt(np.maximum(_own_spread(table, shares, means, spread), LEAST_SPREAD))
+    size = np.sqrt(np.maximum(_measure_own_spread(table, shares, means, spread), MIN_SPREAD))
     return varied, raw / (size[varied.left] * size[varied.right])
 
 
-def _shares(table: Table) -> tuple[Floats, Floats]:
+def _count_shares(table: Table) -> tuple[Floats, Floats]:
     """(P, S, K): each person's shares of the levels on each scale; (S,): the variance of everybody's labels."""
     scales, levels = len(table.scales), int(table.level.max(initial=0)) + 1
     cells = (table.person * scales + table.scale) * levels + table.level
@@ -104,7 +104,7 @@ def _shares(table: Table) -> tuple[Floats, Floats]:
     return shares, np.where(spread > 1e-12, spread, 0.0)
 
 
-def _own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> Floats:
+def _measure_own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> Floats:
     """(P,): the variance of a person's labels as a share of everybody's."""
     own_shares = shares[table.person, table.scale]
     nominal = 1 - 2 * own_shares[np.arange(len(own_shares)), table.level] + (own_shares**2).sum(axis=1)
@@ -136,7 +136,7 @@ TOLERATED_SPEED = 0.4
 """Of the usual time: so fast somebody may be."""
 INSTANT = 0.2
 """Of the usual time: a label that took less came in no time."""
-FEW_INSTANT = 0.1
+MAX_ACCIDENTAL_SHARE = 0.1
 """So large a share of labels in no time may be accidents."""
 
 
@@ -165,7 +165,7 @@ def _measure_speed(seconds: Floats, usual: float, is_single: bool) -> Speed:
     if is_single:
         return Speed(Finding(middle, low, high, n, None, None, reason=findings.ONE_TIMED), None, None)
     instant = int((seconds < INSTANT * usual).sum())
-    score, p, kind = max(_pace(seconds, usual), _instants(instant, n))
+    score, p, kind = max(_test_pace(seconds, usual), _test_instants(instant, n))
     finding = Finding(middle, low, high, n, score, min(1.0, 2 * p), kind=kind)
     return Speed(finding, middle / usual, instant / n)
 
@@ -184,7 +184,7 @@ def _find_binomial_quantile(n: int, share: float) -> int:
     return heads - 1 if rounded_up else heads
 
 
-def _pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
+def _test_pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
     """On logarithms, because times are skewed; the median, and its error from the middle half of the labels."""
     logarithms = np.log(np.maximum(seconds, 0.1))
     low, middle, high = np.quantile(logarithms, [0.25, 0.5, 0.75])
@@ -193,7 +193,7 @@ def _pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
     return score, p, "pace"
 
 
-def _instants(instant: int, n: int) -> tuple[float, float, Kind]:
-    expected = FEW_INSTANT * n
-    score = (instant - expected) / math.sqrt(expected * (1 - FEW_INSTANT))
-    return score, float(bdtrc(instant - 1, n, FEW_INSTANT)), "instant"
+def _test_instants(instant: int, n: int) -> tuple[float, float, Kind]:
+    expected = MAX_ACCIDENTAL_SHARE * n
+    score = (instant - expected) / math.sqrt(expected * (1 - MAX_ACCIDENTAL_SHARE))
+    return score, float(bdtrc(instant - 1, n, MAX_ACCIDENTAL_SHARE)), "instant"

@@ -74,7 +74,7 @@ class _Meetings:
 
 
 @dataclass(frozen=True)
-class _Compared:
+class _Comparisons:
     """Of each two people (C,): units shared, units agreed on, as many as expected, score and p.
 
     tails: the p that each number of units agreed on would have, from 0 to n, pair after pair; begins (C,): where each
@@ -91,19 +91,19 @@ class _Compared:
     told: Bools
 
 
-def copying(pairs: Pairs, truths: Truths) -> list[Copying]:
+def find_copying(pairs: Pairs, truths: Truths) -> list[Copying]:
     """The worst first: pairs that share ten units or more, and of which each shares thirty with others."""
     meetings = _Meetings.of(pairs)
-    if not _told(meetings, np.bincount(meetings.which, minlength=len(meetings.low))).any():
+    if not _find_testable(meetings, np.bincount(meetings.which, minlength=len(meetings.low))).any():
         return []
-    comparisons = _compared(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
+    comparisons = _compare_pairs(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
     suspects = comparisons.p < SUSPECT
     if suspects.any():
-        comparisons = _compared(meetings, _without(meetings, truths, suspects), suspects)
-    return _listed(meetings, comparisons)
+        comparisons = _compare_pairs(meetings, _estimate_without(meetings, truths, suspects), suspects)
+    return _list_pairs(meetings, comparisons)
 
 
-def _without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
+def _estimate_without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
     """The models again, without what suspects share; with it where nothing else is left."""
     left = np.zeros(len(meetings.table.unit), dtype=np.bool_)
     for rows in meetings.rows:
@@ -113,79 +113,79 @@ def _without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
     )
 
 
-def _listed(meetings: _Meetings, found: _Compared) -> list[Copying]:
-    corrected = _corrected(found)
+def _list_pairs(meetings: _Meetings, comparisons: _Comparisons) -> list[Copying]:
+    corrected = _correct_p_values(comparisons)
     pairs = [
         Copying(
             one=int(meetings.low[cell]),
             other=int(meetings.high[cell]),
-            n=int(found.n[cell]),
-            observed=float(found.agreed[cell] / found.n[cell]),
-            expected=float(found.expected[cell] / found.n[cell]),
-            p=float(found.p[cell]),
+            n=int(comparisons.n[cell]),
+            observed=float(comparisons.agreed[cell] / comparisons.n[cell]),
+            expected=float(comparisons.expected[cell] / comparisons.n[cell]),
+            p=float(comparisons.p[cell]),
             flagged=bool(corrected[cell] <= RISKS["copying"]),
-            score=float(found.score[cell]),
+            score=float(comparisons.score[cell]),
         )
-        for cell in np.flatnonzero(found.told)
+        for cell in np.flatnonzero(comparisons.told)
     ]
     enough = [replace(pair, flagged=pair.flagged and pair.copied >= TOLERATED) for pair in pairs]
     return sorted(enough, key=lambda pair: (-pair.score, pair.one, pair.other))
 
 
-def _corrected(found: _Compared) -> Floats:
+def _correct_p_values(comparisons: _Comparisons) -> Floats:
     """(C,): how probable it is that any pair has so small a p by chance.
 
     A pair that shares few units has few possible p, and the next one below a bound is often far below it. So what is
     added up is, of each pair, its largest possible p up to this one, not this one itself (R. E. Tarone, Biometrics
     46, 1990; P. H. Westfall, R. D. Wolfinger, Am. Stat. 51, 1997).
     """
-    tested = np.flatnonzero(found.told)
-    corrected = np.ones(len(found.n))
-    left = list(tested[np.argsort(found.p[tested], kind="stable")])
-    while left and found.p[left[0]] < RISKS["copying"]:
-        within = np.where(found.tails <= found.p[left[0]] * (1 + 1e-9), found.tails, 0.0)
-        corrected[left[0]] = np.maximum.reduceat(within, found.begins)[left].sum()
+    tested = np.flatnonzero(comparisons.told)
+    corrected = np.ones(len(comparisons.n))
+    left = list(tested[np.argsort(comparisons.p[tested], kind="stable")])
+    while left and comparisons.p[left[0]] < RISKS["copying"]:
+        within = np.where(comparisons.tails <= comparisons.p[left[0]] * (1 + 1e-9), comparisons.tails, 0.0)
+        corrected[left[0]] = np.maximum.reduceat(within, comparisons.begins)[left].sum()
         if corrected[left[0]] > RISKS["copying"]:
             break
         left.pop(0)
     return corrected
 
 
-def _compared(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Compared:
+def _compare_pairs(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Comparisons:
     """How probable it is that two people agree as often: in half of the cases by the lower's labels, in half by the
     higher's, since nobody knows who looks at whose.
     """
     size = len(meetings.low)
     n = np.bincount(meetings.which, minlength=size)
     agreed = np.bincount(meetings.which, weights=meetings.agree, minlength=size).astype(np.int64)
-    chances = _chances(meetings, truths, suspects)
+    chances = _estimate_chances(meetings, truths, suspects)
     both = (chances[0] + chances[1]) / 2
     expected = np.bincount(meetings.which, weights=both, minlength=size).astype(np.float64)
     variances = (chances[0] * (1 - chances[0]) + chances[1] * (1 - chances[1])) / 2
     spread = np.sqrt(np.bincount(meetings.which, weights=variances, minlength=size))
-    is_testable = _told(meetings, n)
+    is_testable = _find_testable(meetings, n)
     noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[is_testable])
     tails = (_tails(meetings, 0, chances[0], n) + _tails(meetings, 1, chances[1], n)) / 2
     scores = -ndtri(np.clip(tails, LEAST, 1 - 1e-16)) / noise
     begins = _begins(n)
     score = scores[begins + agreed]
-    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, is_testable)
+    return _Comparisons(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, is_testable)
 
 
-def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
+def _estimate_chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
     """(M,), (M,): the probability that the higher's label is the lower's, and that the lower's is the higher's."""
     by_low, by_high = np.ones(len(meetings.which)), np.ones(len(meetings.which))
     scale_of = meetings.table.scale[meetings.rows[0]]
     for scale, truth in enumerate(truths):
         is_on_scale = scale_of == scale
         if truth is not None and is_on_scale.any():
-            by_low[is_on_scale], by_high[is_on_scale] = _chances_on(meetings.on(scale), truth, suspects)
+            by_low[is_on_scale], by_high[is_on_scale] = _estimate_chances_on(meetings.on(scale), truth, suspects)
     return by_low, by_high
 
 
-def _chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Floats, Floats]:
+def _estimate_chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Floats, Floats]:
     """Of the true level what the one's label tells of it, and of the other's label what that level does."""
-    errors = _errors_without(meetings, truth)
+    errors = _estimate_errors_without(meetings, truth)
     joint = [truth.marginals[None, :, None] * error for error in errors]
     known = [
         chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300)
@@ -195,11 +195,11 @@ def _chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Flo
     for side in (0, 1):
         agreeing = (known[side] * errors[1 - side]).sum(axis=1)
         chance = agreeing[meetings.which, meetings.levels[side]]
-        chances.append(_shifted(chance, meetings.agree, trusted))
+        chances.append(_shift_chances(chance, meetings.agree, trusted))
     return chances[0], chances[1]
 
 
-def _errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
+def _estimate_errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
     """(C, K, K) for the lower and for the higher: of each true level, the share of each label, on what the person
     shares with others than the other.
     """
@@ -217,7 +217,7 @@ def _errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
     return without[0], without[1]
 
 
-def _shifted(chances: Floats, agree: Bools, trusted: Bools) -> Floats:
+def _shift_chances(chances: Floats, agree: Bools, trusted: Bools) -> Floats:
     """The probabilities, their logits moved by what makes them right on the whole: some tasks are easier for all, so
     that people agree more often than errors that are independent let them.
     """
@@ -249,7 +249,7 @@ def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
     sums = np.bincount(cell, weights=chances, minlength=len(n) * len(kinds)).reshape(shape)
     means = sums / np.maximum(trials, 1)
     begins, tails = _begins(n), np.zeros(int((n + 1).sum()))
-    for pairs in _alike(n):
+    for pairs in _split_by_size(n):
         width = int(n[pairs].max()) + 1
         turns = np.exp(-2j * np.pi * np.arange(width) / width)
         transform = np.ones((len(pairs), width), dtype=np.complex128)
@@ -267,7 +267,7 @@ def _begins(n: Ints) -> Ints:
     return begins
 
 
-def _alike(n: Ints) -> Iterator[Ints]:
+def _split_by_size(n: Ints) -> Iterator[Ints]:
     """The pairs (C,) in parts, the largest first: as wide as the largest of a part, and at most ``MOST_CELLS`` in all.
 
     A few pairs may share a hundred times as many units as the others.
@@ -279,7 +279,7 @@ def _alike(n: Ints) -> Iterator[Ints]:
         left = left[:-most]
 
 
-def _told(meetings: _Meetings, n: Ints) -> Bools:
+def _find_testable(meetings: _Meetings, n: Ints) -> Bools:
     """(C,): whether two people share enough units, and each of them enough with others to know them by."""
     people = meetings.table.people
     shared = np.bincount(meetings.low, weights=n, minlength=people)

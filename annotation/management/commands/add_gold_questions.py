@@ -6,7 +6,7 @@ from typing import Any
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldLabel, GoldQuestion
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import release_named
 from annotation.services.gold_questions.sources import (
     RELIABLE_SOURCES,
@@ -38,8 +38,8 @@ class Command(AssayCommand):
         )
 
     def act(self, **options: Any) -> dict[str, Any]:
-        batch, kind = batch_named(options["batch"]), options["kind"]
-        batches = [batch_named(name) for value in options["from_batches"] for name in names(value)]
+        batch, kind = get_batch(options["batch"]), options["kind"]
+        batches = [get_batch(name) for value in options["from_batches"] for name in names(value)]
         given = [bool(options["from_release"]), bool(batches), bool(options["file"])]
         if sum(given) != 1:
             raise AssayError(N_("Say where the items come from: --from-release, --from-batches or --file."))

@@ -9,7 +9,7 @@ from annotation.core.terminal import format_table
 from annotation.domain.agreement import Value
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.quality.aggregation import (
     METHODS,
     CriterionAggregate,
@@ -32,7 +32,7 @@ class Command(AssayCommand):
         parser.add_argument("--out", metavar="FILE", help="write every task into a new CSV file")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        criteria = aggregate_labels(batch_named(options["batch"]), options["method"])
+        criteria = aggregate_labels(get_batch(options["batch"]), options["method"])
         rows = self._write(criteria, options["out"]) if options["out"] else None
         return {
             "batch": options["batch"],

@@ -10,7 +10,7 @@ from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 
 HEADINGS = {
     "percent_agreement": "agreement",
@@ -42,7 +42,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         groupings = parse_groupings(options["by"])
         named = options["batch"]
-        batches = Batch.objects.all() if named is None else [batch_named(named)]
+        batches = Batch.objects.all() if named is None else [get_batch(named)]
         return {"rows": [row.to_json() for row in LabelPatterns(batches).report(groupings)]}
 
     def show(self, data: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.services.batches.batches import confirm_closing
 
 
@@ -15,7 +15,7 @@ class Command(AssayCommand):
         parser.add_argument("name", help="the batch")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        batch = confirm_closing(batch=batch_named(options["name"]), actor=None)
+        batch = confirm_closing(batch=get_batch(options["name"]), actor=None)
         return {"batch": batch.name, "closed_by": batch.closed_by.username if batch.closed_by else None}
 
     def show(self, data: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from annotation.core.formatting import format_bracketed, format_decimal, format_
 from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.quality import build_quality_report
 
 HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "findings")
@@ -23,7 +23,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         named = options["batch"]
         if named is not None:
-            return build_quality_report([batch_named(named)])
+            return build_quality_report([get_batch(named)])
         opened = Batch.objects.exclude(state=Batch.State.DRAFT).select_related("guideline")
         return build_quality_report(list(opened.order_by("pk")))
 

@@ -6,7 +6,7 @@ from typing import Any
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldRelease
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import release_named
 from annotation.services.releases import cut_release, enqueue_release
 
@@ -31,7 +31,7 @@ class Command(AssayCommand):
         old = options["supersedes"]
         spec = ReleaseSpec(
             name=options["name"],
-            batches=tuple(batch_named(name).pk for name in batch_names),
+            batches=tuple(get_batch(name).pk for name in batch_names),
             about=options["about"],
             supersedes=None if old is None else release_named(old).pk,
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import release_named
 from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.reports import render_json, render_latex
@@ -31,7 +31,7 @@ class Command(AssayCommand):
         if options["release"]:
             report = build_release_report(release_named(options["release"]))
         else:
-            report = build_batches_report([batch_named(name) for name in batch_names])
+            report = build_batches_report([get_batch(name) for name in batch_names])
         if options["out"]:
             self._write(options["out"], self._text(report))
         return report

@@ -41,7 +41,7 @@ SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class HistoryFilter:
     """What is looked for among a person's submissions; what is empty, None or False asks for nothing.
 
     ``dimension`` may be the empty string, of prompts that have none; ``until`` is the last day.
@@ -60,7 +60,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HistoryOutcome:
     """What became of an annotation: the final value of each criterion whose value may differ from mine.
 
     ``overruled`` names those where it does. ``mine`` is what counted: a correction that came too late is not in it.
@@ -75,7 +75,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Mine:
+class HistoryRow:
     """A line of my history. ``closed`` tells that the task is over for me, never how; ``outcome`` does, once it may.
 
     ``verdict`` is what an adjudicator thought before they saw the labels; None where there is none.
@@ -93,11 +93,11 @@ class Mine:
     submitted_at: datetime
     adjudication: bool
     closed: bool
-    outcome: Outcome | None
+    outcome: HistoryOutcome | None
     verdict: Labels | None
 
 
-class ValueOf(Func):
+class LabelValue(Func):
     """The number that labels (JSON) give to the criterion that another column names; null where they give none."""
 
     arity = 2
@@ -112,12 +112,12 @@ class ValueOf(Func):
         return self.as_sql(compiler, connection, **json, **context)
 
 
-def my_history(person: Person, history_filter: Wanted) -> QuerySet[Any, tuple[UUID, datetime | None]]:
+def my_history(person: Person, history_filter: HistoryFilter) -> QuerySet[Any, tuple[UUID, datetime | None]]:
     """The id and the time of each of the person's lines, the latest first: of all that they submitted."""
     return my_submissions(person, history_filter).values_list("pk", "submitted_at")
 
 
-def my_submissions(person: Person, history_filter: Wanted) -> QuerySet[Assignment]:
+def my_submissions(person: Person, history_filter: HistoryFilter) -> QuerySet[Assignment]:
     """The person's submitted assignments, the latest first."""
     submissions = _narrowed(submitted_by_me(person), history_filter)
     if history_filter.kind:
@@ -128,7 +128,7 @@ def my_submissions(person: Person, history_filter: Wanted) -> QuerySet[Assignmen
     return _with_marks(submissions, person, history_filter).order_by("-submitted_at", "pk")
 
 
-def _narrowed(submissions: QuerySet[Assignment], history_filter: Wanted) -> QuerySet[Assignment]:
+def _narrowed(submissions: QuerySet[Assignment], history_filter: HistoryFilter) -> QuerySet[Assignment]:
     """By what stands in the assignment, its batch and its prompt."""
     if history_filter.batch:
         submissions = submissions.filter(batch__name=history_filter.batch)
@@ -148,7 +148,7 @@ def submitted_by_me(person: Person) -> QuerySet[Assignment]:
 
 
 def _with_marks(
-    submissions: QuerySet[Assignment], person: Person, history_filter: Wanted
+    submissions: QuerySet[Assignment], person: Person, history_filter: HistoryFilter
 ) -> QuerySet[Assignment]:
     annotations = Annotation.objects.filter(assignment__person=person)
     if history_filter.corrected:
@@ -179,12 +179,12 @@ def labels_beside_gold(person: Person) -> QuerySet[Any]:
             assignment__task__state__in=SETTLED,
         )
         .annotate(criterion=F(f"{gold}criterion"), final=F(f"{gold}value"), source=F(f"{gold}source"))
-        .annotate(mine=ValueOf("labels", "criterion"))
+        .annotate(mine=LabelValue("labels", "criterion"))
         .filter(mine__isnull=False)
     )
 
 
-def history_lines(ids: Sequence[UUID]) -> list[Mine]:
+def history_lines(ids: Sequence[UUID]) -> list[HistoryRow]:
     """A line for each of these of ``my_history``, in this order; so many queries however many they are."""
     rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication", "verdict")
     assignments_by_id = rows.in_bulk(list(ids))
@@ -222,12 +222,12 @@ def _mine(
     annotation: Annotation | None,
     document: GuidelineDocument,
     closed: bool,
-    outcome: Outcome | None,
+    outcome: HistoryOutcome | None,
     verdict: Labels | None,
-) -> Mine:
+) -> HistoryRow:
     work = annotation or assignment.adjudication
     assert assignment.submitted_at is not None
-    return Mine(
+    return HistoryRow(
         assignment=assignment.pk,
         batch=assignment.batch.name,
         document=document,
@@ -245,7 +245,7 @@ def _mine(
     )
 
 
-def outcome_of_mine(assignment: Assignment) -> Outcome | None:
+def outcome_of_mine(assignment: Assignment) -> HistoryOutcome | None:
     """What became of one annotation, once that may be told."""
     if not is_closed(assignment):
         return None
@@ -253,7 +253,7 @@ def outcome_of_mine(assignment: Assignment) -> Outcome | None:
     return outcomes([assignment], {assignment.pk: counted.labels}).get(assignment.pk)
 
 
-def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, Outcome]:
+def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, HistoryOutcome]:
     """What became of these annotations, which are closed (``labels``, which count, by assignment), where that may be
     told; two queries.
     """
@@ -274,7 +274,7 @@ def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -
     return {pk: outcome for pk, outcome in outcome_by_id.items() if outcome is not None}
 
 
-def _outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> Outcome | None:
+def _outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> HistoryOutcome | None:
     """None where every value is mine and nobody decided: such an item reads as an undecided dispute does."""
     final_labels = [
         label
@@ -284,7 +284,7 @@ def _outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudicati
     ]
     if not final_labels:
         return None
-    return Outcome(
+    return HistoryOutcome(
         mine=own_labels,
         finals={label.criterion: label.value for label in final_labels},
         overruled=tuple(
@@ -296,7 +296,7 @@ def _outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudicati
 
 
 @dataclass(frozen=True)
-class Behind:
+class DecisionDetails:
     """What stands behind a decision of mine: the ``reason`` (by language; empty for none), and what I thought before
     I saw the labels; ``verdict`` is None where that was not asked.
     """
@@ -306,11 +306,11 @@ class Behind:
     rationale: str
 
 
-def behind_decision(assignment: Assignment) -> Behind:
+def behind_decision(assignment: Assignment) -> DecisionDetails:
     """Of an assignment whose dispute the person decided."""
     reason = assignment.adjudication.reason
     verdict = getattr(assignment, "verdict", None)
-    return Behind(
+    return DecisionDetails(
         reason=reason.words if reason else {},
         verdict=verdict.labels if verdict else None,
         rationale=verdict.rationale if verdict else "",

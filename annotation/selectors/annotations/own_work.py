@@ -25,7 +25,7 @@ from annotation.selectors.annotations.closings import is_closed
 
 
 @dataclass(frozen=True)
-class Given:
+class SubmittedWork:
     """What the person submitted for one item. ``closed``: a correction goes to the manager from now on."""
 
     labels: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class KeptDraft:
+class DraftRow:
     """Work of the person's that is not submitted. ``why`` it was refused in the reader's language, or empty.
 
     ``live``: the item is still the person's, and its draft is on its page.
@@ -57,7 +57,7 @@ class KeptDraft:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedDraft:
     """What was saved of an item that is still to be decided, and when (milliseconds since 1970)."""
 
     labels: Mapping[str, Any]
@@ -118,12 +118,12 @@ def claimed_besides(batch: Batch, person: Person, excluded: Collection[UUID]) ->
     )
 
 
-def saved_draft(assignment_id: UUID) -> Saved | None:
+def saved_draft(assignment_id: UUID) -> SavedDraft | None:
     """One look by primary key: most items have none."""
     draft = Draft.objects.filter(pk=assignment_id).defer("why").first()
     if draft is None:
         return None
-    return Saved(
+    return SavedDraft(
         labels=draft.labels,
         rationale=draft.rationale,
         evidence=draft.evidence,
@@ -138,7 +138,7 @@ def milliseconds(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def my_drafts(person: Person) -> list[KeptDraft]:
+def my_drafts(person: Person) -> list[DraftRow]:
     """What is unfinished or came too late, and was neither submitted since nor discarded, the latest first.
 
     What was unfinished when the person skipped its item is over.
@@ -162,8 +162,8 @@ def my_draft(assignment_id: UUID, person: Person) -> Draft:
     return draft
 
 
-def _kept(draft: Draft) -> KeptDraft:
-    return KeptDraft(
+def _kept(draft: Draft) -> DraftRow:
+    return DraftRow(
         assignment=draft.assignment_id,
         batch=draft.assignment.batch.name,
         document=draft.assignment.batch.guideline.document,
@@ -176,7 +176,7 @@ def _kept(draft: Draft) -> KeptDraft:
     )
 
 
-def given(assignment: Assignment) -> Given | None:
+def given(assignment: Assignment) -> SubmittedWork | None:
     """None while nothing was submitted."""
     if assignment.state != Assignment.State.SUBMITTED:
         return None
@@ -184,7 +184,7 @@ def given(assignment: Assignment) -> Given | None:
         return _decision(assignment)
     annotation = latest_annotation(assignment)
     assert annotation is not None
-    return Given(
+    return SubmittedWork(
         labels=annotation.labels,
         rationale=annotation.rationale,
         flags=annotation.flags,
@@ -201,9 +201,9 @@ def latest_annotation(assignment: Assignment) -> Annotation | None:
     return Annotation.objects.filter(assignment=assignment).order_by("-revision").first()
 
 
-def _decision(assignment: Assignment) -> Given:
+def _decision(assignment: Assignment) -> SubmittedWork:
     decision = assignment.adjudication
-    return Given(
+    return SubmittedWork(
         labels=decision.labels,
         rationale=decision.rationale,
         flags=(),

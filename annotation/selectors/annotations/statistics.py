@@ -43,7 +43,7 @@ PACE_DAYS = 30
 
 
 @dataclass(frozen=True)
-class MyTally:
+class OwnCounts:
     """The person's annotations in one batch and dimension. ``closed``: over for them; ``decided`` by an adjudicator;
     ``overruled``: settled with another value.
 
@@ -62,7 +62,7 @@ class MyTally:
 
 
 @dataclass(frozen=True)
-class Confusion:
+class GoldConfusion:
     """How often each (mine, final) pair of values came, in the closed batches of one guideline version."""
 
     guideline: str
@@ -71,7 +71,7 @@ class Confusion:
     counts: Mapping[tuple[float, float], int]
 
 
-def my_tallies(person: Person) -> list[MyTally]:
+def my_tallies(person: Person) -> list[OwnCounts]:
     """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
     ended = shown_closed(submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT))
     closed = _by_place(ended)
@@ -88,7 +88,7 @@ def my_tallies(person: Person) -> list[MyTally]:
         batch = batches[place[0]]
         is_open = batch.pk not in sealed
         tallies.append(
-            MyTally(
+            OwnCounts(
                 batch=batch.name,
                 dimension=place[1],
                 document=batch.guideline.document,
@@ -118,7 +118,7 @@ def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
     return list(rows.annotate(n=Count("pk")).order_by())
 
 
-def my_confusions(person: Person) -> list[Confusion]:
+def my_confusions(person: Person) -> list[GoldConfusion]:
     """One for each guideline version and criterion, in order of their names."""
     rows = _compared(person)
     batches = Batch.objects.select_related("guideline").in_bulk({row[0] for row in rows})
@@ -129,13 +129,13 @@ def my_confusions(person: Person) -> list[Confusion]:
         documents[str(guideline)] = guideline.document
         counts.setdefault((str(guideline), criterion), Counter())[own, final] += n
     return [
-        Confusion(guideline, documents[guideline], criterion, counts[guideline, criterion])
+        GoldConfusion(guideline, documents[guideline], criterion, counts[guideline, criterion])
         for guideline, criterion in sorted(counts)
     ]
 
 
 @dataclass(frozen=True)
-class Day:
+class PaceDay:
     """What the person submitted on one day of the site's time zone."""
 
     day: date
@@ -148,18 +148,18 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Pace:
+class OwnPace:
     """The last ``PACE_DAYS`` days, today the last. Seconds are medians over them, None where none were measured;
     ``today`` is the time spent today on what was submitted, in seconds.
     """
 
-    days: tuple[Day, ...]
+    days: tuple[PaceDay, ...]
     seconds_label: float | None
     seconds_decision: float | None
     today: float | None
 
 
-def my_pace(person: Person) -> Pace:
+def my_pace(person: Person) -> OwnPace:
     today = timezone.localdate()
     first = today - timedelta(days=PACE_DAYS - 1)
     recent = {"assignment__person": person, "assignment__submitted_at__gte": midnight(first)}
@@ -168,7 +168,7 @@ def my_pace(person: Person) -> Pace:
     decisions = Adjudication.objects.filter(task__kind=Task.Kind.WORK, **recent)
     verdicts = Verdict.objects.filter(assignment__task__kind=Task.Kind.WORK, **recent)
     at_work = (labels, decisions, verdicts)
-    return Pace(
+    return OwnPace(
         days=_days(person, first, today),
         seconds_label=_median(labels.filter(revision=1)),
         seconds_decision=_median(decisions),
@@ -176,14 +176,14 @@ def my_pace(person: Person) -> Pace:
     )
 
 
-def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
+def _days(person: Person, first: date, last: date) -> tuple[PaceDay, ...]:
     decided = Q(slot=ADJUDICATION_SLOT)
     since = submitted_by_me(person).filter(submitted_at__gte=midnight(first))
     counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
     rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
-    counted_days = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
+    counted_days = {day: PaceDay(day, labels, decisions) for day, labels, decisions in rows}
     days = (first + timedelta(days=place) for place in range((last - first).days + 1))
-    return tuple(counted_days.get(day, Day(day, 0, 0)) for day in days)
+    return tuple(counted_days.get(day, PaceDay(day, 0, 0)) for day in days)
 
 
 def _median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:

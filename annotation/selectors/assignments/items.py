@@ -31,7 +31,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Handout:
+class WorkItem:
     """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant.
 
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
@@ -53,12 +53,12 @@ class Handout:
     topic: tuple[LocalizedText, ...] = ()
 
 
-def handout(assignment: Assignment) -> Handout:
+def build_item(assignment: Assignment) -> WorkItem:
     """One query, beside the guideline's document, which is kept by its hash."""
     item = sql.read_handout(assignment.task_id)
     document = item.guideline.document
     turns = item.turns or [{"role": "assistant", "text": item.text}]
-    return Handout(
+    return WorkItem(
         assignment=assignment.pk,
         batch=item.batch,
         lease_expires=assignment.lease_expires,

@@ -14,7 +14,7 @@ from annotation.selectors.access import (
 )
 
 
-def batch_at_work(name: str) -> Batch:
+def get_working_batch(name: str) -> Batch:
     """The batch with what handing out and submitting ask of it; the rest is read when it is asked for."""
     batch = sql.find_batch(name)
     if batch is None:
@@ -22,32 +22,32 @@ def batch_at_work(name: str) -> Batch:
     return batch
 
 
-def batches_named(name: str) -> QuerySet[Batch]:
+def filter_by_name(name: str) -> QuerySet[Batch]:
     """The one of this name, if there is one, with its guideline but for the document."""
     batches = Batch.objects.select_related("guideline").defer("guideline__content", "guideline__source")
     return batches.filter(name=name)
 
 
-def batch_named(name: str) -> Batch:
-    batch = batches_named(name).first()
+def get_batch(name: str) -> Batch:
+    batch = filter_by_name(name).first()
     if batch is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
     return batch
 
 
-def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
+def open_readable_batches(person: Person, name: str = "") -> QuerySet[Batch]:
     """The batch of this name, refused if it is sealed for the person; without one all that they may read. The person
     opens the results of these now.
     """
     if name:
-        refuse_sealed_gold(person, [batch_named(name)])
+        refuse_sealed_gold(person, [get_batch(name)])
         return Batch.objects.filter(name=name)
-    readable = readable_batches(person)
+    readable = list_readable_batches(person)
     record_openings(person, readable.values_list("pk", flat=True))
     return readable
 
 
-def readable_batches(person: Person) -> QuerySet[Batch]:
+def list_readable_batches(person: Person) -> QuerySet[Batch]:
     """Those whose agreement the person may read, to be offered: naming them opens nothing.
 
     Not those on responses that they judge blind elsewhere: a report names the models.

@@ -85,7 +85,7 @@ def workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Workload
 
 
 @dataclass(frozen=True)
-class Counts:
+class MembershipCounts:
     """Of one membership. ``planned`` is None where the batch plans for nobody, and of adjudicators. ``checks`` were
     done beside the work: they count for the quota as well.
     """
@@ -99,7 +99,7 @@ class Counts:
     checks: int
 
 
-def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
+def counts_of(members: QuerySet[Membership]) -> dict[int, MembershipCounts]:
     """What ``members`` did and have to do, by membership; six queries, however many they are.
 
     Expired are those leases that ended unused and whose item did not come back to the same person since.
@@ -110,12 +110,12 @@ def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
     live, lately = _by_part(_live(held)), _by_part(held.filter(submitted_at__gte=timezone.now() - LATELY))
     expired = _by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
     plans = dict(_planned(members))
-    counts: dict[int, Counts] = {}
+    counts: dict[int, MembershipCounts] = {}
     for pk, person, batch, role, pairing in rows:
         adjudicates = role == Membership.Role.ADJUDICATOR
         part, tally = (person, batch, adjudicates), tallies.get(pk, Counter[str]())
         plans_for = pairing in PLANNING and not adjudicates
-        counts[pk] = Counts(
+        counts[pk] = MembershipCounts(
             done=tally["adjudicated" if adjudicates else "submitted"],
             live=live[part],
             skipped=tally["skipped"],
@@ -128,7 +128,7 @@ def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class LeavingEffect:
     """What becomes of one batch when a person leaves it; the figures are None where the reader judges blind.
 
     ``live`` items go back and ``planned`` ones, not begun yet, go to others; it is None where nothing is planned for
@@ -144,7 +144,7 @@ class Leaving:
     needed: int
 
 
-def leaving(person: Person, *, reader: Person) -> list[Leaving]:
+def leaving(person: Person, *, reader: Person) -> list[LeavingEffect]:
     """What deactivating the person would do, for each of their parts in batches that are not closed."""
     parts = _working([person.pk]).select_related("batch").order_by("batch__name", "-role")
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
@@ -152,12 +152,12 @@ def leaving(person: Person, *, reader: Person) -> list[Leaving]:
     return [_leaving(part, live, sealed=part.batch_id in sealed) for part in parts]
 
 
-def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> Leaving:
+def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> LeavingEffect:
     adjudicates = part.role == Membership.Role.ADJUDICATOR
     remaining = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
     needed = 1 if adjudicates else part.batch.overlap
     plans = part.batch.pairing in PLANNING and not adjudicates
-    return Leaving(
+    return LeavingEffect(
         membership=part,
         live=None if sealed else live[part.person_id, part.batch_id, adjudicates],
         planned=_not_begun(part) if plans and not sealed else None,
@@ -235,7 +235,7 @@ def _latest(people: Collection[int], handed_in: QuerySet[Assignment]) -> QuerySe
 
 
 @dataclass(frozen=True)
-class Member(Counts):
+class MemberRow(MembershipCounts):
     """A membership with its counts."""
 
     membership: Membership
@@ -252,7 +252,7 @@ class Member(Counts):
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedItems:
     """How many items every two people are planned for together: ``rows[i][j]``, None on the diagonal."""
 
     people: tuple[Person, ...]
@@ -274,24 +274,24 @@ class Shared:
         return [n for row in self.rows for n in row if n is not None]
 
 
-def members_of(batch: Batch) -> list[Member]:
+def members_of(batch: Batch) -> list[MemberRow]:
     """Annotators first, who left last; eight queries, however many they are and whatever they did."""
     memberships = Membership.objects.filter(batch=batch).select_related("person")
     memberships = memberships.prefetch_related("person__own_models").order_by(
         "-role", "-active", "person__username"
     )
     counts = counts_of(Membership.objects.filter(batch=batch))
-    return [Member(**vars(counts[membership.pk]), membership=membership) for membership in memberships]
+    return [MemberRow(**vars(counts[membership.pk]), membership=membership) for membership in memberships]
 
 
-def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member | None]]:
+def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, MemberRow | None]]:
     """The person's part in every batch, the latest first; None for the counts where the reader judges blind."""
     memberships = Membership.objects.filter(person=person)
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
     counts = counts_of(memberships.exclude(batch__in=sealed))
     parts = memberships.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
     return [
-        (part, Member(**vars(counts[part.pk]), membership=part) if part.pk in counts else None)
+        (part, MemberRow(**vars(counts[part.pk]), membership=part) if part.pk in counts else None)
         for part in parts
     ]
 
@@ -304,7 +304,7 @@ def member_named(batch: Batch, username: str, role: str) -> Membership:
     return member
 
 
-def shared_counts(batch: Batch) -> Shared | None:
+def shared_counts(batch: Batch) -> SharedItems | None:
     """Of the plan as it stands now; None where nobody works with anybody by plan."""
     if batch.pairing == Batch.Pairing.POOL or batch.overlap == 1:
         return None
@@ -318,13 +318,13 @@ def shared_counts(batch: Batch) -> Shared | None:
     return _shared(batch, shared)
 
 
-def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> Shared | None:
+def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> SharedItems | None:
     planned = {member_id for pair in shared for member_id in pair}
     annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR).select_related("person")
     members = list(annotators.filter(Q(active=True) | Q(pk__in=planned)).order_by("person__username"))
     if len(members) < 2 or not planned:  # a pair
         return None
-    return Shared(
+    return SharedItems(
         people=tuple(member.person for member in members),
         rows=tuple(
             tuple(None if member == other else shared[member.pk, other.pk] for other in members)
@@ -338,7 +338,7 @@ MANY = 1000
 
 
 @dataclass(frozen=True)
-class MyProgress:
+class MemberProgress:
     """How far one person is in one batch: their own count, and what they can still get at most.
 
     Where anybody of the pool may take an item, others may be quicker; what is planned for a person is theirs.
@@ -354,7 +354,7 @@ class MyProgress:
     round: str = NO_QUALIFICATION
 
 
-def my_batches(person: Person) -> list[MyProgress]:
+def my_batches(person: Person) -> list[MemberProgress]:
     """The open batches in which the person works, with their progress, the earliest due first."""
     roles = [role for role in Membership.Role.values if has_role(person, role)]
     memberships = (
@@ -365,14 +365,14 @@ def my_batches(person: Person) -> list[MyProgress]:
     return [my_progress(membership) for membership in memberships]
 
 
-def my_progress(membership: Membership) -> MyProgress:
+def my_progress(membership: Membership) -> MemberProgress:
     """A handful of sums and looks, however many tasks there are."""
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
     if not adjudicating and membership.batch.qualifying:
         return _qualifying_progress(membership)
     strata = sql.count_by_stratum(membership)
     done = sum(stratum.my_adjudicated if adjudicating else stratum.my_submitted for stratum in _asked(strata))
-    return MyProgress(
+    return MemberProgress(
         batch=membership.batch,
         role=membership.role,
         done=done,
@@ -381,7 +381,7 @@ def my_progress(membership: Membership) -> MyProgress:
     )
 
 
-def _qualifying_progress(membership: Membership) -> MyProgress:
+def _qualifying_progress(membership: Membership) -> MemberProgress:
     batch = membership.batch
     latest = find_latest_qualification(batch.pk, membership.person_id)
     state = latest.state if latest else Qualification.State.RUNNING
@@ -398,7 +398,7 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
         items = list_qualification_items(membership, attempt, without=strata_ruled_out(membership))
         done = sum(item.ended for item in items)
         left = len(items) - done
-    return MyProgress(batch, membership.role, done, left, batch.due_date, state)
+    return MemberProgress(batch, membership.role, done, left, batch.due_date, state)
 
 
 def _asked(strata: Mapping[int, StratumStanding]) -> list[StratumStanding]:
@@ -457,7 +457,7 @@ def _disputes_left(membership: Membership, strata: Mapping[int, StratumStanding]
     return list_waiting_disputes(membership).count() + claimed.count() + repeats
 
 
-def progress_in(batch: Batch, person: Person, role: str) -> MyProgress | None:
+def progress_in(batch: Batch, person: Person, role: str) -> MemberProgress | None:
     """The person's progress in one batch; None for who has no such part in it."""
     memberships = Membership.objects.filter(batch=batch, person=person, role=role, active=True)
     membership = memberships.first()

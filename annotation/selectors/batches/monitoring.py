@@ -130,7 +130,7 @@ LEAST_STEP = 10  # units between two points of the history
 
 
 @dataclass(frozen=True)
-class Figure:
+class AgreementFigure:
     """A statistic with its 95% bootstrap interval; ``value`` None is undefined, and ``reason`` says why."""
 
     value: float | None
@@ -140,19 +140,19 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Measured:
+class AgreementMeasurement:
     """The agreement of one criterion at its own scale's level, or (``criterion`` None) of several pooled as nominal."""
 
     criterion: str | None
     measurement: str
     n: int
     disputed: int
-    alpha: Figure
-    percent: Figure
+    alpha: AgreementFigure
+    percent: AgreementFigure
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """Alpha of the first row when it had ``n`` units."""
 
     n: int
@@ -190,19 +190,19 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
     ]
 
 
-def rows_of(watch: BatchStats | None) -> tuple[Measured, ...]:
+def rows_of(watch: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
     rows = watch.agreement if watch else []
     return tuple(
-        Measured(**{**row, "alpha": Figure(**row["alpha"]), "percent": Figure(**row["percent"])})
+        AgreementMeasurement(**{**row, "alpha": AgreementFigure(**row["alpha"]), "percent": AgreementFigure(**row["percent"])})
         for row in rows
     )
 
 
-def history_of(watch: BatchStats | None) -> tuple[Point, ...]:
-    return tuple(Point(*point) for point in (watch.history if watch else ()))
+def history_of(watch: BatchStats | None) -> tuple[HistoryPoint, ...]:
+    return tuple(HistoryPoint(*point) for point in (watch.history if watch else ()))
 
 
-def with_point(history: list[list[float]], first: Measured | None) -> list[list[float]]:
+def with_point(history: list[list[float]], first: AgreementMeasurement | None) -> list[list[float]]:
     """The history and, where enough has come since, the newest value; every other point goes where they are many."""
     if first is None or first.alpha.value is None or first.alpha.low is None or first.alpha.high is None:
         return history
@@ -260,8 +260,8 @@ def _kept(row: ReportRow) -> dict[str, Any]:
     }
 
 
-def _figure(statistic: Statistic) -> Figure:
-    return Figure(statistic.value, statistic.low, statistic.high, statistic.reason)
+def _figure(statistic: Statistic) -> AgreementFigure:
+    return AgreementFigure(statistic.value, statistic.low, statistic.high, statistic.reason)
 
 
 def _days(watch: BatchStats | None) -> dict[date, int]:

@@ -32,7 +32,7 @@ SHOWN_WHOLE = 12
 
 
 @dataclass(frozen=True)
-class Pace:
+class AnnotationPace:
     """The median seconds of the latest ``n`` annotations by any version of a guideline."""
 
     seconds: float
@@ -40,7 +40,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """One person's part: their items, and how many of them each of the others gets too (None: themselves)."""
 
     person: Person
@@ -55,7 +55,7 @@ class Sharing:
     items that a pair shares: any two people, or the pairs that were named; None at an overlap of 1.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[PlanRow, ...]
     low: int | None
     high: int | None
 
@@ -77,7 +77,7 @@ class Sharing:
         return max((row.tasks for row in self.rows), default=0)
 
     @property
-    def beyond_quota(self) -> tuple[Row, ...]:
+    def beyond_quota(self) -> tuple[PlanRow, ...]:
         return tuple(row for row in self.rows if row.quota is not None and row.tasks > row.quota)
 
 
@@ -307,7 +307,7 @@ def _sharing(
     )
     is_whole = len(members) <= SHOWN_WHOLE
     rows = [
-        Row(
+        PlanRow(
             person=member.person,
             tasks=load_by_place[place],
             quota=member.quota,
@@ -394,14 +394,14 @@ def _by_dimension(tasks: Mapping[TaskKind, int]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def pace(guideline: str) -> Pace | None:
+def pace(guideline: str) -> AnnotationPace | None:
     """None where nobody's time was measured yet."""
     timed = Annotation.objects.filter(
         current=True, seconds__gt=0, assignment__batch__guideline__name=guideline
     )
     latest = timed.order_by("-pk").values_list("seconds", flat=True)[:MEASURED]
     seconds = [value for value in latest if value is not None]
-    return Pace(seconds=median(seconds), n=len(seconds)) if seconds else None
+    return AnnotationPace(seconds=median(seconds), n=len(seconds)) if seconds else None
 
 
 def _unanswerable(guideline: Guideline | None, dimensions: dict[str, int]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ def frozen_labels(release: GoldRelease, *, after: int, to: int) -> Iterator[list
         yield sql.fetch_frozen_labels(release.pk, after=start, to=min(start + CHUNK, to))
 
 
-class Names:
+class ReleaseNames:
     """What the ids in a frozen label are called; guidelines by the batch."""
 
     def __init__(self, batches: Sequence[Batch]) -> None:

@@ -21,7 +21,7 @@ KEPT_SECONDS = 24 * 60 * 60
 
 
 @dataclass(frozen=True)
-class Group:
+class ChangeGroup:
     """Changes of one kind, in one dimension and criterion, from one value to another; None: it was not there."""
 
     kind: str
@@ -33,12 +33,12 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReleaseDifference:
     """All changes between two releases, counted."""
 
     before: GoldRelease
     after: GoldRelease
-    groups: tuple[Group, ...]
+    groups: tuple[ChangeGroup, ...]
 
     def count(self, kind: str = "", **filters: str) -> int:
         """How many changes there are, of a kind, criterion or dimension if one is named."""
@@ -105,7 +105,7 @@ def agreement_beside(before: GoldRelease, after: GoldRelease) -> list[dict[str, 
 NEITHER = {"before": None, "after": None}
 
 
-def difference(before: GoldRelease, after: GoldRelease) -> Difference:
+def difference(before: GoldRelease, after: GoldRelease) -> ReleaseDifference:
     """Counted once for two hashes: a release never changes."""
     key = f"release-difference:{before.sha256}:{after.sha256}"
     cache = caches["process"]
@@ -113,7 +113,7 @@ def difference(before: GoldRelease, after: GoldRelease) -> Difference:
     if rows is None:
         rows = [] if before.sha256 == after.sha256 else _count_changes(before, after)
         cache.set(key, rows, KEPT_SECONDS)
-    return Difference(before, after, tuple(Group(*row) for row in rows))
+    return ReleaseDifference(before, after, tuple(ChangeGroup(*row) for row in rows))
 
 
 def _count_changes(before: GoldRelease, after: GoldRelease) -> list[LabelChangeCount]:

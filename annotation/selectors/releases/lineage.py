@@ -131,7 +131,7 @@ def list_label_sources(labels: Sequence[ReleasedLabel]) -> list[LabelSources]:
 
 
 @dataclass(frozen=True)
-class Word:
+class SubmissionSource:
     """What one person said; ``reason`` is an adjudicator's, why the annotators differed.
 
     ``origin`` is where it was imported from, None where it was given here.
@@ -153,11 +153,11 @@ class TaskSources:
     """A task of a release. ``annotations`` are in the order of their slots."""
 
     task: Task
-    annotations: list[Word] = field(default_factory=list)
-    decision: Word | None = None
+    annotations: list[SubmissionSource] = field(default_factory=list)
+    decision: SubmissionSource | None = None
 
     @property
-    def words(self) -> list[Word]:
+    def words(self) -> list[SubmissionSource]:
         return [*self.annotations, *([self.decision] if self.decision else [])]
 
 
@@ -181,7 +181,7 @@ def _add_annotations(sources: dict[int, TaskSources]) -> None:
     ).select_related(ORIGIN)
     for row in rows.order_by("assignment__task", "assignment__slot"):
         sources[row.assignment.task_id].annotations.append(
-            Word(
+            SubmissionSource(
                 person=row.assignment.person_id,
                 labels=_sorted(row.labels),
                 rationale=row.rationale,
@@ -199,7 +199,7 @@ def _add_decisions(release: GoldRelease, sources: dict[int, TaskSources]) -> Non
         "adjudication"
     )
     for adjudication in Adjudication.objects.filter(pk__in=released_ids).select_related(ORIGIN, "reason"):
-        sources[adjudication.task_id].decision = Word(
+        sources[adjudication.task_id].decision = SubmissionSource(
             person=adjudication.assignment.person_id,
             labels=_sorted(adjudication.labels),
             rationale=adjudication.rationale,
@@ -223,7 +223,7 @@ _ORIGIN = (f"{_SOURCE}__file_name", f"{_SOURCE}__format", f"{_SOURCE}__sha256", 
 
 
 @dataclass(frozen=True)
-class Said:
+class StatedLabels:
     """What one person submitted for a task. ``labels`` has the criteria that the release took from it, by name;
     ``channel`` is empty where it is not known; ``origin`` is where it was imported from: the file, its sha256 and the
     line.
@@ -241,32 +241,32 @@ class Said:
 
 
 @dataclass(frozen=True)
-class TaskSaid:
+class TaskStatedLabels:
     """A task of a row: ``place`` is its position in its batch; the annotators in slot order, then the adjudicator."""
 
     batch: str
     place: int
     response_sha256: str
-    said: Sequence[Said]
+    said: Sequence[StatedLabels]
 
 
-def raw_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow, list[TaskSaid]]]:
+def list_annotator_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow, list[TaskStatedLabels]]]:
     """Each row with its tasks, in three queries for all of them."""
     criteria = {task: names for row in rows for task, names in row.tasks.items()}
     tasks = Task.objects.filter(pk__in=criteria)
     facts = tasks.values_list("pk", "batch__name", "position", "response__sha256")
     places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in facts}
     labels_by_task = _said(criteria)
-    return [(row, [TaskSaid(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows]
+    return [(row, [TaskStatedLabels(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows]
 
 
-def _said(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[Said]]:
-    labels_by_task: dict[int, list[Said]] = defaultdict(list)
+def _said(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[StatedLabels]]:
+    labels_by_task: dict[int, list[StatedLabels]] = defaultdict(list)
     for is_decision, rows in ((False, _raw_annotations(list(criteria))), (True, _decisions(list(criteria)))):
         for task, person, labels, *rest in rows:
             values = {name: number(labels[name]) for name in sorted(criteria[task]) if name in labels}
             if values:
-                labels_by_task[task].append(Said(person, is_decision, values, *rest))
+                labels_by_task[task].append(StatedLabels(person, is_decision, values, *rest))
     return labels_by_task
 
 

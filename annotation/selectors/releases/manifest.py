@@ -32,7 +32,7 @@ from annotation.models import (
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.origins import count_imported_work
-from annotation.selectors.releases.candidates import Names
+from annotation.selectors.releases.candidates import ReleaseNames
 
 SCHEMA = 2
 """Of the manifest. The first had no ``schema``, nor any of the keys that the first do not share (docs/gold.md)."""
@@ -46,7 +46,7 @@ STATES = tuple(Task.State.values)
 class ManifestCounts:
     """What a release holds, counted while it is read prompt by prompt."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ReleaseNames) -> None:
         self.cells: Counter[tuple[Any, ...]] = Counter()
         self.rows = self.prompts = 0
         self.splits = {split: Counter(prompts=0, rows=0, labels=0) for split in SPLITS}

@@ -57,7 +57,7 @@ def current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ReleaseRow:
     """A release as its list shows it; of a ``sealed`` one nothing but its name is shown. ``heir`` supersedes it."""
 
     release: GoldRelease
@@ -66,14 +66,14 @@ class Listed:
     heir: str
 
 
-def releases_for(person: Person) -> list[Listed]:
+def releases_for(person: Person) -> list[ReleaseRow]:
     """Every release, the newest first."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
     releases = GoldRelease.objects.select_related("created_by").prefetch_related("batches")
     successors = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
     return [
-        Listed(
+        ReleaseRow(
             release=release,
             batches=tuple(sorted(batch.name for batch in release.batches.all())),
             sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())

@@ -54,7 +54,7 @@ class ReleasedRow(NamedTuple):
         return {task: tuple(criterion for criterion, _value, _source in of) for task, of in self.labels}
 
 
-class Released:
+class ReleaseContent:
     """A release as its files hold it. Nothing is read before it is asked for."""
 
     def __init__(self, release: GoldRelease) -> None:
@@ -70,23 +70,23 @@ class Released:
         return self.order.rows
 
     @cached_property
-    def order(self) -> Order:
-        order = Order()
+    def order(self) -> RowOrder:
+        order = RowOrder()
         for task, row in _read_places(_places(self.release).values_list("pk", "place")):
             order.add(task, row)
         return order
 
     @cached_property
-    def orders(self) -> Mapping[str, Order]:
+    def orders(self) -> Mapping[str, RowOrder]:
         """The rows of each split."""
-        orders: dict[str, Order] = {split: Order() for split in SPLITS}
+        orders: dict[str, RowOrder] = {split: RowOrder() for split in SPLITS}
         places = _places(self.release).values_list("pk", "place", "prompt__dataset__name", "prompt__key")
         for task, row, dataset, prompt in _read_places(places):
             orders[split_of(dataset, prompt)].add(task, row)
         return orders
 
     def chunks(
-        self, start: int = 0, stop: int | None = None, *, order: Order | None = None, size: int = CHUNK
+        self, start: int = 0, stop: int | None = None, *, order: RowOrder | None = None, size: int = CHUNK
     ) -> Iterator[list[ReleasedRow]]:
         """The rows of the order, or of all, from ``start`` on and before ``stop``; at most ``size`` at a time."""
         rows = (order or self.order).between(start, stop)
@@ -160,7 +160,7 @@ class Released:
         return roles
 
 
-class Order:
+class RowOrder:
     """The tasks of a release in the order of its rows, eight bytes each; one that goes on a row is kept negative."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from annotation.selectors.gold_questions import (
     list_unseen_checks,
 )
 from annotation.services.assignments.search import Search
-from annotation.services.gold_questions.qualification import end_round_if_over, running_round
+from annotation.services.gold_questions.qualification import end_round_if_over, get_or_start_attempt
 
 
 def next_check(search: Search, *, live: int) -> FreeTask | None:
@@ -49,7 +49,7 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
 def next_of_round(search: Search) -> FreeTask | None:
     """The next item of the member's round; None where nothing more of it can be given now, and where it is over."""
     member = search.member
-    current = running_round(member)
+    current = get_or_start_attempt(member)
     if current.state != Qualification.State.RUNNING:
         return None
     items = list_qualification_items(member, current.attempt, without=search.never)

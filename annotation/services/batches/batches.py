@@ -39,7 +39,7 @@ from annotation.services.assignments.plan import Planner, name_pairs, plan_open_
 from annotation.services.audit import record
 from annotation.services.counts import add_batch_counts, lock_memberships
 from annotation.services.gold_questions.answers import close_checks
-from annotation.services.gold_questions.qualification import refuse_without_a_round
+from annotation.services.gold_questions.qualification import check_enough_questions
 from annotation.services.jobs import ProgressReporter
 from annotation.services.table_statistics import refresh_statistics
 
@@ -278,7 +278,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
         check_annotators(batch.overlap, _annotators_in(batch))
-        refuse_without_a_round(locked)
+        check_enough_questions(locked)
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:
             plan_open_tasks(batch)

@@ -36,7 +36,7 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import add_members
 from annotation.services.counts import lock_memberships
 from annotation.services.gold_questions.answers import close_answered, withdraw_questions
-from annotation.services.gold_questions.qualification import running_round
+from annotation.services.gold_questions.qualification import get_or_start_attempt
 
 
 @transaction.atomic
@@ -244,7 +244,7 @@ def _locked(batch: Batch, person: Person, reason: str) -> tuple[Membership, Qual
     if batch.state == Batch.State.CLOSED:
         raise Conflict(N_("The batch {name} is closed."), name=batch.name)
     member.batch, member.person = batch, person
-    return member, running_round(member)
+    return member, get_or_start_attempt(member)
 
 
 def _leave_the_rest(member: Membership, found: Qualification) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from annotation.models import Alarm, Batch, BatchStats, Person
 from annotation.selectors.batches.monitoring import (
-    Measured,
+    AgreementMeasurement,
     complete_tasks,
     count_days,
     measure_agreement,
@@ -98,7 +98,7 @@ def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
     return stats
 
 
-def _is_low(batch: Batch, first: Measured) -> bool:
+def _is_low(batch: Batch, first: AgreementMeasurement) -> bool:
     """Whether enough is known, and the whole interval does not stay above the threshold."""
     threshold, low = batch.agreement_threshold, first.alpha.low
     if threshold is None or low is None or batch.state not in (Batch.State.OPEN, Batch.State.PAUSED):
@@ -107,7 +107,7 @@ def _is_low(batch: Batch, first: Measured) -> bool:
 
 
 @transaction.atomic
-def _raise_alarm(batch: Batch, first: Measured) -> None:
+def _raise_alarm(batch: Batch, first: AgreementMeasurement) -> None:
     """Unless one stands, or too little has come since the last one. Lock order: memberships, batch."""
     if batch.alarm_action == Batch.AlarmAction.PAUSE:
         lock_memberships(batch)

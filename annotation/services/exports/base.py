@@ -20,7 +20,7 @@ from django.conf import settings
 from annotation.domain.releases.pseudonyms import assign_pseudonyms
 from annotation.models import GoldRelease, Person
 from annotation.selectors.origins import add_origins
-from annotation.selectors.releases.rows import Released
+from annotation.selectors.releases.rows import ReleaseContent
 
 Tell: TypeAlias = Callable[[int], None]
 """Told how many positions of a part are done; raises what ends the export, which must be let pass."""
@@ -56,7 +56,7 @@ class Options:
 class ExportSpec:
     """What is to be written: a release, as ``annotation/selectors/releases/rows.py`` reads it, with these options."""
 
-    released: Released
+    released: ReleaseContent
     options: Options
 
     @property

@@ -17,7 +17,7 @@ from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import AuditEvent, Export, GoldRelease, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.exports import UNDER_WAY, get_export_folder, is_under_way, may_name_people
-from annotation.selectors.releases.rows import Released
+from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.exports.base import ExportSpec, Options
@@ -91,7 +91,7 @@ def _write(export: Export, context: jobs.JobContext) -> Made:
         save=lambda progress: context.save_result({"course": dict(progress)}),
         report=context.report,
     )
-    spec = ExportSpec(Released(export.release), Options.of(export.options))
+    spec = ExportSpec(ReleaseContent(export.release), Options.of(export.options))
     made = write_files(writer_named(export.format), spec, part, course)
     context.report(1, N_("reading the files back"))
     part.rename(final)

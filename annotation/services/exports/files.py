@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from annotation.core.errors import N_, InputError
 from annotation.models import GoldRelease
-from annotation.selectors.releases.rows import Released
+from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.exports.base import ExportCounts, ExportSpec, Options, Part, TextFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats import writer_named
@@ -80,15 +80,15 @@ def write_files(writer: Writer, spec: ExportSpec, folder: Path, course: ExportPr
     parts = [*writer.parts(spec), *_list_common_parts(spec)]
     with _garbage_of_now_only():
         _Writing(parts, folder, course).run()
-        return _made(writer, spec, parts, folder, course)
+        return _check_and_hash(writer, spec, parts, folder, course)
 
 
-def _made(
+def _check_and_hash(
     writer: Writer, spec: ExportSpec, parts: Sequence[Part], folder: Path, course: ExportProgress
 ) -> Made:
     with ThreadPoolExecutor(1) as executor:  # hashing leaves the interpreter to those who read back
-        files = [executor.submit(_measured, folder, part.name) for part in parts]
-        counted = _checked(writer, spec, folder, course)
+        files = [executor.submit(_measure_file, folder, part.name) for part in parts]
+        counted = _check_files(writer, spec, folder, course)
         return Made(counted, [file.result() for file in files])
 
 
@@ -115,7 +115,7 @@ def _small(name: str, text: str) -> TextFile:
     return TextFile(name, lambda _position: iter(()), total=0, head=text)
 
 
-def _checked(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> ExportCounts:
+def _check_files(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> ExportCounts:
     rows = max(1, spec.rows)
     course.report(WRITING_SHARE, N_("reading the files back"))
     beat = _Beat()
@@ -129,7 +129,7 @@ def _checked(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgr
     return writer.check(folder, spec, tell)
 
 
-def _measured(folder: Path, name: str) -> FileMade:
+def _measure_file(folder: Path, name: str) -> FileMade:
     sha256, crc32, size = hashlib.sha256(), 0, 0
     with (folder / name).open("rb") as file:
         while block := file.read(BLOCK):
@@ -181,25 +181,25 @@ class _Writing:
             os.fsync(file.fileno())
 
     def _write_text(self, part: TextFile, path: Path) -> None:
-        size, position = self._begun(part, path)
+        size, position = self._find_written(part, path)
         with _cut_back(path, size) as file:
             if not position:
                 file.write(part.head.encode())
             for text, reached in part.chunks(position) if position < part.total else ():
                 file.write(text.encode())
                 if self._beat.is_due():
-                    self._keep(part, file, reached)
+                    self._save_progress(part, file, reached)
             file.write(part.tail.encode())
             _sync(file)
 
-    def _begun(self, part: TextFile, path: Path) -> tuple[int, int]:
+    def _find_written(self, part: TextFile, path: Path) -> tuple[int, int]:
         """How many bytes of the file stand, and up to which position."""
         saved = self._course.saved
         if saved.get("file") != part.name or not path.is_file() or path.stat().st_size < saved["bytes"]:
             return 0, 0
         return saved["bytes"], saved["position"]
 
-    def _keep(self, part: TextFile, file: IO[bytes], position: int) -> None:
+    def _save_progress(self, part: TextFile, file: IO[bytes], position: int) -> None:
         _sync(file)
         self._course.save({"done": self._done, "file": part.name, "bytes": file.tell(), "position": position})
         self._report(position)
@@ -263,7 +263,7 @@ def export_release(
     """
     writer, place = writer_named(format_name), Path(folder)
     heeded = Options.of((options or Options()).to_json(writer.options))
-    spec = ExportSpec(Released(release), heeded)
+    spec = ExportSpec(ReleaseContent(release), heeded)
     with _plain_refusals(place), _hidden(place) as hidden:
         made = write_files(
             writer, spec, hidden, ExportProgress(report=report) if report else ExportProgress()

@@ -35,7 +35,7 @@ def add_items(
 
     The strata they are of are made with them, so that what rules people out rules them out here as well.
     """
-    locked = _locked(batch)
+    locked = _lock_batch(batch)
     if kind not in GoldQuestion.Kind.values:
         raise AssayError(
             N_("There is no kind {kind}; choose one of: {known}."),
@@ -70,7 +70,7 @@ def add_items(
 @transaction.atomic
 def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | None = None) -> GoldQuestion:
     """Give the item to nobody any more, or again. While it is out its answers are not counted; they stay stored."""
-    _locked(batch)
+    _lock_batch(batch)
     question = GoldQuestion.objects.filter(batch=batch, pk=item).first()
     if question is None:
         raise NotFound(N_("There is no such gold question in the batch {name}."), name=batch.name)
@@ -99,10 +99,10 @@ class Worked:
         """Whether an item would stand out by its language: never where one of the two is not known."""
         if not language or not self.languages or "" in self.languages:
             return False
-        return _main(language) not in map(_main, self.languages)
+        return _main_language(language) not in map(_main_language, self.languages)
 
 
-def _main(tag: str) -> str:
+def _main_language(tag: str) -> str:
     """Of a language tag: zh of zh-Hans."""
     return tag.partition("-")[0].lower()
 
@@ -142,7 +142,7 @@ def _check_labels(batch: Batch, response: Response, one: GoldAnswer) -> dict[str
     return batch.guideline.document.check_labels(response.prompt.dimension, one.labels)
 
 
-def _locked(batch: Batch) -> Batch:
+def _lock_batch(batch: Batch) -> Batch:
     locked = (
         Batch.objects.select_for_update(no_key=True, of=("self",))
         .select_related("guideline")

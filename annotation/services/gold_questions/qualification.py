@@ -32,7 +32,7 @@ from annotation.services.gold_questions.answers import close_answered, withdraw_
 State = Qualification.State
 
 
-def refuse_without_a_round(batch: Batch) -> None:
+def check_enough_questions(batch: Batch) -> None:
     """A batch that asks for a qualification needs the items for it."""
     if not batch.qualifying:
         return
@@ -51,7 +51,7 @@ def refuse_without_a_round(batch: Batch) -> None:
         )
 
 
-def running_round(member: Membership) -> Qualification:
+def get_or_start_attempt(member: Membership) -> Qualification:
     """The member's round, which begins now where there is none; their membership is locked."""
     qualification = find_latest_qualification(member.batch_id, member.person_id)
     return qualification or Qualification.objects.create(batch=member.batch, person_id=member.person_id)

@@ -38,7 +38,7 @@ from annotation.selectors.adjudication import (
     list_dimensions,
     list_reasons,
 )
-from annotation.selectors.batches.members import MyProgress, my_progress, progress_in
+from annotation.selectors.batches.members import MemberProgress, my_progress, progress_in
 from annotation.selectors.guidelines import dimension_label, get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments
@@ -70,7 +70,7 @@ class QueueRow:
 
 @dataclass(frozen=True)
 class BatchQueue:
-    progress: MyProgress
+    progress: MemberProgress
     rows: tuple[QueueRow, ...]
     start: str
     is_in_progress: bool

@@ -19,7 +19,7 @@ from annotation.selectors.agreement import (
     LabelPatterns,
     parse_narrowing,
 )
-from annotation.selectors.batches import batches_for, readable_batches
+from annotation.selectors.batches import open_readable_batches, list_readable_batches
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
@@ -48,7 +48,7 @@ TAB_CONTEXTS: dict[str, TabContext] = {
 @role_required(MANAGER, RESEARCHER)
 def agreement(request: HttpRequest) -> HttpResponse:
     person, choice = person_of(request), parse_choice(request)
-    batches = batches_for(person, choice.batch)
+    batches = open_readable_batches(person, choice.batch)
     patterns = LabelPatterns(batches, choice.narrowing)
     overall = patterns.counted()
     tab_query = TabQuery(
@@ -64,7 +64,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
         **frame_context(tab_query, choice),
         "has_labels": has_labels,
         "sealed": sealed_batches(person).count(),
-        "batches": readable_batches(person).order_by("name"),
+        "batches": list_readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
         **(TAB_CONTEXTS[choice.view](tab_query) if has_labels else {}),
     }

@@ -19,7 +19,7 @@ from annotation.selectors.agreement import Narrowing
 from annotation.selectors.agreement.groupings import UNNAMED
 from annotation.selectors.agreement.labels import ComparableLabels
 from annotation.selectors.agreement.tasks import CriterionLabels, TaskLabels, LabelledTasks
-from annotation.selectors.batches import batches_for, readable_batches
+from annotation.selectors.batches import open_readable_batches, list_readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import parse_query_narrowing
@@ -53,7 +53,7 @@ MAX_NAMES = 200
 def agreement_tasks(request: HttpRequest) -> HttpResponse:
     person, name = person_of(request), request.GET.get("batch", "").strip()
     narrowing = parse_query_narrowing(request.GET)
-    batches = list(batches_for(person, name))
+    batches = list(open_readable_batches(person, name))
     labels = ComparableLabels(batches, narrowing)
     tasks = LabelledTasks(labels)
     page = Paginator(cast("Sequence[TaskBehind]", tasks), PAGE).get_page(request.GET.get("page"))
@@ -63,7 +63,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
     context = {
         "batch": name,
         "narrowing": narrowing,
-        "batches": readable_batches(person).order_by("name"),
+        "batches": list_readable_batches(person).order_by("name"),
         "sealed": sealed_batches(person).count(),
         "rows": [task_row(task) for task in page.object_list],
         "page": page,

@@ -14,7 +14,7 @@ from annotation.core.formatting import format_compact
 from annotation.domain.annotations import MARKABLE, cut_segments
 from annotation.domain.guidelines import Criterion, localize
 from annotation.domain.guidelines.prose import is_blank
-from annotation.selectors.assignments.items import Handout, Turn
+from annotation.selectors.assignments.items import WorkItem, Turn
 
 # The group of what the reader marked.
 OWN_GROUP = "mine"
@@ -63,7 +63,7 @@ class MarkedTurn:
         return is_blank(self.text)
 
 
-def mark_turns(item: Handout, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:
+def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:
     """The prompt and then what answers it; a dialogue that begins with the prompt does not repeat it.
 
     ``groups`` maps a name, such as "A", to spans of evidence.

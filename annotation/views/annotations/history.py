@@ -21,14 +21,14 @@ from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.forms.annotations import HistoryForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.annotations.history import (
-    Mine,
+    HistoryRow,
     behind_decision,
     history_lines,
     my_history,
     outcome_of_mine,
 )
-from annotation.selectors.annotations.own_work import Given, KeptDraft, given, my_draft, my_drafts
-from annotation.selectors.assignments.items import handout, my_assignment
+from annotation.selectors.annotations.own_work import SubmittedWork, DraftRow, given, my_draft, my_drafts
+from annotation.selectors.assignments.items import build_item, my_assignment
 from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.origins import list_imported
@@ -94,13 +94,13 @@ def history(request: HttpRequest) -> HttpResponse:
 class HistoryLine:
     """A submission as the list shows it; ``first`` is an adjudicator's first thought, where it was another."""
 
-    history_row: Mine
+    history_row: HistoryRow
     labels: tuple[LabelWords, ...]
     first: tuple[LabelWords, ...]
     outcome: DescribedOutcome | None
 
 
-def describe_draft_labels(draft: KeptDraft) -> list[tuple[str, str]]:
+def describe_draft_labels(draft: DraftRow) -> list[tuple[str, str]]:
     """Criterion and level in the reader's language; what was refused can hold anything, and is shown as it stands."""
     return [
         (
@@ -111,7 +111,7 @@ def describe_draft_labels(draft: KeptDraft) -> list[tuple[str, str]]:
     ]
 
 
-def build_history_line(history_row: Mine) -> HistoryLine:
+def build_history_line(history_row: HistoryRow) -> HistoryLine:
     first_labels = {
         name: value
         for name, value in (history_row.verdict or {}).items()
@@ -185,7 +185,7 @@ def draft_discard(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def show_item(
     request: HttpRequest,
     assignment: Assignment,
-    done: Given,
+    done: SubmittedWork,
     *,
     form: WorkForm | None = None,
     error: WorkRefusal | None = None,
@@ -193,7 +193,7 @@ def show_item(
     status: int = 200,
 ) -> HttpResponse:
     """What was submitted, to be corrected; a decision of an adjudicator is only shown."""
-    item = handout(assignment)
+    item = build_item(assignment)
     criteria = [criterion for criterion in item.criteria if criterion.name in done.labels]
     context: dict[str, Any] = {
         "item": item,
@@ -216,7 +216,7 @@ def show_item(
     return render_page(request, "annotation/annotations/submitted.html", context, status=status)
 
 
-def outcome_context(assignment: Assignment, done: Given) -> dict[str, Any]:
+def outcome_context(assignment: Assignment, done: SubmittedWork) -> dict[str, Any]:
     """What became of it, once that may be told; until then nothing that differs."""
     outcome = outcome_of_mine(assignment)
     if outcome is None:
@@ -240,13 +240,13 @@ def decision_context(assignment: Assignment) -> dict[str, Any]:
     return {"reason": localize_reason(decision.reason), "first": first, "first_rationale": decision.rationale}
 
 
-def submitted_values(done: Given) -> dict[str, Any]:
+def submitted_values(done: SubmittedWork) -> dict[str, Any]:
     """What was submitted, as ``typed`` has it."""
     evidence = json.dumps(list(done.evidence), ensure_ascii=False) if done.evidence else ""
     return {"rationale": done.rationale, "flags": done.flags, "evidence": evidence}
 
 
-def load_submitted_work(assignment: Assignment) -> Given:
+def load_submitted_work(assignment: Assignment) -> SubmittedWork:
     done = given(assignment)
     if done is None:
         raise NotFound(N_("There is no such item among yours."))

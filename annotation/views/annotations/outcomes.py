@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import get_language
 
 from annotation.domain.guidelines import GuidelineDocument, localize
-from annotation.selectors.annotations.history import Outcome
+from annotation.selectors.annotations.history import HistoryOutcome
 from annotation.selectors.guidelines import criterion_label, label_text
 
 
@@ -51,7 +51,7 @@ def describe_labels(document: GuidelineDocument, labels: Mapping[str, Any]) -> t
 
 
 def describe_outcome(
-    document: GuidelineDocument, labels: Mapping[str, Any], outcome: Outcome | None
+    document: GuidelineDocument, labels: Mapping[str, Any], outcome: HistoryOutcome | None
 ) -> DescribedOutcome | None:
     if outcome is None:
         return None

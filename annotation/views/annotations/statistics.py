@@ -20,10 +20,10 @@ from annotation.core.formatting import format_duration, format_interval_percent,
 from annotation.core.proportions import wilson
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.annotations.statistics import (
-    Confusion,
-    Day,
-    MyTally,
-    Pace,
+    GoldConfusion,
+    PaceDay,
+    OwnCounts,
+    OwnPace,
     my_confusions,
     my_pace,
     my_tallies,
@@ -36,7 +36,7 @@ WIDTH, HEIGHT = 480, 150
 LABEL_EVERY = 7
 
 
-def make_pace_chart(days: Sequence[Day], *, title: str) -> Spec:
+def make_pace_chart(days: Sequence[PaceDay], *, title: str) -> Spec:
     """Items a day, the days in their order and named by month and day."""
     names = [f"{day.day:%m-%d}" for day in days]
     axis = {"labelAngle": 0, "values": names[::-1][::LABEL_EVERY], "ticks": False}
@@ -63,7 +63,7 @@ class ShareWords:
 
 @dataclass(frozen=True)
 class TallyRow:
-    tally: MyTally
+    tally: OwnCounts
     dimension: str
     share: ShareWords | None
 
@@ -102,7 +102,7 @@ def own_statistics(request: HttpRequest) -> HttpResponse:
     return render(request, "annotation/annotations/_history_numbers.html", context)
 
 
-def build_row(tally: MyTally) -> TallyRow:
+def build_row(tally: OwnCounts) -> TallyRow:
     return TallyRow(
         tally,
         dimension_label(tally.document, tally.dimension),
@@ -116,7 +116,7 @@ def find_share(part: int, total: int) -> ShareWords | None:
     return ShareWords(format_part(part, total), format_interval_percent(*wilson(part, total)))
 
 
-def build_grid(confusion: Confusion) -> ConfusionGrid:
+def build_grid(confusion: GoldConfusion) -> ConfusionGrid:
     values = sorted({value for pair in confusion.counts for value in pair})
     names = [label_text(confusion.document, confusion.criterion, value) for value in values]
     rows = (
@@ -131,7 +131,7 @@ def build_grid(confusion: Confusion) -> ConfusionGrid:
     )
 
 
-def pace_context(pace: Pace) -> dict[str, Any]:
+def pace_context(pace: OwnPace) -> dict[str, Any]:
     total = sum(day.items for day in pace.days)
     most = max(pace.days, key=lambda day: day.items)
     return {
@@ -149,7 +149,7 @@ def pace_context(pace: Pace) -> dict[str, Any]:
     }
 
 
-def list_medians(pace: Pace) -> list[tuple[str, str | None]]:
+def list_medians(pace: OwnPace) -> list[tuple[str, str | None]]:
     """Of what the person does; of labels where it is neither."""
     labels = (_("Median time for a label"), format_seconds(pace.seconds_label))
     decisions = (_("Median time for a decision"), format_seconds(pace.seconds_decision))

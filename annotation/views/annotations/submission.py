@@ -26,15 +26,15 @@ from annotation.core.errors import AssayError, Forbidden
 from annotation.forms.annotations import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.annotations.own_work import (
-    Given,
+    SubmittedWork,
     claimed_besides,
     given,
     milliseconds,
     my_item,
     saved_draft,
 )
-from annotation.selectors.assignments.items import handout, my_last
-from annotation.selectors.batches import batch_named
+from annotation.selectors.assignments.items import build_item, my_last
+from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.members import my_batches, progress_in
 from annotation.selectors.gold_questions import Feedback, find_latest_feedback
 from annotation.selectors.guidelines import get_batch_to_enter
@@ -97,7 +97,7 @@ def introduction(request: HttpRequest, name: str) -> HttpResponse:
 @annotator_only
 def undo(request: HttpRequest, name: str) -> HttpResponse:
     """Back to the last submitted item of the batch, to revise it."""
-    last = my_last(batch_named(name), person_of(request))
+    last = my_last(get_batch(name), person_of(request))
     if last is None:
         return leave_page(request, "work-batch", name, say=_("You have submitted nothing here yet."))
     return redirect(f"{reverse('history-item', args=[last.pk])}?back=work")
@@ -108,7 +108,7 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
 @annotator_only
 def claim_next(request: HttpRequest, name: str) -> HttpResponse:
     """One item more than those that the page ``had``, claimed for it; 204 where there is none to be had."""
-    batch = batch_named(name)
+    batch = get_batch(name)
     claim = claim_ahead(request, batch)
     return HttpResponse(status=204) if claim is None else _show_ahead(request, batch, claim)
 
@@ -214,7 +214,7 @@ def show_item(
     status: int = 200,
 ) -> HttpResponse:
     """An item to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
-    item = handout(assignment)
+    item = build_item(assignment)
     saved = None if form else saved_draft(assignment.pk)
     context = {
         **item_context(
@@ -242,7 +242,7 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
     context: dict[str, Any] = dict(more)
     if claim is not None:
         claim.batch = batch
-        item = handout(claim)
+        item = build_item(claim)
         saved = saved_draft(claim.pk)  # it was this person's before
         context |= item_context(
             claim, item, reader=person_of(request), form=None, error=None, skip_error="", saved=saved
@@ -311,7 +311,7 @@ def show_refusal(
     return set_outcome(answer, "refused")
 
 
-def has_same_work(done: Given, form: WorkForm) -> bool:
+def has_same_work(done: SubmittedWork, form: WorkForm) -> bool:
     """Sent from a second tab, say."""
     work = form.work(done.evidence)
     return (done.labels, done.rationale, [*done.flags], span_set(done.evidence)) == (

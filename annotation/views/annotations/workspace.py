@@ -25,8 +25,8 @@ from annotation.domain.guidelines import Criterion, Level, find_language, locali
 from annotation.forms.annotations import LABEL, SKIP_REASONS, WorkForm
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.adjudication import Side
-from annotation.selectors.annotations.own_work import Saved
-from annotation.selectors.assignments.items import Handout
+from annotation.selectors.annotations.own_work import SavedDraft
+from annotation.selectors.assignments.items import WorkItem
 from annotation.selectors.wellbeing import build_item_wellbeing
 from annotation.views.annotations.highlights import mark_turns
 from annotation.views.guidelines.introduction import localize_introduction
@@ -167,7 +167,7 @@ def list_typed_values(form: WorkForm) -> dict[str, Any]:
     return {**values, "evidence": ""} if "evidence" in form.errors else values
 
 
-def list_saved_values(saved: Saved) -> dict[str, Any]:
+def list_saved_values(saved: SavedDraft) -> dict[str, Any]:
     """What was saved on the way, as ``typed`` has it."""
     return {
         "rationale": saved.rationale,
@@ -184,13 +184,13 @@ def describe_refusal(error: AssayError) -> WorkRefusal:
 
 def item_context(
     assignment: Assignment,
-    item: Handout,
+    item: WorkItem,
     *,
     reader: Person,
     form: WorkForm | None,
     error: WorkRefusal | None,
     skip_error: str,
-    saved: Saved | None = None,
+    saved: SavedDraft | None = None,
 ) -> dict[str, Any]:
     """What the annotation and the adjudication page share; a refused ``form`` keeps its values and its key.
 

@@ -18,7 +18,7 @@ from annotation.core.http import breadcrumbs
 from annotation.forms.batches.policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.access import has_role, is_awaiting_confirmation, sealed_batches
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
 from annotation.selectors.batches.plan import pace, plan_of_batch
 from annotation.selectors.batches.progress import BatchRow, lines
@@ -64,7 +64,7 @@ def batches(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required(MANAGER)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     context = batch_context(open_batch, person_of(request), tab="progress") | board_context(
         open_batch, person_of(request)
     )
@@ -80,7 +80,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
     """The counts alone; an open batch's page asks for them again and again."""
-    live_batch = batch_named(name)
+    live_batch = get_batch(name)
     answer = render(
         request, "annotation/batches/_progress.html", board_context(live_batch, person_of(request))
     )
@@ -92,7 +92,7 @@ def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def batch_state(request: HttpRequest, name: str) -> HttpResponse:
-    changed_batch = set_state(batch=batch_named(name), state=parse_state(request), actor=person_of(request))
+    changed_batch = set_state(batch=get_batch(name), state=parse_state(request), actor=person_of(request))
     words = {
         Batch.State.OPEN: _("The batch is open: its people can work."),
         Batch.State.PAUSED: _(
@@ -107,7 +107,7 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
-    confirm_closing(batch=batch_named(name), actor=person_of(request))
+    confirm_closing(batch=get_batch(name), actor=person_of(request))
     messages.success(
         request, _("The closing is confirmed: the results are open to who closed the batch, too.")
     )
@@ -118,7 +118,7 @@ def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_close(request: HttpRequest, name: str) -> HttpResponse:
     """Asks before closing, because it cannot be undone."""
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     person = person_of(request)
     context = batch_context(open_batch, person, page_title=_("Close")) | progress_context(open_batch, person)
     return render(request, "annotation/batches/close.html", context)
@@ -129,7 +129,7 @@ def batch_close(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
     """What of the policy may change while people work: the due date, the lease, the alarm, repeat adjudications."""
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     threshold_open = may_set_threshold(open_batch, person_of(request))
     form = PolicyForm(request.POST or None, batch=open_batch, threshold_open=threshold_open)
     if request.method == "POST" and form.is_valid():
@@ -147,7 +147,7 @@ def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def batch_alarm_seen(request: HttpRequest, name: str) -> HttpResponse:
-    if mark_seen(batch=batch_named(name), actor=person_of(request)):
+    if mark_seen(batch=get_batch(name), actor=person_of(request)):
         messages.success(
             request, _("The alarm is marked as seen. The next one waits for at least 30 more units.")
         )

@@ -20,8 +20,8 @@ from annotation.forms.batches.batches import JoinForm
 from annotation.forms.batches.tasks import LimitsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
 from annotation.selectors.access import list_openings, refuse_sealed_gold
-from annotation.selectors.batches import batch_named
-from annotation.selectors.batches.members import Member, member_named, members_of, shared_counts
+from annotation.selectors.batches import get_batch
+from annotation.selectors.batches.members import MemberRow, member_named, members_of, shared_counts
 from annotation.selectors.batches.progress import correction_in, corrections, skips
 from annotation.selectors.guidelines import dimension_label
 from annotation.selectors.people import get_person
@@ -39,7 +39,7 @@ MEMBERS_PER_PAGE = 100
 @role_required(MANAGER)
 def batch_members(request: HttpRequest, name: str) -> HttpResponse:
     """Who works in the batch; POST adds people in the role that ``role`` names."""
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     posted = request.POST.get("role", "")
     forms = {
         role: JoinForm(request.POST if role == posted else None, batch=open_batch, role=role)
@@ -73,7 +73,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
     active = request.POST.get("active") == "1"
     person = get_person(username)
     planned = set_member_active(
-        batch=batch_named(name), person=person, role=role, active=active, actor=person_of(request)
+        batch=get_batch(name), person=person, role=role, active=active, actor=person_of(request)
     )
     words = (
         _("{name} works in this batch again.")
@@ -88,7 +88,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
 @role_required(MANAGER)
 def batch_member_limits(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
     """At most how many items a member gets, and none of which dimensions."""
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     member = member_named(open_batch, username, role)
     form = LimitsForm(request.POST if request.method == "POST" else None, membership=member)
     if form.is_valid():
@@ -116,7 +116,7 @@ def batch_member_limits(request: HttpRequest, name: str, username: str, role: st
 @role_required(MANAGER)
 def batch_items(request: HttpRequest, name: str) -> HttpResponse:
     """Skipped items and requests for correction: they show responses and labels."""
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])
     page = Paginator(skips(open_batch), PAGE).get_page(request.GET.get("page"))
     context = batch_context(open_batch, person_of(request), tab="items") | {
@@ -129,13 +129,13 @@ def batch_items(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def correction_handled(request: HttpRequest, name: str, request_id: int) -> HttpResponse:
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])
     handle_correction_request(request=correction_in(open_batch, request_id), actor=person_of(request))
     return redirect("batch-items", name)
 
 
-def member_row(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
+def member_row(member: MemberRow, batch: Batch, *, sealed: bool) -> dict[str, Any]:
     """A member's line. Whoever judges blind here reads nothing of what others did, and no model's name."""
     membership, document = member.membership, batch.guideline.document
     topics = [name for name in membership.person.opted_out if document.knows_dimension(name)]

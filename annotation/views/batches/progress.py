@@ -23,10 +23,10 @@ from annotation.forms.batches.tasks import NO_DIMENSION
 from annotation.models import Alarm, Batch, BatchStats, Person, Task
 from annotation.selectors.access import refuse_sealed_gold, sealed_batches
 from annotation.selectors.batches.monitoring import (
-    Figure,
-    Measured,
+    AgreementFigure,
+    AgreementMeasurement,
     Outlook,
-    Point,
+    HistoryPoint,
     history_of,
     outlook,
     rows_of,
@@ -303,7 +303,7 @@ def agreement_context(batch: Batch, person: Person, watch: BatchStats | None) ->
     }
 
 
-def agreement_line(document: GuidelineDocument, row: Measured, threshold: float | None) -> AgreementLine:
+def agreement_line(document: GuidelineDocument, row: AgreementMeasurement, threshold: float | None) -> AgreementLine:
     return AgreementLine(
         criterion=criterion_label(document, row.criterion) if row.criterion else _("all criteria pooled"),
         n=row.n,
@@ -323,7 +323,7 @@ def agreement_line(document: GuidelineDocument, row: Measured, threshold: float 
     )
 
 
-def format_figure_interval(figure: Figure) -> str:
+def format_figure_interval(figure: AgreementFigure) -> str:
     if figure.low is None or figure.high is None:
         return ""
     return f"{format_percent(figure.low)} – {format_percent(figure.high)}"
@@ -334,7 +334,7 @@ def whisker_place(value: float | None) -> float | None:
     return None if value is None else round(100 * min(1.0, max(0.0, value)), 1)
 
 
-def draw_curve(points: Sequence[Point], threshold: float | None) -> dict[str, Any] | None:
+def draw_curve(points: Sequence[HistoryPoint], threshold: float | None) -> dict[str, Any] | None:
     """Alpha as the units grew: a line, the band of its intervals, and the threshold. Two points make a line."""
     if len(points) < 2:
         return None

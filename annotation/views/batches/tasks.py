@@ -29,7 +29,7 @@ from annotation.domain.assignments.eligibility import (
 from annotation.forms.batches.tasks import ASSIGN, EVERYBODY, PRIORITY, WITHDRAW, ChangeForm, FindTasksForm
 from annotation.models import MANAGER, Assignment, Batch, Person
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.tasks import (
     ANNOTATED,
     FAILED,
@@ -168,7 +168,7 @@ def batch_needs_notice(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def get_unsealed_batch(request: HttpRequest, name: str) -> Batch:
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])
     return open_batch
 

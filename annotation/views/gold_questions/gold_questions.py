@@ -35,7 +35,7 @@ from annotation.forms.gold_questions import (
 )
 from annotation.models import MANAGER, Batch, GoldQuestion, Person, Qualification
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import get_batch
 from annotation.selectors.gold_questions import (
     CheckResult,
     GoldQuestionRow,
@@ -163,7 +163,7 @@ def batch_round(request: HttpRequest, name: str, username: str) -> HttpResponse:
 
 
 def get_unsealed_batch(request: HttpRequest, name: str) -> Batch:
-    open_batch = batch_named(name)
+    open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])
     return open_batch
 

@@ -33,8 +33,8 @@ from annotation.forms.people import (
 from annotation.forms.wellbeing import ExposureForm
 from annotation.models import MANAGER, Batch, EvaluatedModel, Person
 from annotation.selectors.access import record_openings, sealed_batches, unsealed_models
-from annotation.selectors.batches import readable_batches
-from annotation.selectors.batches.members import Leaving, leaving, parts_of, workloads
+from annotation.selectors.batches import list_readable_batches
+from annotation.selectors.batches.members import LeavingEffect, leaving, parts_of, workloads
 from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.guidelines import topic_labels
 from annotation.selectors.people import (
@@ -245,7 +245,7 @@ def person_active(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-def describe_planned(before: Sequence[Leaving], after: Sequence[Leaving]) -> list[str]:
+def describe_planned(before: Sequence[LeavingEffect], after: Sequence[LeavingEffect]) -> list[str]:
     """What became of the plan. Items that were at hand were planned for the person, too, where anything was."""
     planned_before = sum(part.planned + (part.live or 0) for part in before if part.planned is not None)
     unassigned = sum(part.planned or 0 for part in after)
@@ -311,7 +311,7 @@ def work_context(person: Person, reader: Person) -> dict[str, Any]:
     """What the person does in each batch, and how well where the reader may read that."""
     parts = parts_of(person, reader=reader)
     batches = {batch_part.batch_id: batch_part.batch for batch_part, _counts in parts}
-    readable = set(readable_batches(reader).filter(pk__in=batches).values_list("pk", flat=True))
+    readable = set(list_readable_batches(reader).filter(pk__in=batches).values_list("pk", flat=True))
     record_openings(reader, readable)
     quality, decisions = summarize_annotator(person, readable), summarize_adjudicator(person, readable)
     return {

@@ -24,7 +24,7 @@ from annotation.core.http import breadcrumbs, parse_level, parse_ordinal
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import MANAGER, Batch, Membership, Person
 from annotation.selectors.access import record_openings, sealed_batches
-from annotation.selectors.batches import batch_named, batches_for, readable_batches
+from annotation.selectors.batches import get_batch, open_readable_batches, list_readable_batches
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.people import get_person
 from annotation.selectors.quality import (
@@ -52,7 +52,7 @@ MAX_BATCHES = 20
 def quality(request: HttpRequest) -> HttpResponse:
     """Everybody in the latest batches that the reader may open, taken together."""
     reader = person_of(request)
-    readable = readable_batches(reader).exclude(state=Batch.State.DRAFT)
+    readable = list_readable_batches(reader).exclude(state=Batch.State.DRAFT)
     batches = list(readable.select_related("guideline").order_by("-created_at", "-pk")[:MAX_BATCHES])
     record_openings(reader, [batch.pk for batch in batches])
     context = tab_context(request, batches, None) | {
@@ -127,8 +127,8 @@ def quality_breadcrumbs(batch: Batch, *more: tuple[str, str, list[str]], title: 
 
 def get_readable_batch(request: HttpRequest, name: str) -> Batch:
     """The batch, if its results are open to the reader."""
-    batch_named(name)
-    readable: QuerySet[Batch] = batches_for(person_of(request), name)
+    get_batch(name)
+    readable: QuerySet[Batch] = open_readable_batches(person_of(request), name)
     return readable.select_related("guideline").get()
 
 

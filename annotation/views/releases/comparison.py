@@ -27,7 +27,7 @@ from annotation.selectors.releases.comparison import (
     SOURCE,
     VALUE,
     VERSION,
-    Difference,
+    ReleaseDifference,
     agreement_beside,
     all_changes,
     changes,
@@ -142,7 +142,7 @@ WORDS = {
 }
 
 
-def paginate_changes(request: HttpRequest, counted: Difference, filters: dict[str, str]) -> Page[Any]:
+def paginate_changes(request: HttpRequest, counted: ReleaseDifference, filters: dict[str, str]) -> Page[Any]:
     """Pages of as many changes as were counted; what is on one is asked of the database alone."""
     return Paginator(range(counted.count(**filters)), PAGE).get_page(request.GET.get("page"))
 
@@ -181,7 +181,7 @@ def level_name(documents: dict[str, GuidelineDocument], criterion: str, value: f
     return label_text(document, criterion, value) if document else format_compact(value)
 
 
-def list_tables(documents: dict[str, GuidelineDocument], counted: Difference) -> list[dict[str, Any]]:
+def list_tables(documents: dict[str, GuidelineDocument], counted: ReleaseDifference) -> list[dict[str, Any]]:
     """The kinds of change that occur, by dimension and by criterion."""
     named = (
         ("dimension", _("By dimension"), dimension_name),
@@ -252,7 +252,7 @@ def side_words(
 
 
 def list_filters(
-    documents: dict[str, GuidelineDocument], counted: Difference, filters: dict[str, str]
+    documents: dict[str, GuidelineDocument], counted: ReleaseDifference, filters: dict[str, str]
 ) -> list[dict[str, Any]]:
     kinds: list[tuple[str, str]] = [(kind, WORDS[kind]()) for kind in KINDS if counted.count(kind)]
     options = {

@@ -75,10 +75,10 @@ def build_comparison(
     Judges: those named, or all that said anything of the release. ``common`` keeps the labels alone that every judge
     and scorer said something of.
     """
-    ground = ReleaseComparison(release)
-    judge_list = list_judges(ground.guideline.name) if judges is None else list(judges)
-    scorer_list = list_scorers(ground)[:MAX_SCORERS] if scorers is None else list(scorers)
-    _refuse_strangers(ground, [*judge_list, *scorer_list])
+    comparison = ReleaseComparison(release)
+    judge_list = list_judges(comparison.guideline.name) if judges is None else list(judges)
+    scorer_list = list_scorers(comparison)[:MAX_SCORERS] if scorers is None else list(scorers)
+    _refuse_strangers(comparison, [*judge_list, *scorer_list])
     key = (
         str(connection.settings_dict["NAME"]),
         (release.pk, release.sha256),
@@ -92,28 +92,28 @@ def build_comparison(
     return _CACHE.get(
         key,
         lambda: _build_document(
-            ground, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
+            comparison, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
         ),
     )
 
 
-def _refuse_strangers(ground: ReleaseComparison, candidates: Sequence[Judge | Scorer]) -> None:
+def _refuse_strangers(comparison: ReleaseComparison, candidates: Sequence[Judge | Scorer]) -> None:
     """Another guideline may have a criterion of the same name, and mean something else by it."""
     for candidate in candidates:
-        if candidate.guideline.name != ground.guideline.name:
+        if candidate.guideline.name != comparison.guideline.name:
             raise AssayError(
                 N_(
                     "{name} is of the guideline {other}, and {release} of {guideline}: they cannot be compared."
                 ),
                 name=candidate.name,
                 other=candidate.guideline.name,
-                release=ground.release.name,
-                guideline=ground.guideline.name,
+                release=comparison.release.name,
+                guideline=comparison.guideline.name,
             )
 
 
 def _build_document(
-    ground: ReleaseComparison,
+    comparison: ReleaseComparison,
     judges: Sequence[Judge],
     scorers: Sequence[Scorer],
     *,
@@ -123,8 +123,8 @@ def _build_document(
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
     candidates: list[tuple[Judge | Scorer, CandidateLabels]] = [
-        *((scorer, list_scorer_answers(ground, scorer)) for scorer in scorers),
-        *((judge, list_judge_answers(ground, judge)) for judge in judges),
+        *((scorer, list_scorer_answers(comparison, scorer)) for scorer in scorers),
+        *((judge, list_judge_answers(comparison, judge)) for judge in judges),
     ]
     candidates = [(candidate, labels) for candidate, labels in candidates if labels or not silent]
     keep = (
@@ -135,22 +135,22 @@ def _build_document(
     if keep is not None:
         candidates = [(candidate, {key: labels[key] for key in keep}) for candidate, labels in candidates]
     return {
-        "release": ground.release.name,
-        "sha256": ground.release.sha256,
-        "guideline": str(ground.guideline),
-        "labels": ground.n_gold,
-        "responses": len(ground.rows),
+        "release": comparison.release.name,
+        "sha256": comparison.release.sha256,
+        "guideline": str(comparison.guideline),
+        "labels": comparison.n_gold,
+        "responses": len(comparison.rows),
         "common": common,
         "candidates": [
-            *(_build_candidate(ground, candidate, labels, test) for candidate, labels in candidates),
-            *_list_people(ground, keep),
+            *(_build_candidate(comparison, candidate, labels, test) for candidate, labels in candidates),
+            *_list_people(comparison, keep),
         ],
     }
 
 
-def list_judge_answers(ground: ReleaseComparison, judge: Judge) -> CandidateLabels:
+def list_judge_answers(comparison: ReleaseComparison, judge: Judge) -> CandidateLabels:
     labels: CandidateLabels = {}
-    for ids in _split_ids(ground):
+    for ids in _split_ids(comparison):
         rows = JudgeLabel.objects.filter(judge=judge, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
             "response_id", "criterion", "value", "probabilities"
@@ -160,13 +160,13 @@ def list_judge_answers(ground: ReleaseComparison, judge: Judge) -> CandidateLabe
     return labels
 
 
-def list_scorer_answers(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels:
+def list_scorer_answers(comparison: ReleaseComparison, scorer: Scorer) -> CandidateLabels:
     """Never in-sample: stored predictions, which are out of fold or of unseen content; and, of the scorer's own
     release, the out-of-fold predictions that lie beside its weights."""
     labels: CandidateLabels = {}
-    for response, criterion, value, shares in _read_out_of_fold(ground, scorer):
+    for response, criterion, value, shares in _read_out_of_fold(comparison, scorer):
         labels[response, criterion] = (value, shares)
-    for ids in _split_ids(ground):
+    for ids in _split_ids(comparison):
         rows = Prediction.objects.filter(scorer=scorer, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
             "response_id", "criterion", "value", "probabilities"

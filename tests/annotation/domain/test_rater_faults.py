@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Measurement
 from annotation.domain.quality import Finding, Labels, Profiles, Scale, profiles
-from annotation.domain.quality import copying as module
+from annotation.domain.quality import find_copying as module
 from annotation.domain.quality.copying import _begins, _Meetings, _tails
 from annotation.domain.quality.drift import largest_by_chance
 from annotation.domain.quality.findings import (

@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation.domain.batch_spec import Policy, Terms
 from annotation.models import Alarm, AuditEvent, Batch, BatchStats, Guideline, Person
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.batches.monitoring import Measured, count_days, rows_of, time_taken, with_point
+from annotation.selectors.batches.monitoring import AgreementMeasurement, count_days, rows_of, time_taken, with_point
 from annotation.services.batches import monitoring
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
@@ -208,7 +208,7 @@ def test_days_that_are_over_are_counted_once(guideline: Guideline, lin: Person, 
 
 
 def test_the_history_stays_short(guideline: Guideline) -> None:
-    def row(n: int) -> Measured:
+    def row(n: int) -> AgreementMeasurement:
         figure = {"value": 0.5, "low": 0.4, "high": 0.6}
         fields = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 0}
         return rows_of(BatchStats(agreement=[{**fields, "alpha": figure, "percent": figure}]))[0]

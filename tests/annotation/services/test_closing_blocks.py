@@ -29,7 +29,7 @@ from annotation.models import (
     SubmissionBlock,
     Task,
 )
-from annotation.selectors.annotations.history import Wanted, history_lines, my_history
+from annotation.selectors.annotations.history import HistoryFilter, history_lines, my_history
 from annotation.selectors.annotations.statistics import my_tallies
 from annotation.services.annotations.closings import SIZE
 from annotation.services.annotations.submission import AlreadySubmitted, revise, submit
@@ -78,14 +78,14 @@ def look(batch: Batch) -> None:
 
 
 def shown_closed(person: Person) -> set[object]:
-    return {pk for pk, _at in my_history(person, Wanted(state="closed"))}
+    return {pk for pk, _at in my_history(person, HistoryFilter(state="closed"))}
 
 
 def each_is_shown_open_or_closed(person: Person) -> None:
     closed = shown_closed(person)
-    open_ = {pk for pk, _at in my_history(person, Wanted(state="open"))}
+    open_ = {pk for pk, _at in my_history(person, HistoryFilter(state="open"))}
     assert not closed & open_
-    assert closed | open_ == {pk for pk, _at in my_history(person, Wanted())}
+    assert closed | open_ == {pk for pk, _at in my_history(person, HistoryFilter())}
 
 
 def kinds(items: Sequence[Assignment]) -> set[str]:
@@ -229,7 +229,7 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
     ids = [assignment.pk for assignment in own_assignments]
     correct(next(assignment for assignment in own_assignments if assignment.task.kind == "work"), 2)
     assert {history_line.outcome for history_line in history_lines(ids)} == {None}
-    assert not my_history(lin, Wanted(overruled=True)).exists()
+    assert not my_history(lin, HistoryFilter(overruled=True)).exists()
     assert my_tallies(lin) == []
     look(checked)
     outcomes = [

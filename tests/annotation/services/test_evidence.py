@@ -38,7 +38,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.selectors.assignments.items import handout
+from annotation.selectors.assignments.items import build_item
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import TooLate
 from annotation.services.guidelines import load_guideline
@@ -334,7 +334,7 @@ def test_the_page_has_the_text_exactly_with_the_marks_of_its_person(
 
 def test_marks_of_two_sides_tell_whose_they_are(batch: Batch, lin: Person) -> None:
     answer_with(MIXED)
-    item = handout(claim(batch, lin))
+    item = build_item(claim(batch, lin))
     plain, marked = (
         mark_turns(item, {}),
         mark_turns(item, {"A": [WHOLE], "B": [{**WHOLE, "start": 3, "level": 3}]}),

@@ -40,7 +40,7 @@ from annotation.models import (
     Prompt,
     Response,
 )
-from annotation.selectors.releases.rows import Released, ReleasedRow
+from annotation.selectors.releases.rows import ReleaseContent, ReleasedRow
 from annotation.services.exports import Options, export_release
 from annotation.services.releases import cut_release
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
@@ -176,11 +176,11 @@ def test_an_export_that_breaks_off_or_does_not_fit_its_manifest_leaves_nothing(
     with pytest.raises(Conflict, match="2 rows and 2 labels, the release has 3 and 3"):
         export_release(release=release, format_name="csv", folder=tmp_path)
 
-    def break_off(_self: Released, _start: int = 0) -> Iterator[list[ReleasedRow]]:
+    def break_off(_self: ReleaseContent, _start: int = 0) -> Iterator[list[ReleasedRow]]:
         yield []
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Released, "chunks", break_off)
+    monkeypatch.setattr(ReleaseContent, "chunks", break_off)
     with pytest.raises(InputError, match="No space left on device"):
         export_release(release=release, format_name="csv", folder=tmp_path)
     assert list(tmp_path.iterdir()) == []

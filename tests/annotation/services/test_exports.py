@@ -17,7 +17,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, Export, GoldRelease, Guideline, Job, Person
 from annotation.selectors.exports import get_export_folder
-from annotation.selectors.releases.rows import Released, ReleasedRow
+from annotation.selectors.releases.rows import ReleaseContent, ReleasedRow
 from annotation.services import jobs
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import Options, export_release, files
@@ -93,19 +93,19 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     monkeypatch.setattr(files, "KEEP_SECONDS", 0)
     export = ordered(release, he, kind)
     starts = []
-    chunks = Released.chunks
+    chunks = ReleaseContent.chunks
 
-    def dying(self: Released, start: int = 0, **_options: object) -> Iterator[list[ReleasedRow]]:
+    def dying(self: ReleaseContent, start: int = 0, **_options: object) -> Iterator[list[ReleasedRow]]:
         for place, rows in enumerate(chunks(self, start, size=1)):
             if place == 2:
                 raise Killed
             yield rows
 
-    def going_on(self: Released, start: int = 0, **_options: object) -> Iterator[list[ReleasedRow]]:
+    def going_on(self: ReleaseContent, start: int = 0, **_options: object) -> Iterator[list[ReleasedRow]]:
         starts.append(start)
         return chunks(self, start, size=1)
 
-    monkeypatch.setattr(Released, "chunks", dying)
+    monkeypatch.setattr(ReleaseContent, "chunks", dying)
     with pytest.raises(Killed):
         jobs.run(export.job.pk)
     # Half a row came after what was surely written; it is cut off.
@@ -113,7 +113,7 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     with part.open("ab") as file:
         file.write(b"half a ro")
     Job.objects.filter(pk=export.job.pk).update(state=Job.State.QUEUED)  # as the sweep does
-    monkeypatch.setattr(Released, "chunks", going_on)
+    monkeypatch.setattr(ReleaseContent, "chunks", going_on)
     jobs.run_now(export.job)
     assert starts == [goes_on]
     export.refresh_from_db()
@@ -296,7 +296,7 @@ def test_another_thread_reads_ahead_and_leaves_no_connection(release: GoldReleas
     threads = threading.active_count()
     export = export_release(release=release, format_name="jsonl", folder=tmp_path)
     assert export.rows == 4
-    chunks = Released(release).chunks(size=1)
+    chunks = ReleaseContent(release).chunks(size=1)
     next(chunks)
     chunks.close()  # broken off, with a chunk under way
     assert threading.active_count() == threads

@@ -28,7 +28,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.selectors.releases.rows import Released
+from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.batches.batches import set_state
 from annotation.services.releases import cut_release
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
@@ -187,7 +187,7 @@ def test_the_same_text_in_two_collections_is_one_label(guideline: Guideline, lin
     label_next(batch, lin, 1)
     release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     assert (release.labels, release.manifest["counts"]["rows"]) == (1, 1)
-    assert Released(release).rows == 1
+    assert ReleaseContent(release).rows == 1
 
 
 @pytest.mark.django_db

@@ -29,7 +29,7 @@ from annotation.models import (
     Prompt,
     Verdict,
 )
-from annotation.selectors.annotations.history import Wanted, my_submissions
+from annotation.selectors.annotations.history import HistoryFilter, my_submissions
 from annotation.selectors.annotations.statistics import my_confusions, my_pace, my_tallies
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment
@@ -144,8 +144,8 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
         ("2 Partial refusal", "1 Full refusal")
     ]
     assert his.outcome is None
-    assert my_submissions(chen, Wanted(overruled=True)).count() == 1
-    assert my_submissions(lin, Wanted(overruled=True)).count() == 0
+    assert my_submissions(chen, HistoryFilter(overruled=True)).count() == 1
+    assert my_submissions(lin, HistoryFilter(overruled=True)).count() == 0
 
 
 def test_who_manages_too_finds_their_own_items_alone(small: Batch, lin: Person, chen: Person):

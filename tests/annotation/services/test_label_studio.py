@@ -393,16 +393,16 @@ def test_flames_shows_each_dimension_its_own_question(lin: Person, tmp_path: Pat
 def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_the_decision(
     guideline: Guideline, write: Write
 ):
-    def says(who: int, word: str, **more: Any) -> dict[str, Any]:
+    def build_answer(completed_by: int, word: str, **more: Any) -> dict[str, Any]:
         results = [
             result_of("Compliance", "choices", {"choices": [word]}),
             result_of("mood", "rating", {"rating": 2}),
         ]
-        return build_annotation(who, result=results, **more)
+        return build_annotation(completed_by, result=results, **more)
 
     names = {level.value: level.name for level in guideline.document.criterion("compliance").scale}
-    agreed = [says(1, names[1]["en"]), says(2, names[1]["zh"]), says(3, "1", ground_truth=True)]
-    differing = [says(1, names[3]["en"]), says(2, "1"), says(3, names[2]["zh"], ground_truth=True)]
+    agreed = [build_answer(1, names[1]["en"]), build_answer(2, names[1]["zh"]), build_answer(3, "1", ground_truth=True)]
+    differing = [build_answer(1, names[3]["en"]), build_answer(2, "1"), build_answer(3, names[2]["zh"], ground_truth=True)]
     data = {"prompt": "How?", "model": "M", "dimension": "safe"}
     source = write(
         [
@@ -430,11 +430,11 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
 ):
     care_guideline()
 
-    def says(who: int, depth: int, tone: int | None, **more: Any) -> dict[str, Any]:
+    def says(completed_by: int, depth: int, tone: int | None, **more: Any) -> dict[str, Any]:
         labels = {"fluency": 3, "warmth": 4, "depth": depth, "tone": tone}
         answered = [(name, value) for name, value in labels.items() if value is not None]
         return build_annotation(
-            who, result=[result_of(name, "number", {"number": value}) for name, value in answered], **more
+            completed_by, result=[result_of(name, "number", {"number": value}) for name, value in answered], **more
         )
 
     annotations = [says(1, 10, 0), says(2, 90, 0), says(3, 50, tone, ground_truth=True)]

@@ -16,7 +16,7 @@ from annotation.core.proportions import wilson
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
-from annotation.selectors.batches import batches_for
+from annotation.selectors.batches import open_readable_batches
 from annotation.selectors.batches.members import Workload, leaving, parts_of, workloads
 from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.annotations.submission import submit
@@ -251,7 +251,7 @@ def test_results_that_are_sealed_for_the_reader_are_not_on_the_page(
     assert client.get(url).context["quality"]
     # The same responses, judged blind in another batch.
     second = make_batch(guideline, dataset, annotators=[ma, he], name="second")
-    assert list(batches_for(ma)) == []
+    assert list(open_readable_batches(ma)) == []
     page = client.get(url)
     assert page.context["quality"] == []
     assert "What is sealed for you" in page.content.decode()

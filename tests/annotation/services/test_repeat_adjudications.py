@@ -37,7 +37,7 @@ from annotation.models import (
 )
 from annotation.selectors import adjudication
 from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, DisputeFilter, count_waiting_disputes
-from annotation.selectors.annotations.history import Wanted as MyWanted
+from annotation.selectors.annotations.history import HistoryFilter as MyWanted
 from annotation.selectors.annotations.history import my_history
 from annotation.selectors.annotations.statistics import my_pace
 from annotation.selectors.batches.members import progress_in

@@ -23,7 +23,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, Guideline, Membership, Person, ResultOpening
 from annotation.selectors.access import refuse_sealed, sealed_batches
 from annotation.selectors.annotations.statistics import my_confusions, my_tallies
-from annotation.selectors.batches import batches_for
+from annotation.selectors.batches import open_readable_batches
 from annotation.services.batches.batches import confirm_closing, create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.people.people import add_person, set_roles
@@ -166,7 +166,7 @@ def test_who_left_cannot_come_back_once_they_are_known_to_have_read(labelled: Ba
 def test_members_open_nothing_and_stay(labelled: Batch, lin: Person):
     with pytest.raises(Forbidden):
         refuse_sealed(lin, [labelled])
-    assert list(batches_for(lin)) == []
+    assert list(open_readable_batches(lin)) == []
     assert not ResultOpening.objects.exists()
     join_batch(batch=labelled, role="adjudicator", people=[lin])  # blind since the beginning
 

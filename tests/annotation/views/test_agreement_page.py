@@ -9,7 +9,7 @@ from django.urls import reverse
 from annotation.core.charts import DARK, INK
 from annotation.models import Batch, Dataset, Person, Prompt
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.batches import batches_for
+from annotation.selectors.batches import open_readable_batches
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_roles
@@ -53,7 +53,7 @@ def test_who_judges_the_same_responses_in_another_batch_reads_no_model_of_them(
 
 
 def test_whether_a_batch_is_sealed_is_asked_of_no_single_task(he: Person):
-    assert "annotation_task" not in str(batches_for(he).query)
+    assert "annotation_task" not in str(open_readable_batches(he).query)
 
 
 def test_it_shows_the_figures_and_which_levels_are_confused(client: Client, labelled: Batch, he: Person):

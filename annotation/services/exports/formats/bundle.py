@@ -35,7 +35,7 @@ from annotation.domain.formats.bundle import (
 from annotation.domain.formats.rows import Source
 from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
 from annotation.models import Batch, Guideline
-from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
+from annotation.selectors.releases.lineage import TaskSources, SubmissionSource, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
@@ -177,7 +177,7 @@ class _Packing:
     def _people(self) -> Mapping[int, str]:
         return self._spec.people
 
-    def _describe_label(self, word: Word, *, evidence: bool) -> dict[str, Any]:
+    def _describe_label(self, word: SubmissionSource, *, evidence: bool) -> dict[str, Any]:
         """What was said; what was written and marked, and when, only if that was chosen."""
         fields: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
         if evidence:

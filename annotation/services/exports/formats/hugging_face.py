@@ -15,7 +15,7 @@ import yaml
 
 from annotation.core.errors import N_
 from annotation.domain.releases.splits import SPLITS
-from annotation.selectors.releases.rows import Order
+from annotation.selectors.releases.rows import RowOrder
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, TextFile, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, schema_of, write_parquet
@@ -49,7 +49,7 @@ class _HuggingFace(Writer):
         return check_gold(spec.release, read_parquet(sorted((folder / "data").iterdir())), tell)
 
 
-def _files(spec: ExportSpec, split: str, order: Order) -> Iterator[Part]:
+def _files(spec: ExportSpec, split: str, order: RowOrder) -> Iterator[Part]:
     number = -(-order.rows // FILE_ROWS)
     for place in range(number):
         start = place * FILE_ROWS
@@ -59,7 +59,7 @@ def _files(spec: ExportSpec, split: str, order: Order) -> Iterator[Part]:
 
 
 class _Write:
-    def __init__(self, spec: ExportSpec, order: Order, start: int, stop: int) -> None:
+    def __init__(self, spec: ExportSpec, order: RowOrder, start: int, stop: int) -> None:
         self._spec, self._order, self._start, self._stop = spec, order, start, stop
 
     def __call__(self, path: Path, tell: Tell) -> None:

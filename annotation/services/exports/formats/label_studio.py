@@ -21,7 +21,7 @@ from annotation.domain.formats.label_studio_export import (
 from annotation.domain.formats.rows import FileRow, Source, as_number, json_items
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
-from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
+from annotation.selectors.releases.lineage import TaskSources, SubmissionSource, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
 from annotation.services.exports.verification import check_gold
@@ -112,12 +112,12 @@ class _Tasks:
             ],
         }
 
-    def imported(self, word: Word) -> dict[str, Any]:
+    def imported(self, word: SubmissionSource) -> dict[str, Any]:
         """Whose label came from which line of a file."""
         assert word.origin is not None
         return {"person": self.spec.people[word.person], **word.origin.as_json()}
 
-    def build_annotation(self, role: str, word: Word, response: Response) -> ExportedAnnotation:
+    def build_annotation(self, role: str, word: SubmissionSource, response: Response) -> ExportedAnnotation:
         with_rationales = self.spec.options.rationales
         return ExportedAnnotation(
             role=role,

@@ -18,7 +18,7 @@ from annotation.core.errors import N_
 from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE, lower_median
 from annotation.domain.releases.canonical import SettledLabel, Value, number
 from annotation.domain.releases.gold_file import MAX_CELL_CHARACTERS, csv_cell, csv_writer, unescape_cell
-from annotation.selectors.releases.lineage import Said, TaskSaid, raw_labels
+from annotation.selectors.releases.lineage import StatedLabels, TaskStatedLabels, list_annotator_labels
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
 from annotation.services.exports.verification import check_labels
@@ -110,7 +110,7 @@ def _lines_of(spec: ExportSpec) -> Callable[[Record], str]:
 
 def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str, Any]]:
     """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
-    for row, tasks in raw_labels(rows):
+    for row, tasks in list_annotator_labels(rows):
         for task in tasks:
             for criterion in dict.fromkeys(name for label in task.said for name in label.labels):
                 for label in task.said:
@@ -119,7 +119,7 @@ def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str,
 
 
 def _record(
-    row: ReleasedRow, task: TaskSaid, criterion: str, label: Said, spec: ExportSpec
+    row: ReleasedRow, task: TaskStatedLabels, criterion: str, label: StatedLabels, spec: ExportSpec
 ) -> dict[str, Any]:
     gold = row.gold
     record: dict[str, Any] = {

@@ -12,7 +12,7 @@ from annotation.domain.datasets import text_sha256
 from annotation.domain.releases.gold_file import FORMATS as GOLD_FORMATS
 from annotation.domain.releases.gold_file import TURNS, GoldFormat, GoldRow, csv_rows, jsonl_rows
 from annotation.models import GoldRelease
-from annotation.selectors.releases.rows import Released
+from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
 from annotation.services.exports.verification import check_gold
 
@@ -40,7 +40,7 @@ class _GoldText(Writer):
             return check_gold(spec.release, self.read(file, spec), tell)
 
     @abstractmethod
-    def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
+    def read(self, lines: Iterable[str], spec: ExportSpec) -> Iterator[GoldRow]:
         """The rows of the written file."""
 
 
@@ -50,7 +50,7 @@ class _Jsonl(_GoldText):
     about = N_("A JSON object for each response, exact to the character: for programs.")
     form = GOLD_FORMATS["jsonl"]
 
-    def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
+    def read(self, lines: Iterable[str], spec: ExportSpec) -> Iterator[GoldRow]:
         return jsonl_rows(lines)
 
 
@@ -62,8 +62,8 @@ class _Csv(_GoldText):
     )
     form = GOLD_FORMATS["csv"]
 
-    def read(self, lines: Iterable[str], wanted: ExportSpec) -> Iterator[GoldRow]:
-        texts = cache(lambda: wanted.released.texts_like(TURNS))
+    def read(self, lines: Iterable[str], spec: ExportSpec) -> Iterator[GoldRow]:
+        texts = cache(lambda: spec.released.texts_like(TURNS))
         return csv_rows(lines, is_text=lambda text: text_sha256(text) in texts())
 
 
@@ -72,7 +72,7 @@ JSONL, CSV = _Jsonl(), _Csv()
 
 def export_lines(release: GoldRelease, gold_format: GoldFormat) -> Iterator[str]:
     """The lines of the release's gold file; a page streams them."""
-    released = Released(release)
+    released = ReleaseContent(release)
     rows = (row.gold for chunk in released.chunks() for row in chunk)
     return gold_format.lines(rows, released.criteria)
 
