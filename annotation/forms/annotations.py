@@ -160,7 +160,7 @@ class WorkForm(forms.Form):
 
     def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Submission:
         """``evidence`` stands where the page that sent this could not change it."""
-        data = drop_key(self.cleaned_data)
+        data = {name: value for name, value in self.cleaned_data.items() if name != "key"}
         return Submission(
             labels=self.labels(),
             channel=Channel.PAGE,
@@ -184,10 +184,6 @@ class SkipForm(forms.Form):
 
     def first_error(self) -> str:
         return str(next(iter(self.errors.values()))[0])
-
-
-def drop_key(cleaned: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in cleaned.items() if name != "key"}
 
 
 def parse_number(text: str) -> int | float | str:

@@ -241,15 +241,14 @@ def gold_context(report: Report) -> dict[str, Any]:
         "labels": gold["labels"],
         "sources": [f"{GoldLabel.Source(name).label} {count}" for name, count in gold["by_source"].items()],
         "criteria": [
-            {"label": _criterion_name(report, name), "levels": sorted(counts.items(), key=level_value)}
+            {
+                "label": _criterion_name(report, name),
+                "levels": sorted(counts.items(), key=lambda item: float(item[0])),
+            }
             for name, counts in gold["by_level"].items()
         ],
         "splits": gold["splits"],
     }
-
-
-def level_value(item: tuple[str, int]) -> float:
-    return float(item[0])
 
 
 def _criterion_name(report: Report, name: str) -> str:

@@ -135,9 +135,9 @@ class UnlabelledResponses:
     responses: Sequence[int]
     strata: Sequence[int]
 
-    def count_held(self, at_work: frozenset[int], strata: int) -> list[int]:
+    def count_held(self, in_progress: frozenset[int], strata: int) -> list[int]:
         """How many of each stratum are at work."""
-        is_held = np.isin(np.array(self.responses, dtype=np.int64), np.array([*at_work], dtype=np.int64))
+        is_held = np.isin(np.array(self.responses, dtype=np.int64), np.array([*in_progress], dtype=np.int64))
         places = np.array(self.strata, dtype=np.int64)[is_held]
         counts: list[int] = np.bincount(places, minlength=strata).tolist()
         return counts
@@ -293,13 +293,13 @@ def get_labelling_status(run: BenchmarkRun) -> LabellingStatus:
     What is kept of the run is read, and which of its responses people have been given: no prediction.
     """
     get_finished_board(run)
-    before = list_earlier_runs(
+    earlier_runs = list_earlier_runs(
         run
     )  # first: a plan that is made meanwhile makes the stored parts stale, never wrong
-    stored = _find_stored(run, before)
-    ground, unlabelled = stored or _compute_basis(run)
-    at_work = _list_in_progress(run)
-    held = unlabelled.count_held(at_work, len(ground.strata))
+    stored = _find_stored(run, earlier_runs)
+    basis, unlabelled = stored or _compute_basis(run)
+    in_progress = _list_in_progress(run)
+    held = unlabelled.count_held(in_progress, len(basis.strata))
     document = run.scorer.guideline.document
     # of labels of which half are at either end
     largest = {
@@ -307,24 +307,26 @@ def get_labelling_status(run: BenchmarkRun) -> LabellingStatus:
         for scope, metric in map_metrics(document).items()
     }
     strata = [
-        replace(stratum, held=stratum.labelled + n) for stratum, n in zip(ground.strata, held, strict=True)
+        replace(stratum, held=stratum.labelled + n) for stratum, n in zip(basis.strata, held, strict=True)
     ]
     return LabellingStatus(
         run,
-        ground,
-        tuple(fill_variances(strata, ground.variances, largest)),
+        basis,
+        tuple(fill_variances(strata, basis.variances, largest)),
         unlabelled,
-        at_work,
-        before,
+        in_progress,
+        earlier_runs,
         is_stored=stored is not None,
     )
 
 
-def _find_stored(run: BenchmarkRun, before: Sequence[int]) -> tuple[PlanBasis, UnlabelledResponses] | None:
+def _find_stored(
+    run: BenchmarkRun, earlier_runs: Sequence[int]
+) -> tuple[PlanBasis, UnlabelledResponses] | None:
     """None where nothing was kept yet, or plans have come before since."""
     # In one statement: another process may be keeping both anew.
     parts = dict(run.parts.filter(name__in=[PLANNING, UNLABELLED]).values_list("name", "content"))
-    if len(parts) < 2 or parts[PLANNING]["before"] != before:
+    if len(parts) < 2 or parts[PLANNING]["before"] != earlier_runs:
         return None
     return PlanBasis.from_json(parts[PLANNING]), UnlabelledResponses(**parts[UNLABELLED])
 
@@ -341,13 +343,13 @@ def _compute_basis(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
         )
     rows, drawn = list_counted_responses(run), list_drawn_strata(run)
     document = run.scorer.guideline.document
-    ground = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
-    return ground, list_unlabelled(run, ground, rows, estimates["strata"], drawn)
+    basis = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    return basis, list_unlabelled(run, basis, rows, estimates["strata"], drawn)
 
 
 def list_unlabelled(
     run: BenchmarkRun,
-    ground: PlanBasis,
+    basis: PlanBasis,
     rows: Sequence[CountedResponse],
     edges: Mapping[str, Sequence[float]],
     drawn: Mapping[ResponseKey, Bounds],
@@ -357,7 +359,7 @@ def list_unlabelled(
         (model, prompt): pk
         for pk, model, prompt in responses.values_list("pk", "model__name", "prompt_id").iterator(CHUNK)
     }
-    places = {stratum.key: place for place, stratum in enumerate(ground.strata)}
+    places = {stratum.key: place for place, stratum in enumerate(basis.strata)}
     entries = sorted(
         (ids[row.model, row.prompt], places[key])
         for key, row in assign_strata(rows, edges, drawn)
@@ -373,19 +375,19 @@ def build_plan_parts(
     estimates: Mapping[str, Any],
     pairs: Mapping[str, Any],
     drawn: Mapping[ResponseKey, Bounds],
-    before: Sequence[int],
+    earlier_runs: Sequence[int],
 ) -> dict[str, dict[str, Any]]:
     """The parts that a finished run keeps for plans, by name; ``earlier_runs`` are those that ``drawn`` is of."""
     document = run.scorer.guideline.document
-    ground = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
-    unlabelled = list_unlabelled(run, ground, rows, estimates["strata"], drawn)
-    return to_parts(ground, unlabelled, before)
+    basis = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    unlabelled = list_unlabelled(run, basis, rows, estimates["strata"], drawn)
+    return to_parts(basis, unlabelled, earlier_runs)
 
 
 def to_parts(
-    ground: PlanBasis, unlabelled: UnlabelledResponses, before: Sequence[int]
+    basis: PlanBasis, unlabelled: UnlabelledResponses, earlier_runs: Sequence[int]
 ) -> dict[str, dict[str, Any]]:
-    return {PLANNING: ground.to_json() | {"before": before}, UNLABELLED: unlabelled.to_json()}
+    return {PLANNING: basis.to_json() | {"before": earlier_runs}, UNLABELLED: unlabelled.to_json()}
 
 
 def list_drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.domain.assignments.plan import plan_allotments
-from annotation.domain.quality import Finding, Labels, Profile, Profiles, Scale, profiles
+from annotation.domain.quality import Finding, Labels, Profile, Profiles, LabelScale, profiles
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -123,7 +123,7 @@ def simulate(
         seconds=_seconds(person, unit, people, tasks, faults, cast, random),
         gold=np.repeat(gold + 1.0, overlap),
         adjudicated=np.repeat(adjudicated, overlap),
-        scales={0: Scale((1.0, 2.0, 3.0))},
+        scales={0: LabelScale((1.0, 2.0, 3.0))},
     )
     culprits = {
         name: int(cast[place])

@@ -16,10 +16,10 @@ import numpy as np
 from annotation.domain.quality.aggregation import estimate_truths
 from annotation.domain.quality.carelessness import measure_following, measure_guessing, measure_speeds
 from annotation.domain.quality.copying import find_copying
-from annotation.domain.quality.drift import drifts
-from annotation.domain.quality.findings import RISKS, Copying, Finding, Kind, Profile, Profiles, corrected
-from annotation.domain.quality.labels import Labels, Scale, table_of
-from annotation.domain.quality.severity import severities
+from annotation.domain.quality.drift import measure_drifts
+from annotation.domain.quality.findings import RISKS, Copying, Finding, Kind, Profile, Profiles, flag_findings
+from annotation.domain.quality.labels import Labels, LabelScale, build_table
+from annotation.domain.quality.severity import measure_severities
 
 
 def profiles(labels: Labels) -> Profiles:
@@ -27,17 +27,17 @@ def profiles(labels: Labels) -> Profiles:
 
     Raises ``AssayError`` for columns of different lengths, a label off its scale, and two of one person on one unit.
     """
-    table = table_of(labels)
+    table = build_table(labels)
     if not table.people:
         return Profiles({}, ())
     pairs, truths = table.pairs, estimate_truths(table)
     agreement = measure_following(pairs)
-    random = corrected(measure_guessing(pairs, agreement), RISKS["random"])
-    severity = corrected(severities(pairs), RISKS["severity"])
+    random = flag_findings(measure_guessing(pairs, agreement), RISKS["random"])
+    severity = flag_findings(measure_severities(pairs), RISKS["severity"])
     guessers = np.array([random[person].flagged for person in range(table.people)], dtype=np.bool_)
-    drift = drifts(pairs, truths, guessers)
+    drift = measure_drifts(pairs, truths, guessers)
     speed = measure_speeds(table)
-    flagged = corrected({person: result.finding for person, result in speed.items()}, RISKS["speed"])
+    flagged = flag_findings({person: result.finding for person, result in speed.items()}, RISKS["speed"])
     people = {
         int(number): Profile(
             random=random[person],
@@ -56,4 +56,4 @@ def profiles(labels: Labels) -> Profiles:
     return Profiles(people=people, copying=copiers)
 
 
-__all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "Scale", "profiles"]
+__all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "LabelScale", "profiles"]

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scipy.special import digamma
 
 from annotation.core.errors import N_, AssayError
-from annotation.domain.quality.labels import Bools, Table
+from annotation.domain.quality.labels import Bools, LabelTable
 from annotation.domain.quality.labels import Floats as LabelsFloats
 from annotation.domain.quality.labels import Ints as LabelsInts
 
@@ -436,12 +436,12 @@ class Truth:
 Truths: TypeAlias = tuple[Truth | None, ...]
 
 
-def estimate_truths(table: Table) -> Truths:
+def estimate_truths(table: LabelTable) -> Truths:
     """By scale; None where nothing tells: one level, or one person's labels."""
     return tuple(estimate_truth(table, scale) for scale in range(len(table.scales)))
 
 
-def estimate_truth(table: Table, scale: int, *, leaving: Bools | None = None) -> Truth | None:
+def estimate_truth(table: LabelTable, scale: int, *, leaving: Bools | None = None) -> Truth | None:
     """``leaving`` (N,): labels that the model is not to see."""
     levels = len(table.scales[scale].values)
     prior = np.full((levels, levels), ANY / levels) + RIGHT * np.eye(levels)

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, bdtrik  # scipy.stats would make every start a second longer
 
 from annotation.domain.quality import findings
-from annotation.domain.quality.findings import CONFIDENCE, Finding, Kind, Z, beyond, undefined
-from annotation.domain.quality.labels import Floats, Pairs, Table
-from annotation.domain.quality.severity import clustered, obstacle
+from annotation.domain.quality.findings import CONFIDENCE, Finding, Kind, Z, score_excess, make_undefined
+from annotation.domain.quality.labels import Floats, Pairs, LabelTable
+from annotation.domain.quality.severity import sum_cluster_squares, find_obstacle
 
 TOLERATED_AGREEMENT = 0.5
 """As a share of the middle person's s: who follows less than half as far as that one is taken to guess."""
@@ -48,7 +48,7 @@ def measure_following(pairs: Pairs) -> Following:
     at = _fit_factor(used.between(products), used.between(np.ones(len(products))))
     left = products - at[used.left] * at[used.right]
     rows, _ = used.by_row(left * at[used.right], left * at[used.left])
-    spread = clustered(used.table, rows)
+    spread = sum_cluster_squares(used.table, rows)
     squares = used.between(np.ones(len(products))) @ at**2
     return Following(at, np.sqrt(spread) / (squares + RIDGE), used, products)
 
@@ -89,7 +89,7 @@ def _multiply_pairs(pairs: Pairs) -> tuple[Pairs, Floats]:
     return varied, raw / (size[varied.left] * size[varied.right])
 
 
-def _count_shares(table: Table) -> tuple[Floats, Floats]:
+def _count_shares(table: LabelTable) -> tuple[Floats, Floats]:
     """(P, S, K): each person's shares of the levels on each scale; (S,): the variance of everybody's labels."""
     scales, levels = len(table.scales), int(table.level.max(initial=0)) + 1
     cells = (table.person * scales + table.scale) * levels + table.level
@@ -104,7 +104,7 @@ def _count_shares(table: Table) -> tuple[Floats, Floats]:
     return shares, np.where(spread > 1e-12, spread, 0.0)
 
 
-def _measure_own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> Floats:
+def _measure_own_spread(table: LabelTable, shares: Floats, means: Floats, spread: Floats) -> Floats:
     """(P,): the variance of a person's labels as a share of everybody's."""
     own_shares = shares[table.person, table.scale]
     nominal = 1 - 2 * own_shares[np.arange(len(own_shares)), table.level] + (own_shares**2).sum(axis=1)
@@ -117,18 +117,18 @@ def _measure_own_spread(table: Table, shares: Floats, means: Floats, spread: Flo
 
 def measure_guessing(pairs: Pairs, agreement: Following) -> dict[int, Finding]:
     """By person (as counted from 0): s, and whether it is less than half of the middle person's."""
-    enough = [person for person in range(pairs.table.people) if obstacle(agreement.pairs, person) is None]
+    enough = [person for person in range(pairs.table.people) if find_obstacle(agreement.pairs, person) is None]
     middle = float(np.median(agreement.at[enough])) if enough else 0.0
     return {person: _build_finding(pairs, agreement, person, middle) for person in range(pairs.table.people)}
 
 
 def _build_finding(pairs: Pairs, agreement: Following, person: int, middle: float) -> Finding:
-    reason = obstacle(pairs, person) or obstacle(agreement.pairs, person, few=findings.NO_VARIATION)
+    reason = find_obstacle(pairs, person) or find_obstacle(agreement.pairs, person, few=findings.NO_VARIATION)
     n = int(agreement.pairs.labels[person])
     if reason is not None:
-        return undefined(reason, n)
+        return make_undefined(reason, n)
     value, error = float(agreement.at[person]), float(agreement.error[person])
-    score, p = beyond(TOLERATED_AGREEMENT * middle - value, error)
+    score, p = score_excess(TOLERATED_AGREEMENT * middle - value, error)
     return Finding(min(value, 1.0), max(-1.0, value - Z * error), min(1.0, value + Z * error), n, score, p)
 
 
@@ -147,20 +147,20 @@ class Speed:
     instant: float | None
 
 
-def measure_speeds(table: Table) -> dict[int, Speed]:
+def measure_speeds(table: LabelTable) -> dict[int, Speed]:
     """By person (as counted from 0). The usual time is the middle one of all people's medians."""
     timed = np.isfinite(table.seconds) & (table.seconds >= 0)
     own = [np.sort(table.seconds[timed & (table.person == person)]) for person in range(table.people)]
-    known = [seconds for seconds in own if len(seconds) >= findings.ENOUGH]
+    known = [seconds for seconds in own if len(seconds) >= findings.MIN_LABELS]
     usual = float(np.median([np.median(seconds) for seconds in known])) if known else 0.0
-    is_single = len(known) < findings.ENOUGH_PEOPLE or usual <= 0
+    is_single = len(known) < findings.MIN_PEOPLE or usual <= 0
     return {person: _measure_speed(seconds, usual, is_single) for person, seconds in enumerate(own)}
 
 
 def _measure_speed(seconds: Floats, usual: float, is_single: bool) -> Speed:
     n = len(seconds)
-    if n < findings.ENOUGH:
-        return Speed(undefined(findings.FEW_TIMED, n), None, None)
+    if n < findings.MIN_LABELS:
+        return Speed(make_undefined(findings.FEW_TIMED, n), None, None)
     middle, (low, high) = float(np.median(seconds)), _find_median_interval(seconds)
     if is_single:
         return Speed(Finding(middle, low, high, n, None, None, reason=findings.ONE_TIMED), None, None)
@@ -189,7 +189,7 @@ def _test_pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
     logarithms = np.log(np.maximum(seconds, 0.1))
     low, middle, high = np.quantile(logarithms, [0.25, 0.5, 0.75])
     error = 1.2533 * (high - low) / 1.349 / math.sqrt(len(seconds))
-    score, p = beyond(math.log(TOLERATED_SPEED * usual) - float(middle), float(error))
+    score, p = score_excess(math.log(TOLERATED_SPEED * usual) - float(middle), float(error))
     return score, p, "pace"
 
 

@@ -15,7 +15,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 from annotation.domain.quality import findings
 from annotation.domain.quality.aggregation import Truth, Truths, count_by_truth, estimate_truth
 from annotation.domain.quality.findings import RISKS, Copying
-from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, Table
+from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, LabelTable
 
 TOLERATED = 0.25
 """Of the units: with less copied than this, a pair is not flagged however many units it shares."""
@@ -24,13 +24,13 @@ SUSPECT = 1e-3
 DRAWN = 20.0
 """A person's errors on each true level are drawn to everybody's by so many labels: it is what makes pairs that are
 expected to agree most agree as often as that (docs/quality.md)."""
-LEAST = 1e-13
+MIN_PROBABILITY = 1e-13
 """Smaller probabilities are lost in the transform."""
-LEVELS = 1000
+MAX_LEVELS = 1000
 """More than a scale has, to number the levels of all scales."""
-MOST_CELLS = 100_000
+MAX_CELLS = 100_000
 """Probabilities of so many numbers of units, of all pairs together, are worked out at a time."""
-FEWEST_PAIRS = 15
+MIN_PAIRS = 15
 UNSURE = 3.0
 """Standard errors, each about 1 / sqrt(n) of the spread of n pairs: so much wider may be chance."""
 
@@ -41,10 +41,10 @@ class _Meetings:
     and the rows of the lower's label and of the higher's.
     """
 
-    table: Table
+    table: LabelTable
     low: Ints
     high: Ints
-    which: Ints
+    pair_of_label: Ints
     rows: tuple[Ints, Ints]
 
     @classmethod
@@ -59,7 +59,7 @@ class _Meetings:
     def on(self, scale: int) -> _Meetings:
         is_on_scale = self.table.scale[self.rows[0]] == scale
         rows = (self.rows[0][is_on_scale], self.rows[1][is_on_scale])
-        return _Meetings(self.table, self.low, self.high, self.which[is_on_scale], rows)
+        return _Meetings(self.table, self.low, self.high, self.pair_of_label[is_on_scale], rows)
 
     @property
     def levels(self) -> tuple[Ints, Ints]:
@@ -88,13 +88,13 @@ class _Comparisons:
     p: Floats
     tails: Floats
     begins: Ints
-    told: Bools
+    is_testable: Bools
 
 
 def find_copying(pairs: Pairs, truths: Truths) -> list[Copying]:
     """The worst first: pairs that share ten units or more, and of which each shares thirty with others."""
     meetings = _Meetings.of(pairs)
-    if not _find_testable(meetings, np.bincount(meetings.which, minlength=len(meetings.low))).any():
+    if not _find_testable(meetings, np.bincount(meetings.pair_of_label, minlength=len(meetings.low))).any():
         return []
     comparisons = _compare_pairs(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
     suspects = comparisons.p < SUSPECT
@@ -107,7 +107,7 @@ def _estimate_without(meetings: _Meetings, truths: Truths, suspects: Bools) -> T
     """The models again, without what suspects share; with it where nothing else is left."""
     left = np.zeros(len(meetings.table.unit), dtype=np.bool_)
     for rows in meetings.rows:
-        left[rows[suspects[meetings.which]]] = True
+        left[rows[suspects[meetings.pair_of_label]]] = True
     return tuple(
         estimate_truth(meetings.table, scale, leaving=left) or before for scale, before in enumerate(truths)
     )
@@ -126,7 +126,7 @@ def _list_pairs(meetings: _Meetings, comparisons: _Comparisons) -> list[Copying]
             flagged=bool(corrected[cell] <= RISKS["copying"]),
             score=float(comparisons.score[cell]),
         )
-        for cell in np.flatnonzero(comparisons.told)
+        for cell in np.flatnonzero(comparisons.is_testable)
     ]
     enough = [replace(pair, flagged=pair.flagged and pair.copied >= TOLERATED) for pair in pairs]
     return sorted(enough, key=lambda pair: (-pair.score, pair.one, pair.other))
@@ -139,7 +139,7 @@ def _correct_p_values(comparisons: _Comparisons) -> Floats:
     added up is, of each pair, its largest possible p up to this one, not this one itself (R. E. Tarone, Biometrics
     46, 1990; P. H. Westfall, R. D. Wolfinger, Am. Stat. 51, 1997).
     """
-    tested = np.flatnonzero(comparisons.told)
+    tested = np.flatnonzero(comparisons.is_testable)
     corrected = np.ones(len(comparisons.n))
     left = list(tested[np.argsort(comparisons.p[tested], kind="stable")])
     while left and comparisons.p[left[0]] < RISKS["copying"]:
@@ -156,25 +156,25 @@ def _compare_pairs(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Com
     higher's, since nobody knows who looks at whose.
     """
     size = len(meetings.low)
-    n = np.bincount(meetings.which, minlength=size)
-    agreed = np.bincount(meetings.which, weights=meetings.agree, minlength=size).astype(np.int64)
+    n = np.bincount(meetings.pair_of_label, minlength=size)
+    agreed = np.bincount(meetings.pair_of_label, weights=meetings.agree, minlength=size).astype(np.int64)
     chances = _estimate_chances(meetings, truths, suspects)
     both = (chances[0] + chances[1]) / 2
-    expected = np.bincount(meetings.which, weights=both, minlength=size).astype(np.float64)
+    expected = np.bincount(meetings.pair_of_label, weights=both, minlength=size).astype(np.float64)
     variances = (chances[0] * (1 - chances[0]) + chances[1] * (1 - chances[1])) / 2
-    spread = np.sqrt(np.bincount(meetings.which, weights=variances, minlength=size))
+    spread = np.sqrt(np.bincount(meetings.pair_of_label, weights=variances, minlength=size))
     is_testable = _find_testable(meetings, n)
-    noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[is_testable])
-    tails = (_tails(meetings, 0, chances[0], n) + _tails(meetings, 1, chances[1], n)) / 2
-    scores = -ndtri(np.clip(tails, LEAST, 1 - 1e-16)) / noise
-    begins = _begins(n)
+    noise = _measure_noise(((agreed - expected) / np.maximum(spread, 1e-9))[is_testable])
+    tails = (_compute_tails(meetings, 0, chances[0], n) + _compute_tails(meetings, 1, chances[1], n)) / 2
+    scores = -ndtri(np.clip(tails, MIN_PROBABILITY, 1 - 1e-16)) / noise
+    begins = _find_begins(n)
     score = scores[begins + agreed]
     return _Comparisons(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, is_testable)
 
 
 def _estimate_chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
     """(M,), (M,): the probability that the higher's label is the lower's, and that the lower's is the higher's."""
-    by_low, by_high = np.ones(len(meetings.which)), np.ones(len(meetings.which))
+    by_low, by_high = np.ones(len(meetings.pair_of_label)), np.ones(len(meetings.pair_of_label))
     scale_of = meetings.table.scale[meetings.rows[0]]
     for scale, truth in enumerate(truths):
         is_on_scale = scale_of == scale
@@ -191,10 +191,10 @@ def _estimate_chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> 
         chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300)
         for chance_of_both in joint
     ]
-    trusted, chances = ~suspects[meetings.which], []
+    trusted, chances = ~suspects[meetings.pair_of_label], []
     for side in (0, 1):
         agreeing = (known[side] * errors[1 - side]).sum(axis=1)
-        chance = agreeing[meetings.which, meetings.levels[side]]
+        chance = agreeing[meetings.pair_of_label, meetings.levels[side]]
         chances.append(_shift_chances(chance, meetings.agree, trusted))
     return chances[0], chances[1]
 
@@ -211,7 +211,7 @@ def _estimate_errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats,
     without = []
     for side, people in enumerate((meetings.low, meetings.high)):
         own_rows = meetings.rows[side]
-        together = count_by_truth(meetings.which, meetings.levels[side], truth.posteriors[own_rows], size)
+        together = count_by_truth(meetings.pair_of_label, meetings.levels[side], truth.posteriors[own_rows], size)
         counts = np.maximum(everywhere[people] - together, 0) + usual
         without.append(counts / counts.sum(axis=2, keepdims=True))
     return without[0], without[1]
@@ -236,19 +236,19 @@ def _shift_chances(chances: Floats, agree: Bools, trusted: Bools) -> Floats:
     return shifted
 
 
-def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
+def _compute_tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
     """How probable it is that two people agree on so many units or more, from 0 to n, pair after pair.
 
     The distribution is the Poisson binomial, by the Fourier transform of the product of its factors (Y. Hong, Comp.
     Stat. Data Anal. 59, 2013); all units with one label on one scale have one chance.
     """
-    label = meetings.table.scale[meetings.rows[side]] * LEVELS + meetings.levels[side]
+    label = meetings.table.scale[meetings.rows[side]] * MAX_LEVELS + meetings.levels[side]
     kinds, kind = np.unique(label, return_inverse=True)
-    cell, shape = meetings.which * len(kinds) + kind, (len(n), len(kinds))
+    cell, shape = meetings.pair_of_label * len(kinds) + kind, (len(n), len(kinds))
     trials = np.bincount(cell, minlength=len(n) * len(kinds)).reshape(shape)
     sums = np.bincount(cell, weights=chances, minlength=len(n) * len(kinds)).reshape(shape)
     means = sums / np.maximum(trials, 1)
-    begins, tails = _begins(n), np.zeros(int((n + 1).sum()))
+    begins, tails = _find_begins(n), np.zeros(int((n + 1).sum()))
     for pairs in _split_by_size(n):
         width = int(n[pairs].max()) + 1
         turns = np.exp(-2j * np.pi * np.arange(width) / width)
@@ -262,7 +262,7 @@ def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
     return tails
 
 
-def _begins(n: Ints) -> Ints:
+def _find_begins(n: Ints) -> Ints:
     begins: Ints = np.cumsum(n + 1) - (n + 1)
     return begins
 
@@ -274,7 +274,7 @@ def _split_by_size(n: Ints) -> Iterator[Ints]:
     """
     left = np.argsort(n, kind="stable")
     while len(left):
-        most = max(1, MOST_CELLS // int(n[left[-1]] + 1))
+        most = max(1, MAX_CELLS // int(n[left[-1]] + 1))
         yield left[-most:]
         left = left[:-most]
 
@@ -285,15 +285,15 @@ def _find_testable(meetings: _Meetings, n: Ints) -> Bools:
     shared = np.bincount(meetings.low, weights=n, minlength=people)
     shared += np.bincount(meetings.high, weights=n, minlength=people)
     with_others = np.minimum(shared[meetings.low], shared[meetings.high]) - n
-    is_testable: Bools = (n >= findings.ENOUGH_SHARED) & (with_others >= findings.ENOUGH)
+    is_testable: Bools = (n >= findings.MIN_SHARED_UNITS) & (with_others >= findings.MIN_LABELS)
     return is_testable
 
 
-def _noise(scores: Floats) -> float:
+def _measure_noise(scores: Floats) -> float:
     """How much wider than chance can make it the middle half of all pairs is spread: that is what the model gets wrong
     of people. 1 at the least.
     """
-    if len(scores) < FEWEST_PAIRS:
+    if len(scores) < MIN_PAIRS:
         return 1.0
     wider = np.median(np.abs(scores)) / ndtri(0.75)
     return max(1.0, float(wider * (1 - UNSURE / np.sqrt(len(scores)))))

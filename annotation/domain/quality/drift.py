@@ -17,22 +17,22 @@ from scipy.optimize import brentq
 
 from annotation.domain.quality import findings
 from annotation.domain.quality.aggregation import Truths
-from annotation.domain.quality.findings import CONFIDENCE, RISKS, Finding, Kind, undefined
-from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, Table
-from annotation.domain.quality.severity import obstacle
+from annotation.domain.quality.findings import CONFIDENCE, RISKS, Finding, Kind, make_undefined
+from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, LabelTable
+from annotation.domain.quality.severity import find_obstacle
 
 TOLERATED: Mapping[Kind, float] = {"severity": 0.1, "agreement": 0.1}
 """Levels, and parts of s: so much may change."""
-LEAST = 15
+MIN_TASKS = 15
 """The fewest tasks before a split, and after it; and at least an eighth of them all."""
-FEWEST_DAYS = 6
+MIN_DAYS = 6
 """With fewer days than this, days are not told from chance."""
 UNSURE = 1.6
 """One-sided 95%, in standard errors."""
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Residuals:
     """What the model leaves over of each task, by person and then in the order of time, and its day. Person p has the
     tasks from begins[p] to begins[p + 1]. noise (P,): by how much taking off what others do has raised the variance.
     """
@@ -42,8 +42,8 @@ class _Left:
     begins: Ints
     noise: Floats
 
-    def of(self, one: int) -> tuple[Floats, Floats]:
-        own = slice(self.begins[one], self.begins[one + 1])
+    def of(self, person: int) -> tuple[Floats, Floats]:
+        own = slice(self.begins[person], self.begins[person + 1])
         return self.values[own], self.days[own]
 
 
@@ -52,8 +52,8 @@ class _Test:
     """Where ``signal`` changes most is looked for, and told is how much ``told`` changes there."""
 
     kind: Kind
-    signal: _Left
-    told: _Left
+    signal: _Residuals
+    reported: _Residuals
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class _Change:
         return largest_by_chance(self.score, self.least)
 
     def finding(self, tests: int) -> Finding:
-        values, days = self.test.told.of(self.one)
-        by, error = _differences(values, np.array([self.before]))
-        change, half = float(by[0]), float(error[0]) * self.wider * _critical(round(self.least, 3))
+        values, days = self.test.reported.of(self.one)
+        by, error = _measure_differences(values, np.array([self.before]))
+        change, half = float(by[0]), float(error[0]) * self.wider * _find_critical_score(round(self.least, 3))
         day = float(days[self.before - 1] + days[self.before]) / 2
         p = min(1.0, self.p * tests)
         return Finding(
@@ -82,21 +82,21 @@ class _Change:
         )
 
 
-def drifts(pairs: Pairs, truths: Truths, guessers: Bools) -> dict[int, Finding]:
+def measure_drifts(pairs: Pairs, truths: Truths, guessers: Bools) -> dict[int, Finding]:
     """By person (as counted from 0). The partners of somebody who drifts seem to drift the other way, so the worst
     is taken out as a partner, and the others are looked at again, until nobody else is found.
 
     guessers (P,): who is out as a partner from the beginning.
     """
     people = pairs.table.people
-    signals = _signals(pairs.table, truths)
+    signals = _estimate_signals(pairs.table, truths)
     trusted = ~guessers
     settled: dict[int, Finding] = {}
     while True:
         rest = _scan(pairs, signals, trusted)
-        by_person = findings.corrected({**rest, **settled}, RISKS["drift"])
+        by_person = findings.flag_findings({**rest, **settled}, RISKS["drift"])
         by_person = {
-            person: replace(finding, flagged=finding.flagged and _matters(finding))
+            person: replace(finding, flagged=finding.flagged and _is_relevant(finding))
             for person, finding in by_person.items()
         }
         flagged = [person for person in by_person if by_person[person].flagged and person not in settled]
@@ -107,7 +107,7 @@ def drifts(pairs: Pairs, truths: Truths, guessers: Bools) -> dict[int, Finding]:
         trusted[worst] = False
 
 
-def _matters(finding: Finding) -> bool:
+def _is_relevant(finding: Finding) -> bool:
     return finding.kind is not None and abs(finding.value or 0.0) >= TOLERATED[finding.kind]
 
 
@@ -123,7 +123,7 @@ class _Signals:
     levels: Floats
 
 
-def _signals(table: Table, truths: Truths) -> _Signals:
+def _estimate_signals(table: LabelTable, truths: Truths) -> _Signals:
     high, low, right, levels = (np.full(len(table.unit), np.nan) for _ in range(4))
     for scale, scale_values in enumerate(table.scales):
         rows = np.flatnonzero(table.scale == scale)
@@ -147,7 +147,7 @@ def _scan(pairs: Pairs, signals: _Signals, partners: Bools) -> dict[int, Finding
     trusted, weights = pairs.by_row(partners[pairs.right] * unit_weights, partners[pairs.left] * unit_weights)
     rows = (weights > 0) & (trusted > 0.5)
     levels, right, high, low = (
-        _left(table, signal, rows, partners)
+        _compute_residuals(table, signal, rows, partners)
         for signal in (signals.levels, signals.right, signals.high, signals.low)
     )
     tests = [
@@ -157,34 +157,34 @@ def _scan(pairs: Pairs, signals: _Signals, partners: Bools) -> dict[int, Finding
     ]
     result = {}
     for person in range(table.people):
-        reason = obstacle(pairs, person)
-        changes = [] if reason else [change for test in tests if (change := _largest(test, person))]
-        result[person] = _finding(changes, reason or findings.FEW_DAYS, int(pairs.labels[person]))
+        reason = find_obstacle(pairs, person)
+        changes = [] if reason else [change for test in tests if (change := _find_largest_change(test, person))]
+        result[person] = _build_finding(changes, reason or findings.FEW_DAYS, int(pairs.labels[person]))
     return result
 
 
-def _finding(changes: Sequence[_Change], reason: str, n: int) -> Finding:
+def _build_finding(changes: Sequence[_Change], reason: str, n: int) -> Finding:
     if not changes:
-        return undefined(reason, n)
+        return make_undefined(reason, n)
     return max(changes, key=lambda change: change.score).finding(len(changes))
 
 
-def _left(table: Table, values: Floats, rows: Bools, trusted: Bools) -> _Left:
+def _compute_residuals(table: LabelTable, values: Floats, rows: Bools, trusted: Bools) -> _Residuals:
     """Less what the others who are trusted do on the same day, and with one mean on all scales, the person's own:
     another mix of criteria later is no drift.
     """
     used = rows & ~np.isnan(values)
     filled = np.where(used, values, 0.0)
-    centred = _centred(table, filled, used)
+    centred = _centre_rows(table, filled, used)
     witnesses = used & trusted[table.person]
-    day_means = _of_others(table, centred, witnesses)
+    day_means = _average_others(table, centred, witnesses)
     sums = np.bincount(table.person, weights=filled, minlength=table.people)
     own = sums / np.maximum(np.bincount(table.person, weights=used, minlength=table.people), 1)
-    left = _centred(table, centred - day_means, used) + own[table.person]
-    return _by_task(table, left, used, _noise(table, used, witnesses))
+    left = _centre_rows(table, centred - day_means, used) + own[table.person]
+    return _average_by_task(table, left, used, _measure_noise(table, used, witnesses))
 
 
-def _noise(table: Table, used: Bools, witnesses: Bools) -> Floats:
+def _measure_noise(table: LabelTable, used: Bools, witnesses: Bools) -> Floats:
     """(P,): the mean of the others on a day is itself off by chance, for all that somebody does on that day alike."""
     own_labels, witness_labels = (
         np.bincount(table.person, weights=rows, minlength=table.people) for rows in (used, witnesses)
@@ -196,17 +196,17 @@ def _noise(table: Table, used: Bools, witnesses: Bools) -> Floats:
     return noise
 
 
-def _by_task(table: Table, rows: Floats, used: Bools, noise: Floats) -> _Left:
+def _average_by_task(table: LabelTable, rows: Floats, used: Bools, noise: Floats) -> _Residuals:
     all_of_them, of_label = table.annotations, table.annotations.of_label[used]
     size = len(all_of_them.person)
     counts = np.bincount(of_label, minlength=size)
     sums = np.bincount(of_label, weights=rows[used], minlength=size)
     order = all_of_them.order[counts[all_of_them.order] > 0]
     begins = np.searchsorted(all_of_them.person[order], np.arange(table.people + 1))
-    return _Left(sums[order] / counts[order], all_of_them.day[order], begins.astype(np.int64), noise)
+    return _Residuals(sums[order] / counts[order], all_of_them.day[order], begins.astype(np.int64), noise)
 
 
-def _centred(table: Table, rows: Floats, used: Bools) -> Floats:
+def _centre_rows(table: LabelTable, rows: Floats, used: Bools) -> Floats:
     """Less the person's mean on each scale."""
     cell = table.person * len(table.scales) + table.scale
     size = table.people * len(table.scales)
@@ -216,7 +216,7 @@ def _centred(table: Table, rows: Floats, used: Bools) -> Floats:
     return centred
 
 
-def _of_others(table: Table, rows: Floats, used: Bools) -> Floats:
+def _average_others(table: LabelTable, rows: Floats, used: Bools) -> Floats:
     """(N,): the mean that everybody else has on the day of the label."""
     days = int(table.dates.max(initial=0)) + 1
     cell = table.person * days + table.dates
@@ -228,22 +228,22 @@ def _of_others(table: Table, rows: Floats, used: Bools) -> Floats:
     return by_row
 
 
-def _largest(test: _Test, one: int) -> _Change | None:
+def _find_largest_change(test: _Test, person: int) -> _Change | None:
     """The split of a person's tasks, in the order of time, with the largest difference between before and after."""
-    values, days = test.signal.of(one)
+    values, days = test.signal.of(person)
     n = len(values)
-    least = max(LEAST, n // 8)
+    least = max(MIN_TASKS, n // 8)
     before = np.arange(least, n - least + 1)
     before = before[days[before - 1] < days[before]]
     if not len(before):
         return None
-    scores = _scores(values, before)
+    scores = _score_splits(values, before)
     split = int(before[np.argmax(scores)])
-    wider = math.sqrt(_between_days(values, days, split) * float(test.signal.noise[one]))
-    return _Change(test, one, split, least / n, wider, float(scores.max()) / wider)
+    wider = math.sqrt(_measure_day_variance(values, days, split) * float(test.signal.noise[person]))
+    return _Change(test, person, split, least / n, wider, float(scores.max()) / wider)
 
 
-def _scores(values: Floats, before: Ints) -> Floats:
+def _score_splits(values: Floats, before: Ints) -> Floats:
     """How many standard errors the mean of probabilities changes after so many of them, either way.
 
     On arcsines, because rare errors are too skewed for a difference of means (M. S. Bartlett, Biometrics 3, 1947),
@@ -261,7 +261,7 @@ def _scores(values: Floats, before: Ints) -> Floats:
     return scores
 
 
-def _differences(values: Floats, before: Ints) -> tuple[Floats, Floats]:
+def _measure_differences(values: Floats, before: Ints) -> tuple[Floats, Floats]:
     """The mean after so many values less the mean of these, and its standard error."""
     n, sums = len(values), np.cumsum(values)
     first, second = sums[before - 1], sums[-1] - sums[before - 1]
@@ -270,7 +270,7 @@ def _differences(values: Floats, before: Ints) -> tuple[Floats, Floats]:
     return by, np.sqrt(np.maximum(within, 0) / max(n - 2, 1) * (1 / before + 1 / (n - before)))
 
 
-def _between_days(values: Floats, days: Floats, before: int) -> float:
+def _measure_day_variance(values: Floats, days: Floats, before: int) -> float:
     """How much more the means of days vary than labels do by chance, surely, on either side of the split; 1 at the
     least. People have good and bad days, and one day's labels are not as many witnesses as there are labels.
     """
@@ -279,7 +279,7 @@ def _between_days(values: Floats, days: Floats, before: int) -> float:
     group = np.concatenate([[0], np.cumsum(dates[1:] != dates[:-1])])
     counts = np.bincount(group)
     freedom = len(counts) - 2, len(values) - len(counts)
-    if freedom[0] < FEWEST_DAYS or freedom[1] < 1:
+    if freedom[0] < MIN_DAYS or freedom[1] < 1:
         return 1.0
     centred = values - np.where(after, values[before:].mean(), values[:before].mean())
     means = np.bincount(group, weights=centred) / counts
@@ -303,6 +303,6 @@ def largest_by_chance(score: float, least: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _critical(least: float) -> float:
+def _find_critical_score(least: float) -> float:
     """As many standard errors as no split is off with 95%: the interval stands whichever split was chosen."""
     return float(brentq(lambda score: largest_by_chance(score, least) - (1 - CONFIDENCE), 1.5, 10))

@@ -13,9 +13,9 @@ from annotation.core.errors import N_
 
 Kind: TypeAlias = Literal["severity", "agreement", "pace", "instant"]
 
-ENOUGH = 30
-ENOUGH_SHARED = 10
-ENOUGH_PEOPLE = 3
+MIN_LABELS = 30
+MIN_SHARED_UNITS = 10
+MIN_PEOPLE = 3
 
 FEW_SHARED = N_("Fewer than 30 labels have a partner's beside them.")
 FEW_PEOPLE = N_("At least three people who share units are needed to tell whose fault a difference is.")
@@ -106,11 +106,11 @@ class Profiles:
     copying: Sequence[Copying]
 
 
-def undefined(reason: str, n: int) -> Finding:
+def make_undefined(reason: str, n: int) -> Finding:
     return Finding(None, None, None, n, None, None, reason=reason)
 
 
-def beyond(distance: float, error: float) -> tuple[float, float]:
+def score_excess(distance: float, error: float) -> tuple[float, float]:
     """Score and p of a distance beyond what is tolerated (negative: within it), with its standard error: the test of
     a minimum effect. Where labels leave no error, it is beyond or it is not.
     """
@@ -120,7 +120,7 @@ def beyond(distance: float, error: float) -> tuple[float, float]:
     return float(score), float(ndtr(-score))
 
 
-def corrected(findings: Mapping[int, Finding], risk: float) -> dict[int, Finding]:
+def flag_findings(findings: Mapping[int, Finding], risk: float) -> dict[int, Finding]:
     """Flagged by Holm's step-down correction over all for whom there is a p (S. Holm, Scand. J. Stat. 6, 1979)."""
     tested = [(finding.p, person) for person, finding in findings.items() if finding.p is not None]
     flags = holm([p for p, _ in tested], risk)

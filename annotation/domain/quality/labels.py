@@ -26,7 +26,7 @@ TWICE = N_("Somebody has two labels on one unit; give the last one alone.")
 
 
 @dataclass(frozen=True)
-class Scale:
+class LabelScale:
     """The values of one criterion in their order; levels are their places in it."""
 
     values: tuple[float, ...]
@@ -56,12 +56,12 @@ class Labels:
     seconds: Floats
     gold: Floats
     adjudicated: Bools
-    scales: Mapping[int, Scale]
+    scales: Mapping[int, LabelScale]
     task: Ints | None = None
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelTable:
     """The labels in the order of their units, with people, units, scales and levels counted from 0. Rows (N,).
 
     ids (P,): whose number each person is. decided: the adjudicator's level, -1 where there is none.
@@ -76,7 +76,7 @@ class Table:
     day: Floats
     seconds: Floats
     decided: Ints
-    scales: tuple[Scale, ...]
+    scales: tuple[LabelScale, ...]
 
     @property
     def people(self) -> int:
@@ -132,7 +132,7 @@ class Annotations:
 class Pairs:
     """M pairs of labels on one unit: the rows of both, and the pair's weight (M,)."""
 
-    table: Table
+    table: LabelTable
     one: Ints
     other: Ints
     weight: Floats
@@ -193,9 +193,9 @@ class Pairs:
         return sizes
 
 
-def table_of(labels: Labels) -> Table:
+def build_table(labels: Labels) -> LabelTable:
     """Raises ``AssayError`` for what cannot be counted."""
-    lengths = {len(column) for column in _columns(labels)}
+    lengths = {len(column) for column in _list_columns(labels)}
     if len(lengths) > 1:
         raise AssayError(UNEQUAL, lengths=", ".join(map(str, sorted(lengths))))
     task = labels.unit if labels.task is None else labels.task
@@ -203,42 +203,42 @@ def table_of(labels: Labels) -> Table:
     ids, person = np.unique(labels.person[order], return_inverse=True)
     unit = np.unique(labels.unit[order], return_inverse=True)[1]
     codes, scale = np.unique(labels.scale[order], return_inverse=True)
-    _refuse_two(person, unit, len(ids))
-    scales = tuple(_scale(labels, int(code)) for code in codes)
+    _check_single_labels(person, unit, len(ids))
+    scales = tuple(_get_scale(labels, int(code)) for code in codes)
     gold = np.where(labels.adjudicated, labels.gold, np.nan)[order]
-    return Table(
+    return LabelTable(
         ids=ids.astype(np.int64),
         person=person,
         unit=unit,
         task=np.unique(task[order], return_inverse=True)[1],
         scale=scale,
-        level=_levels(labels.value[order], scale, scales),
+        level=_find_levels(labels.value[order], scale, scales),
         day=labels.day[order].astype(np.float64),
         seconds=labels.seconds[order].astype(np.float64),
-        decided=_levels(gold, scale, scales),
+        decided=_find_levels(gold, scale, scales),
         scales=scales,
     )
 
 
-def _columns(labels: Labels) -> list[npt.NDArray[np.generic]]:
+def _list_columns(labels: Labels) -> list[npt.NDArray[np.generic]]:
     columns: list[npt.NDArray[np.generic]] = [labels.person, labels.unit, labels.value, labels.scale]
     columns += [labels.day, labels.seconds, labels.gold, labels.adjudicated]
     return columns if labels.task is None else [*columns, labels.task]
 
 
-def _scale(labels: Labels, code: int) -> Scale:
+def _get_scale(labels: Labels, code: int) -> LabelScale:
     if code not in labels.scales:
         raise AssayError(NO_SCALE, scale=code)
     return labels.scales[code]
 
 
-def _refuse_two(person: Ints, unit: Ints, people: int) -> None:
+def _check_single_labels(person: Ints, unit: Ints, people: int) -> None:
     codes = np.sort(unit * people + person)
     if (codes[1:] == codes[:-1]).any():
         raise AssayError(TWICE)
 
 
-def _levels(values: Floats, scale: Ints, scales: tuple[Scale, ...]) -> Ints:
+def _find_levels(values: Floats, scale: Ints, scales: tuple[LabelScale, ...]) -> Ints:
     """(N,): the places of the values on their scales, -1 for nan."""
     levels = np.full(len(values), -1, dtype=np.int64)
     known = ~np.isnan(values)

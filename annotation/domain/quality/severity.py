@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from annotation.domain.quality import findings
-from annotation.domain.quality.findings import Finding, Z, beyond, undefined
-from annotation.domain.quality.labels import Floats, Ints, Pairs, Table
+from annotation.domain.quality.findings import Finding, Z, score_excess, make_undefined
+from annotation.domain.quality.labels import Floats, Ints, Pairs, LabelTable
 
 TOLERATED = 0.1
 """Levels: so far apart two reasonable readings of a guideline may be."""
@@ -27,7 +27,7 @@ class Offsets:
     error: Floats
 
 
-def offsets(pairs: Pairs, difference: Floats) -> Offsets:
+def estimate_offsets(pairs: Pairs, difference: Floats) -> Offsets:
     """difference (M,): of a pair, its one label's value less its other's."""
     people = pairs.table.people
     links = pairs.between(np.ones(len(difference)))
@@ -38,7 +38,7 @@ def offsets(pairs: Pairs, difference: Floats) -> Offsets:
     at = inverse @ sums
     left = difference - at[pairs.left] + at[pairs.right]
     error = _errors(pairs, left, np.diag(inverse))
-    return Offsets(at - _middles(at, pairs.groups), error)
+    return Offsets(at - _find_middles(at, pairs.groups), error)
 
 
 def _inverse(laplacian: Floats, groups: Ints) -> Floats:
@@ -56,20 +56,20 @@ def _errors(pairs: Pairs, left: Floats, leverage: Floats) -> Floats:
     independent; as good as if the partners' offsets were known, or as the links between people allow.
     """
     rows, _ = pairs.by_row(left, -left)
-    spread = clustered(pairs.table, rows)
+    spread = sum_cluster_squares(pairs.table, rows)
     n = np.maximum(pairs.labels, 1)
     errors: Floats = np.sqrt(spread * np.maximum(1 / n, leverage) / n)
     return errors
 
 
-def clustered(table: Table, rows: Floats) -> Floats:
+def sum_cluster_squares(table: LabelTable, rows: Floats) -> Floats:
     """(P,): the sum over a person's annotations of the square of what its rows (N,) add up to."""
     of_label, owner = table.annotations.of_label, table.annotations.person
     sums = np.bincount(of_label, weights=rows, minlength=len(owner))
     return np.bincount(owner, weights=sums**2, minlength=table.people).astype(np.float64)
 
 
-def _middles(at: Floats, groups: Ints) -> Floats:
+def _find_middles(at: Floats, groups: Ints) -> Floats:
     """(P,): the median of each one's group, which a few who are far off do not move."""
     middles = np.zeros(len(at))
     for group in np.unique(groups):
@@ -78,34 +78,34 @@ def _middles(at: Floats, groups: Ints) -> Floats:
     return middles
 
 
-def in_levels(pairs: Pairs) -> tuple[Pairs, Floats]:
+def measure_differences(pairs: Pairs) -> tuple[Pairs, Floats]:
     """The pairs on scales with an order, and the differences of their labels in levels."""
     ordered = pairs.only(pairs.table.ordered[pairs.one])
     level = pairs.table.level
     return ordered, (level[ordered.one] - level[ordered.other]).astype(np.float64)
 
 
-def severities(pairs: Pairs) -> dict[int, Finding]:
+def measure_severities(pairs: Pairs) -> dict[int, Finding]:
     """By person (as counted from 0): levels above the middle of all people; negative below."""
-    ordered, difference = in_levels(pairs)
-    estimates = offsets(ordered, difference)
+    ordered, difference = measure_differences(pairs)
+    estimates = estimate_offsets(ordered, difference)
     return {
-        person: _finding(
+        person: _build_finding(
             float(estimates.at[person]), float(estimates.error[person]), int(ordered.labels[person]), reason
         )
         for person in range(pairs.table.people)
-        for reason in [obstacle(pairs, person) or obstacle(ordered, person, few=findings.NO_ORDER)]
+        for reason in [find_obstacle(pairs, person) or find_obstacle(ordered, person, few=findings.NO_ORDER)]
     }
 
 
-def obstacle(pairs: Pairs, one: int, few: str = findings.FEW_SHARED) -> str | None:
-    if pairs.labels[one] < findings.ENOUGH:
+def find_obstacle(pairs: Pairs, person: int, few: str = findings.FEW_SHARED) -> str | None:
+    if pairs.labels[person] < findings.MIN_LABELS:
         return few
-    return findings.FEW_PEOPLE if pairs.company[one] < findings.ENOUGH_PEOPLE else None
+    return findings.FEW_PEOPLE if pairs.company[person] < findings.MIN_PEOPLE else None
 
 
-def _finding(value: float, error: float, n: int, reason: str | None) -> Finding:
+def _build_finding(value: float, error: float, n: int, reason: str | None) -> Finding:
     if reason is not None:
-        return undefined(reason, n)
-    score, p = beyond(abs(value) - TOLERATED, error)
+        return make_undefined(reason, n)
+    score, p = score_excess(abs(value) - TOLERATED, error)
     return Finding(value, value - Z * error, value + Z * error, n, score, p)

@@ -42,7 +42,7 @@ from annotation.selectors.gold_questions import has_gold_questions, exclude_gold
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
 ASKING = tuple(state for state in STATES if state != Task.State.WITHDRAWN)
-MOST_COUNTED = 20_000
+MAX_COUNTED = 20_000
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class AnnotationProgress:
 
     @property
     def last_day_is_more(self) -> bool:
-        return self.last_day > MOST_COUNTED
+        return self.last_day > MAX_COUNTED
 
     @property
     def most_counted(self) -> int:
-        return MOST_COUNTED
+        return MAX_COUNTED
 
 
 @dataclass(frozen=True)
@@ -142,21 +142,21 @@ class Progress:
         return self.states.get(Task.State.DISPUTED, 0) - self.disputes_held
 
 
-def lines(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
+def list_batch_rows(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
     """The batches of a list with their counts: four queries, whatever their number."""
     ids = [batch.pk for batch in batches]
     sealed = set(sealed_batches(person).filter(pk__in=ids).values_list("pk", flat=True))
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     for stratum, of_stratum in count_by_stratum(ids).items():
         counts[stratum.batch_id].update(of_stratum)
-    checks = _checks_handed_in(sealed) if sealed else {}
+    checks = _count_checks_submitted(sealed) if sealed else {}
     people = dict(
         Membership.objects.filter(batch__in=ids, active=True)
         .values_list("batch")
         .annotate(n=Count("person", distinct=True))
     )
     return [
-        _line(
+        _build_batch_row(
             batch,
             counts[batch.pk],
             people.get(batch.pk, 0),
@@ -167,52 +167,52 @@ def lines(batches: Sequence[Batch], person: Person) -> list[BatchRow]:
     ]
 
 
-def overall(batch: Batch, *, blind: bool = False) -> AnnotationProgress:
+def measure_annotations(batch: Batch, *, blind: bool = False) -> AnnotationProgress:
     """What everybody may see: it tells nothing of any label. ``blind``: it is for somebody who works in the batch."""
-    counts = _whole(count_by_stratum([batch.pk]).values())
+    counts = _sum_counts(count_by_stratum([batch.pk]).values())
     # In its order the index is read no further than it is counted.
     known = has_gold_questions(batch)
-    submissions = _submissions(batch).order_by("-submitted_at")
-    checks = _checks_handed_in([batch.pk]).get(batch.pk) if blind and known else None
+    submissions = _list_submissions(batch).order_by("-submitted_at")
+    checks = _count_checks_submitted([batch.pk]).get(batch.pk) if blind and known else None
     if checks is None:
         submissions = exclude_gold_questions(submissions, has_checks=known)
     else:
         submissions = submissions.exclude(task__kind=Task.Kind.QUALIFICATION)
-    done, needed = _handed_in(batch, counts, checks)
+    done, needed = _count_annotations(batch, counts, checks)
     lately = submissions.filter(submitted_at__gte=timezone.now() - timedelta(days=1))
     latest = submissions.values_list("submitted_at", flat=True).first()
     return AnnotationProgress(
         submitted=done,
         needed=needed,
-        last_day=lately[: MOST_COUNTED + 1].count(),
+        last_day=lately[: MAX_COUNTED + 1].count(),
         latest=latest,
         has_known=known,
     )
 
 
-def progress(batch: Batch) -> Progress:
+def measure_progress(batch: Batch) -> Progress:
     """Seven queries. Refuse whoever the batch is sealed for before this is asked."""
     strata = count_by_stratum([batch.pk])
-    counts = _whole(strata.values())
-    people = _people(batch)
+    counts = _sum_counts(strata.values())
+    people = _measure_people(batch)
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
     return Progress(
         states={state: counts[state] for state in STATES if counts[state]},
-        dimensions=_dimensions(batch, strata),
+        dimensions=_measure_dimensions(batch, strata),
         people=people,
         disputes_held=held.filter(
             task__kind=Task.Kind.WORK, task__state=Task.State.DISPUTED, lease_expires__gt=timezone.now()
         ).count(),
-        corrections=open_corrections(batch).count(),
+        corrections=list_open_corrections(batch).count(),
         skips=sum(person.skipped for person in people),
     )
 
 
-def open_corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
+def list_open_corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
     return CorrectionRequest.objects.filter(assignment__batch=batch, handled_at=None)
 
 
-def corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
+def list_corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
     """The requests of a batch with all that their page shows, the unhandled first."""
     return (
         CorrectionRequest.objects.filter(assignment__batch=batch)
@@ -227,14 +227,14 @@ def corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
     )
 
 
-def correction_in(batch: Batch, request_id: int) -> CorrectionRequest:
+def get_correction(batch: Batch, request_id: int) -> CorrectionRequest:
     request = CorrectionRequest.objects.filter(assignment__batch=batch, pk=request_id).first()
     if request is None:
         raise NotFound(N_("There is no such request in the batch {name}."), name=batch.name)
     return request
 
 
-def skips(batch: Batch) -> QuerySet[Assignment]:
+def list_skips(batch: Batch) -> QuerySet[Assignment]:
     """What was skipped, and by whom; the latest first. Nothing skipped was submitted: the index has those apart."""
     return (
         Assignment.objects.filter(batch=batch, submitted_at=None, task__kind=Task.Kind.WORK)
@@ -244,27 +244,27 @@ def skips(batch: Batch) -> QuerySet[Assignment]:
     )
 
 
-def _submissions(batch: Batch) -> QuerySet[Assignment]:
+def _list_submissions(batch: Batch) -> QuerySet[Assignment]:
     """The annotations handed in, by the index of the batch's latest submissions."""
     return Assignment.objects.filter(ANNOTATING, batch=batch, submitted_at__isnull=False)
 
 
-def _whole(counts: Iterable[Counter[str]]) -> Counter[str]:
+def _sum_counts(counts: Iterable[Counter[str]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for of_stratum in counts:
         total.update(of_stratum)
     return total
 
 
-def _asking(counts: Counter[str]) -> int:
+def _count_needed_tasks(counts: Counter[str]) -> int:
     return sum(counts[state] for state in ASKING)
 
 
-def _settled(counts: Counter[str]) -> int:
+def _count_settled(counts: Counter[str]) -> int:
     return sum(counts[state] for state in SETTLED)
 
 
-def _checks_handed_in(batches: Iterable[int]) -> dict[int, int]:
+def _count_checks_submitted(batches: Iterable[int]) -> dict[int, int]:
     """By batch, of those that have items for gold checks."""
     submitted: Counter[int] = Counter()
     for stratum, counts in count_by_stratum(batches, Task.Kind.CHECK).items():
@@ -272,51 +272,51 @@ def _checks_handed_in(batches: Iterable[int]) -> dict[int, int]:
     return dict(submitted)
 
 
-def _handed_in(batch: Batch, counts: Counter[str], checks: int | None) -> tuple[int, int]:
+def _count_annotations(batch: Batch, counts: Counter[str], checks: int | None) -> tuple[int, int]:
     """Handed in, and asked for. With the ``checks`` handed in, for who is blind: as many are asked for as the share
     makes, so that this stays the same whatever comes next.
     """
-    done, needed = counts["submitted"], _asking(counts) * batch.overlap
+    done, needed = counts["submitted"], _count_needed_tasks(counts) * batch.overlap
     if checks is None:
         return done, needed
     return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
 
 
-def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> BatchRow:
-    tasks = _asking(counts)
-    done, needed = _handed_in(batch, counts, checks)
+def _build_batch_row(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> BatchRow:
+    tasks = _count_needed_tasks(counts)
+    done, needed = _count_annotations(batch, counts, checks)
     return BatchRow(
         batch=batch,
         overall=AnnotationProgress(submitted=done, needed=needed),
         tasks=tasks,
-        settled=None if is_sealed else _settled(counts),
+        settled=None if is_sealed else _count_settled(counts),
         disputed=None if is_sealed else counts[Task.State.DISPUTED],
         people=people,
     )
 
 
-def _dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tuple[DimensionProgress, ...]:
+def _measure_dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tuple[DimensionProgress, ...]:
     counts: dict[str, Counter[str]] = {name: Counter() for name in batch.guideline.document.dimension_names}
     for stratum, of_stratum in strata.items():
         counts.setdefault(stratum.dimension, Counter()).update(of_stratum)
     return tuple(
         DimensionProgress(
             name=name,
-            tasks=_asking(dimension_counts),
-            settled=_settled(dimension_counts),
+            tasks=_count_needed_tasks(dimension_counts),
+            settled=_count_settled(dimension_counts),
             disputed=dimension_counts[Task.State.DISPUTED],
-            needed=_asking(dimension_counts) * batch.overlap,
+            needed=_count_needed_tasks(dimension_counts) * batch.overlap,
             submitted=dimension_counts["submitted"],
         )
         for name, dimension_counts in counts.items()
-        if _asking(dimension_counts)
+        if _count_needed_tasks(dimension_counts)
     )
 
 
-def _people(batch: Batch) -> tuple[PersonProgress, ...]:
+def _measure_people(batch: Batch) -> tuple[PersonProgress, ...]:
     people: dict[int, PersonProgress] = {}
-    counts, live = count_by_member(batch), _live(batch)
-    members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_latest(batch))
+    counts, live = count_by_member(batch), _count_live(batch)
+    members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_select_latest(batch))
     for member in members.order_by("-active", "person__username", "role"):
         progress = people.setdefault(member.person_id, PersonProgress(member.person))
         progress.roles.append(member.role)
@@ -330,7 +330,7 @@ def _people(batch: Batch) -> tuple[PersonProgress, ...]:
     return tuple(people.values())
 
 
-def _live(batch: Batch) -> dict[int, int]:
+def _count_live(batch: Batch) -> dict[int, int]:
     """What each person holds now."""
     held = Assignment.objects.filter(
         batch=batch,
@@ -341,7 +341,7 @@ def _live(batch: Batch) -> dict[int, int]:
     return dict(held.order_by().values_list("person").annotate(n=Count("pk")))
 
 
-def _latest(batch: Batch) -> Subquery:
+def _select_latest(batch: Batch) -> Subquery:
     """When the member's person last handed anything in: one look into the index of their history."""
     submitted = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
     submitted = submitted.exclude(task__kind=Task.Kind.REPEAT)
@@ -349,8 +349,8 @@ def _latest(batch: Batch) -> Subquery:
 
 
 # With more disputes than these nobody's are counted apart: each is looked up with its annotators. So with claims.
-MOST_DISPUTES = 500
-MOST_EXPIRED = 2_000
+MAX_DISPUTES = 500
+MAX_EXPIRED = 2_000
 GIVEN_BACK = Q(state__in=[Assignment.State.RELEASED, Assignment.State.EXPIRED], skip_reason="")
 
 
@@ -369,15 +369,15 @@ class ProgressCell:
     def add(self, other: ProgressCell) -> None:
         self.done += other.done
         self.open += other.open
-        self.disputed = _sum(self.disputed, other.disputed)
-        self.expired = _sum(self.expired, other.expired)
+        self.disputed = _add_counts(self.disputed, other.disputed)
+        self.expired = _add_counts(self.expired, other.expired)
 
     @property
     def is_empty(self) -> bool:
         return not (self.done or self.open or self.disputed or self.expired)
 
 
-def _sum(first: int | None, second: int | None) -> int | None:
+def _add_counts(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first + second
 
 
@@ -415,24 +415,24 @@ class ProgressMatrix:
         )
 
 
-def matrix(batch: Batch, *, disputes: int) -> ProgressMatrix:
+def build_progress_matrix(batch: Batch, *, disputes: int) -> ProgressMatrix:
     """Four queries; ``disputes`` is how many wait in the batch."""
-    expired, waiting = _expired(batch), _disputed(batch) if 0 < disputes <= MOST_DISPUTES else Counter()
-    matrix_ = ProgressMatrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
-    for (person, dimension), n in _done(batch).items():
+    expired, waiting = _count_expired(batch), _count_disputed(batch) if 0 < disputes <= MAX_DISPUTES else Counter()
+    matrix_ = ProgressMatrix(disputes_counted=disputes <= MAX_DISPUTES, expired_counted=expired is not None)
+    for (person, dimension), n in _count_done(batch).items():
         matrix_.at(person, dimension).done = n
-    for person, dimension, held, overdue in _claims(batch):
+    for person, dimension, held, overdue in _count_claims(batch):
         cell = matrix_.at(person, dimension)
-        cell.open, cell.expired = held, _sum(cell.expired, overdue)
+        cell.open, cell.expired = held, _add_counts(cell.expired, overdue)
     for (person, dimension), n in (expired or {}).items():
         cell = matrix_.at(person, dimension)
-        cell.expired = _sum(cell.expired, n)
+        cell.expired = _add_counts(cell.expired, n)
     for (person, dimension), n in waiting.items():
         matrix_.at(person, dimension).disputed = n
     return matrix_
 
 
-def _done(batch: Batch) -> Mapping[tuple[int, str], int]:
+def _count_done(batch: Batch) -> Mapping[tuple[int, str], int]:
     tallies = MemberCounts.objects.filter(membership__batch=batch, stratum__kind=Task.Kind.WORK).order_by()
     rows = tallies.values_list("membership__person", "stratum__dimension").annotate(
         n=Sum(F("submitted") + F("adjudicated"))
@@ -440,7 +440,7 @@ def _done(batch: Batch) -> Mapping[tuple[int, str], int]:
     return {(person, dimension): n for person, dimension, n in rows if n}
 
 
-def _claims(batch: Batch) -> list[tuple[int, str, int, int]]:
+def _count_claims(batch: Batch) -> list[tuple[int, str, int, int]]:
     """What is claimed: at hand, and overdue already, by the index of leases."""
     now = timezone.now()
     claimed = Assignment.objects.filter(
@@ -454,7 +454,7 @@ def _claims(batch: Batch) -> list[tuple[int, str, int, int]]:
     )
 
 
-def _expired(batch: Batch) -> Counter[tuple[int, str]] | None:
+def _count_expired(batch: Batch) -> Counter[tuple[int, str]] | None:
     """By the index of what was given back, person by person; a claim that is taken again leaves it. None where
     there are too many.
     """
@@ -466,11 +466,11 @@ def _expired(batch: Batch) -> Counter[tuple[int, str]] | None:
         state=Assignment.State.EXPIRED,
         task__stratum__kind=Task.Kind.WORK,
     )
-    rows = list(expired.order_by().values_list("person", "task__stratum__dimension")[: MOST_EXPIRED + 1])
-    return Counter(rows) if len(rows) <= MOST_EXPIRED else None
+    rows = list(expired.order_by().values_list("person", "task__stratum__dimension")[: MAX_EXPIRED + 1])
+    return Counter(rows) if len(rows) <= MAX_EXPIRED else None
 
 
-def _disputed(batch: Batch) -> Counter[tuple[int, str]]:
+def _count_disputed(batch: Batch) -> Counter[tuple[int, str]]:
     """The disputes by the index that has them, each with its annotators."""
     disputed = Assignment.objects.filter(
         task__batch=batch,

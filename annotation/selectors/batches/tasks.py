@@ -86,7 +86,7 @@ class TaskPage:
     cut: bool = False
 
 
-def find(batch: Batch, task_filter: TaskFilter, *, limit: int, after: int | None = None) -> TaskPage:
+def find_tasks(batch: Batch, task_filter: TaskFilter, *, limit: int, after: int | None = None) -> TaskPage:
     """The first ``limit`` items whose rank is beyond ``after``, in the order of handing out."""
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
     if task_filter.dimension is not None:

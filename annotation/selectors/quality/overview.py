@@ -120,7 +120,7 @@ def flatten_labels(sheet: ComparisonTable) -> Labels:
         gold=sheet.gold_level[unit],
         adjudicated=sheet.gold.decided[unit],
         scales={
-            at: quality.Scale(
+            at: quality.LabelScale(
                 tuple(map(float, range(len(scale.criterion.values)))), scale.criterion.measurement
             )
             for at, scale in enumerate(sheet.scales)

@@ -84,9 +84,9 @@ def _named(key: str, reasons: list[DisputeReason]) -> DisputeReason:
     return match
 
 
-def _refuse_same_words(words: Mapping[str, str], others: list[DisputeReason]) -> None:
+def _refuse_same_words(words: Mapping[str, str], reasons: list[DisputeReason]) -> None:
     for language, text in words.items():
-        if any(reason.words.get(language) == text for reason in others):
+        if any(reason.words.get(language) == text for reason in reasons):
             raise Unprocessable(N_("There is already a reason {words}."), words=text)
 
 

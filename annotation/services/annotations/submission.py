@@ -37,7 +37,7 @@ from annotation.services.annotations.drafts import ITEM_IS_DISPUTE, save_refused
 from annotation.services.assignments import TooLate, lock_assignment, refuse_who_left, retake_slot
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import build_answer_statements, refuse_seen_answer
-from annotation.services.gold_questions.qualification import end_round_if_over
+from annotation.services.gold_questions.qualification import end_attempt_if_complete
 from annotation.services.guidelines import leave_note
 
 
@@ -97,7 +97,7 @@ def _submit_annotation(assignment_id: UUID, person: Person, key: str, work: Subm
         *sql.add_exposure_of(assignment),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
-        end_round_if_over(assignment.batch, assignment.person)
+        end_attempt_if_complete(assignment.batch, assignment.person)
     _leave_unclear_note(assignment, work, labels)
     return _build_receipt(annotation, created=True, feedback=find_feedback(assignment))
 

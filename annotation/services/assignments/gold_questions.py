@@ -13,7 +13,7 @@ from annotation.selectors.gold_questions import (
     list_unseen_checks,
 )
 from annotation.services.assignments.search import Search
-from annotation.services.gold_questions.qualification import end_round_if_over, get_or_start_attempt
+from annotation.services.gold_questions.qualification import end_attempt_if_complete, get_or_start_attempt
 
 
 def next_check(search: Search, *, live: int) -> FreeTask | None:
@@ -54,7 +54,7 @@ def next_of_round(search: Search) -> FreeTask | None:
         return None
     items = list_qualification_items(member, current.attempt, without=search.never)
     if all(item.ended for item in items):
-        end_round_if_over(member.batch, member.person)
+        end_attempt_if_complete(member.batch, member.person)
         return None
     free = [item.candidate for item in items if not item.given]
     free = [item for item in free if item.stratum not in search.resting]

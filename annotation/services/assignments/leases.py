@@ -26,7 +26,7 @@ from annotation.selectors.access import refuse_role
 from annotation.services.assignments.plan import plan_again
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import build_skip_statements
-from annotation.services.gold_questions.qualification import end_round_if_over
+from annotation.services.gold_questions.qualification import end_attempt_if_complete
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 
@@ -74,7 +74,7 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
             *sql.add_exposure_of(assignment),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:
-            end_round_if_over(assignment.batch, person)
+            end_attempt_if_complete(assignment.batch, person)
     return assignment
 
 

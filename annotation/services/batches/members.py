@@ -202,7 +202,7 @@ def waive_qualification(
     *, batch: Batch, person: Person, reason: str, actor: Person | None = None
 ) -> Qualification:
     """Whatever came out of the round, or would: the work is theirs from now on. Saying it twice changes nothing."""
-    member, qualification = _locked(batch, person, reason)
+    member, qualification = _lock_qualification(batch, person, reason)
     if qualification.state in (State.PASSED, State.WAIVED):
         return qualification
     _leave_the_rest(member, qualification)
@@ -217,7 +217,7 @@ def waive_qualification(
 @transaction.atomic
 def start_attempt(*, batch: Batch, person: Person, reason: str, actor: Person | None = None) -> Qualification:
     """For somebody who failed: with items that they have not had, if there are enough of these."""
-    _member, qualification = _locked(batch, person, reason)
+    _member, qualification = _lock_qualification(batch, person, reason)
     if qualification.state == State.RUNNING:
         return qualification
     if qualification.state != State.FAILED:
@@ -230,7 +230,7 @@ def start_attempt(*, batch: Batch, person: Person, reason: str, actor: Person | 
     return attempt
 
 
-def _locked(batch: Batch, person: Person, reason: str) -> tuple[Membership, Qualification]:
+def _lock_qualification(batch: Batch, person: Person, reason: str) -> tuple[Membership, Qualification]:
     if not reason.strip() or len(reason) > MAX_REASON_LENGTH:
         raise AssayError(N_("Say why, in at most {most} characters."), most=MAX_REASON_LENGTH)
     memberships = Membership.objects.select_for_update(no_key=True).filter(

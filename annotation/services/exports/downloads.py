@@ -58,7 +58,7 @@ def start_export(
         send=send,
     )
     export.save(update_fields=["job"])
-    _tell(export, "export_gold", actor)
+    _record_act(export, "export_gold", actor)
     return export
 
 
@@ -78,12 +78,12 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
                 N_("The files cannot be written: {why}."), why=error.strerror or error
             ) from error
         raise
-    return _keep(export, made, context)
+    return _save_result(export, made, context)
 
 
 def _write(export: Export, context: jobs.JobContext) -> Made:
     final = get_export_folder(export)
-    part = _part_of(final)
+    part = _get_partial_folder(final)
     if final.exists():  # a worker died between the name and the row
         final.rename(part)
     course = ExportProgress(
@@ -99,7 +99,7 @@ def _write(export: Export, context: jobs.JobContext) -> Made:
 
 
 @transaction.atomic
-def _keep(export: Export, made: Made, context: jobs.JobContext) -> dict[str, Any]:
+def _save_result(export: Export, made: Made, context: jobs.JobContext) -> dict[str, Any]:
     result = {"rows": made.counted.rows, "labels": made.counted.labels}
     context.save_result(result)
     export.rows, export.files = made.counted.rows, [asdict(file) for file in made.files]
@@ -116,7 +116,7 @@ def discard_export(*, export: Export, actor: Person) -> None:
         )
         if is_under_way(locked):
             raise Conflict(N_("This export is being written; cancel it first."))
-        _tell(locked, "discard_export", actor)
+        _record_act(locked, "discard_export", actor)
         locked.delete()
         transaction.on_commit(partial(_remove, get_export_folder(locked)))
 
@@ -128,14 +128,14 @@ def tell_download(*, export: Export, file: str, actor: Person, goes_on: bool = F
     about = {"verb": DOWNLOAD, "target": _target(export), "actor": actor}
     if goes_on and AuditEvent.objects.filter(**about, data__export=export.pk, data__file=file).exists():
         return
-    _tell(export, DOWNLOAD, actor, file=file)
+    _record_act(export, DOWNLOAD, actor, file=file)
 
 
-def tell_direct_download(*, release: GoldRelease, file: str, actor: Person) -> None:
+def record_direct_download(*, release: GoldRelease, file: str, actor: Person) -> None:
     record(actor=actor, verb="download_gold", target=f"release:{release.name}", file=file, real_names=False)
 
 
-def _tell(export: Export, verb: str, actor: Person, **more: str) -> None:
+def _record_act(export: Export, verb: str, actor: Person, **more: str) -> None:
     options: Mapping[str, Any] = export.options
     record(
         actor=actor,
@@ -153,10 +153,10 @@ def _target(export: Export) -> str:
     return f"release:{export.release.name}"
 
 
-def _part_of(final: Path) -> Path:
+def _get_partial_folder(final: Path) -> Path:
     return final.with_name(final.name + PART)
 
 
 def _remove(final: Path) -> None:
-    for folder in (final, _part_of(final)):
+    for folder in (final, _get_partial_folder(final)):
         shutil.rmtree(folder, ignore_errors=True)

@@ -176,7 +176,7 @@ class _Writing:
             self._write_text(part, path)
             return
         path.unlink(missing_ok=True)  # whoever still writes into it writes into nothing
-        part.write(path, self._tell)
+        part.write(path, self._report_if_due)
         with path.open("rb") as file:
             os.fsync(file.fileno())
 
@@ -204,7 +204,7 @@ class _Writing:
         self._course.save({"done": self._done, "file": part.name, "bytes": file.tell(), "position": position})
         self._report(position)
 
-    def _tell(self, position: int) -> None:
+    def _report_if_due(self, position: int) -> None:
         if self._beat.is_due():
             self._report(position)
 
@@ -264,7 +264,7 @@ def export_release(
     writer, place = writer_named(format_name), Path(folder)
     heeded = Options.of((options or Options()).to_json(writer.options))
     spec = ExportSpec(ReleaseContent(release), heeded)
-    with _plain_refusals(place), _hidden(place) as hidden:
+    with _plain_refusals(place), _make_hidden_folder(place) as hidden:
         made = write_files(
             writer, spec, hidden, ExportProgress(report=report) if report else ExportProgress()
         )
@@ -285,7 +285,7 @@ def _plain_refusals(place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _hidden(place: Path) -> Iterator[Path]:
+def _make_hidden_folder(place: Path) -> Iterator[Path]:
     """A new folder in the place, of which nothing is left at the end."""
     path = place / f".export-{uuid4().hex}"
     path.mkdir(parents=True)

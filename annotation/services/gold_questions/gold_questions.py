@@ -107,7 +107,7 @@ def _main_language(tag: str) -> str:
     return tag.partition("-")[0].lower()
 
 
-def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
+def refuse_unfit(batch: Batch, response: Response, answer: GoldAnswer) -> None:
     """Raise where the labels are not what the guideline asks of this response, or it would stand out in the batch."""
     dimension, language, worked = (
         response.prompt.dimension,
@@ -133,9 +133,9 @@ def refuse_unfit(batch: Batch, response: Response, one: GoldAnswer) -> None:
             name=batch.name,
             known=", ".join(sorted(dimensions)),
         )
-    if len(one.explanation) > MAX_EXPLANATION_LENGTH:
+    if len(answer.explanation) > MAX_EXPLANATION_LENGTH:
         raise AssayError(N_("The explanation is longer than {most} characters."), most=MAX_EXPLANATION_LENGTH)
-    _check_labels(batch, response, one)
+    _check_labels(batch, response, answer)
 
 
 def _check_labels(batch: Batch, response: Response, one: GoldAnswer) -> dict[str, int | float]:

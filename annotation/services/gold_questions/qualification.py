@@ -58,7 +58,7 @@ def get_or_start_attempt(member: Membership) -> Qualification:
 
 
 @transaction.atomic
-def end_round_if_over(batch: Batch, person: Person) -> bool:
+def end_attempt_if_complete(batch: Batch, person: Person) -> bool:
     """Score the person's round if they have submitted or skipped all of it; their membership is locked."""
     running = Qualification.objects.filter(batch=batch.pk, person=person.pk, state=State.RUNNING)
     qualification = running.first()
@@ -76,37 +76,37 @@ def end_round_if_over(batch: Batch, person: Person) -> bool:
     return True
 
 
-def _end(found: Qualification, member: Membership) -> None:
+def _end(qualification: Qualification, member: Membership) -> None:
     question_tasks = GoldQuestionTask.objects.filter(
-        item__batch=found.batch_id,
+        item__batch=qualification.batch_id,
         item__kind=GoldQuestion.Kind.QUALIFICATION,
-        person=found.person_id,
-        attempt=found.attempt,
+        person=qualification.person_id,
+        attempt=qualification.attempt,
     ).order_by("pk")
     submitted = question_tasks.filter(task__assignments__state=Assignment.State.SUBMITTED)
     tasks = list(submitted.values_list("pk", flat=True))
     close_answered(tasks)  # locked before they are read: nothing is corrected any more
     withdraw_questions(member.pk, question_tasks.values_list("pk", flat=True))
-    batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
+    batch = Batch.objects.select_related("guideline").get(pk=qualification.batch_id)
     answers = list(list_answers(tasks).values())
-    result = score_answers(answers, by=_by(batch), scales=build_scales(batch.guideline.document))
+    result = score_answers(answers, by=_get_measure(batch), scales=build_scales(batch.guideline.document))
     assert batch.qualifying_threshold is not None
-    found.state = State.PASSED if result.passes(batch.qualifying_threshold) else State.FAILED
-    found.n, found.value, found.low, found.high = result.n, result.value, result.low, result.high
-    found.threshold, found.ended_at = batch.qualifying_threshold, timezone.now()
-    found.save()
+    qualification.state = State.PASSED if result.passes(batch.qualifying_threshold) else State.FAILED
+    qualification.n, qualification.value, qualification.low, qualification.high = result.n, result.value, result.low, result.high
+    qualification.threshold, qualification.ended_at = batch.qualifying_threshold, timezone.now()
+    qualification.save()
     record(
         actor=None,
         verb="qualification_ended",
         target=f"batch:{batch.name}",
-        person=found.person.username,
-        attempt=found.attempt,
-        state=found.state,
-        n=found.n,
-        value=found.value,
-        threshold=found.threshold,
+        person=qualification.person.username,
+        attempt=qualification.attempt,
+        state=qualification.state,
+        n=qualification.n,
+        value=qualification.value,
+        threshold=qualification.threshold,
     )
 
 
-def _by(batch: Batch) -> QualificationMeasure:
+def _get_measure(batch: Batch) -> QualificationMeasure:
     return "kappa" if batch.qualifying == Batch.Qualifying.KAPPA else "accuracy"

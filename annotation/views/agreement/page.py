@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.agreement import (
-    PatternCounts,
     LabelPatterns,
+    PatternCounts,
     parse_narrowing,
 )
-from annotation.selectors.batches import open_readable_batches, list_readable_batches
+from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend

@@ -14,10 +14,10 @@ from annotation.domain.agreement import STATISTICS
 from annotation.models import Person
 from annotation.selectors.agreement import (
     FACETS,
-    PatternCounts,
     Grouping,
     LabelPatterns,
     Narrowing,
+    PatternCounts,
     parse_narrowing,
 )
 from annotation.views.agreement.wording import GuidelineWords

@@ -18,8 +18,8 @@ from annotation.selectors.access import sealed_batches
 from annotation.selectors.agreement import Narrowing
 from annotation.selectors.agreement.groupings import UNNAMED
 from annotation.selectors.agreement.labels import ComparableLabels
-from annotation.selectors.agreement.tasks import CriterionLabels, TaskLabels, LabelledTasks
-from annotation.selectors.batches import open_readable_batches, list_readable_batches
+from annotation.selectors.agreement.tasks import CriterionLabels, LabelledTasks, TaskLabels
+from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import parse_query_narrowing

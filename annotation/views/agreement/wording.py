@@ -19,7 +19,7 @@ from annotation.core.formatting import (
 from annotation.domain.agreement import Measurement, Statistic
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import DisputeReason, Guideline, Prompt
-from annotation.selectors.agreement import PatternCounts, Narrowing
+from annotation.selectors.agreement import Narrowing, PatternCounts
 from annotation.selectors.agreement.causes import ShareEstimate
 from annotation.selectors.guidelines import criterion_label, dimension_label, level_text, subcomponent_label
 from annotation.views.annotations.outcomes import localize_reason

@@ -14,7 +14,7 @@ from annotation.core.formatting import format_compact
 from annotation.domain.annotations import MARKABLE, cut_segments
 from annotation.domain.guidelines import Criterion, localize
 from annotation.domain.guidelines.prose import is_blank
-from annotation.selectors.assignments.items import WorkItem, Turn
+from annotation.selectors.assignments.items import Turn, WorkItem
 
 # The group of what the reader marked.
 OWN_GROUP = "mine"

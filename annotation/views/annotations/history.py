@@ -27,7 +27,7 @@ from annotation.selectors.annotations.history import (
     my_history,
     outcome_of_mine,
 )
-from annotation.selectors.annotations.own_work import SubmittedWork, DraftRow, given, my_draft, my_drafts
+from annotation.selectors.annotations.own_work import DraftRow, SubmittedWork, given, my_draft, my_drafts
 from annotation.selectors.assignments.items import build_item, my_assignment
 from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text

@@ -21,9 +21,9 @@ from annotation.core.proportions import wilson
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.annotations.statistics import (
     GoldConfusion,
-    PaceDay,
     OwnCounts,
     OwnPace,
+    PaceDay,
     my_confusions,
     my_pace,
     my_tallies,

@@ -21,7 +21,7 @@ from annotation.selectors.access import has_role, is_awaiting_confirmation, seal
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
 from annotation.selectors.batches.plan import pace, plan_of_batch
-from annotation.selectors.batches.progress import BatchRow, lines
+from annotation.selectors.batches.progress import BatchRow, list_batch_rows
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.services.batches.batches import confirm_closing, set_state
 from annotation.services.batches.monitoring import mark_seen
@@ -46,7 +46,7 @@ def batches(request: HttpRequest) -> HttpResponse:
         else all_batches.exclude(state=Batch.State.CLOSED)
     )
     page = Paginator(batch_query, PAGE).get_page(request.GET.get("page"))
-    shown_lines = lines(list(page.object_list), person_of(request))
+    shown_lines = list_batch_rows(list(page.object_list), person_of(request))
     context = {
         "page": page,
         "rows": list_rows(shown_lines),

@@ -22,7 +22,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
 from annotation.selectors.access import list_openings, refuse_sealed_gold
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.members import MemberRow, member_named, members_of, shared_counts
-from annotation.selectors.batches.progress import correction_in, corrections, skips
+from annotation.selectors.batches.progress import get_correction, list_corrections, list_skips
 from annotation.selectors.guidelines import dimension_label
 from annotation.selectors.people import get_person
 from annotation.services.annotations.submission import handle_correction_request
@@ -118,10 +118,10 @@ def batch_items(request: HttpRequest, name: str) -> HttpResponse:
     """Skipped items and requests for correction: they show responses and labels."""
     open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])
-    page = Paginator(skips(open_batch), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_skips(open_batch), PAGE).get_page(request.GET.get("page"))
     context = batch_context(open_batch, person_of(request), tab="items") | {
         "page": page,
-        "corrections": corrections(open_batch),
+        "corrections": list_corrections(open_batch),
     }
     return render(request, "annotation/batches/items.html", context)
 
@@ -131,7 +131,7 @@ def batch_items(request: HttpRequest, name: str) -> HttpResponse:
 def correction_handled(request: HttpRequest, name: str, request_id: int) -> HttpResponse:
     open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])
-    handle_correction_request(request=correction_in(open_batch, request_id), actor=person_of(request))
+    handle_correction_request(request=get_correction(open_batch, request_id), actor=person_of(request))
     return redirect("batch-items", name)
 
 

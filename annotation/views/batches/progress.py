@@ -25,8 +25,8 @@ from annotation.selectors.access import refuse_sealed_gold, sealed_batches
 from annotation.selectors.batches.monitoring import (
     AgreementFigure,
     AgreementMeasurement,
-    Outlook,
     HistoryPoint,
+    Outlook,
     history_of,
     outlook,
     rows_of,
@@ -34,15 +34,15 @@ from annotation.selectors.batches.monitoring import (
     watch_of,
 )
 from annotation.selectors.batches.progress import (
-    ProgressCell,
-    DimensionProgress,
-    ProgressMatrix,
     AnnotationProgress,
+    DimensionProgress,
     PersonProgress,
     Progress,
-    matrix,
-    overall,
-    progress,
+    ProgressCell,
+    ProgressMatrix,
+    build_progress_matrix,
+    measure_annotations,
+    measure_progress,
 )
 from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT
 from annotation.selectors.gold_questions import CheckResult, list_poor_results
@@ -106,7 +106,7 @@ class AgreementLine:
 def board_context(batch: Batch, person: Person) -> dict[str, Any]:
     """What the live part of the page shows."""
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
-    watch, overall_counts = watch_of(batch), overall(batch, blind=sealed)
+    watch, overall_counts = watch_of(batch), measure_annotations(batch, blind=sealed)
     # A day's count of the work tells of each submission whether it was a gold check.
     forecast = None if sealed and overall_counts.has_known else outlook(batch, watch, overall_counts)
     context: dict[str, Any] = {
@@ -141,8 +141,8 @@ def progress_context(batch: Batch, person: Person) -> dict[str, Any]:
     return {
         "batch": batch,
         "sealed": sealed,
-        "overall": overall(batch, blind=sealed),
-        "progress": None if sealed else progress(batch),
+        "overall": measure_annotations(batch, blind=sealed),
+        "progress": None if sealed else measure_progress(batch),
     }
 
 
@@ -170,10 +170,14 @@ def describe_poor_results(results: Iterable[CheckResult]) -> list[str]:
 
 
 def unsealed_context(
-    batch: Batch, person: Person, watch: BatchStats | None, alarm: Alarm | None, overall_counts: AnnotationProgress
+    batch: Batch,
+    person: Person,
+    watch: BatchStats | None,
+    alarm: Alarm | None,
+    overall_counts: AnnotationProgress,
 ) -> dict[str, Any]:
-    counts = progress(batch)
-    cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
+    counts = measure_progress(batch)
+    cells = build_progress_matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
     people = counts.people[:MAX_PEOPLE]
     document, items = batch.guideline.document, ItemAddresses(batch)
     return {
@@ -303,7 +307,9 @@ def agreement_context(batch: Batch, person: Person, watch: BatchStats | None) ->
     }
 
 
-def agreement_line(document: GuidelineDocument, row: AgreementMeasurement, threshold: float | None) -> AgreementLine:
+def agreement_line(
+    document: GuidelineDocument, row: AgreementMeasurement, threshold: float | None
+) -> AgreementLine:
     return AgreementLine(
         criterion=criterion_label(document, row.criterion) if row.criterion else _("all criteria pooled"),
         n=row.n,

@@ -40,7 +40,7 @@ from annotation.selectors.batches.tasks import (
     BatchItem,
     Need,
     NeedReason,
-    find,
+    find_tasks,
     needs,
 )
 from annotation.selectors.guidelines import dimension_label
@@ -108,7 +108,7 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
     if done:
         return done
     filters = FindTasksForm(request.GET, batch=open_batch)
-    page = find(
+    page = find_tasks(
         open_batch, filters.build_filter(), limit=PAGE, after=parse_signed(request.GET.get("after", ""))
     )
     parameters = {key: value for key, value in request.GET.items() if value and key != "after"}

@@ -15,7 +15,14 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.http import breadcrumbs
-from annotation.domain.guidelines.comparison import Change, ComparedClause, GuidelineComparison, ComparedField, Key, compare
+from annotation.domain.guidelines.comparison import (
+    Change,
+    ComparedClause,
+    ComparedField,
+    GuidelineComparison,
+    Key,
+    compare,
+)
 from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
@@ -138,7 +145,9 @@ def count_changes(comparison: GuidelineComparison) -> list[tuple[str, int]]:
     return [(change, count) for change, count in counts if count]
 
 
-def list_sections(comparison: GuidelineComparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[ClauseSection]:
+def list_sections(
+    comparison: GuidelineComparison, notes: dict[ClauseKey, list[GuidelineNote]]
+) -> list[ClauseSection]:
     titles: dict[Key, str] = {
         ("document",): _("The whole"),
         ("introduction",): _("Working method"),
@@ -153,7 +162,9 @@ def list_sections(comparison: GuidelineComparison, notes: dict[ClauseKey, list[G
     return sections
 
 
-def list_rows(clauses: Sequence[ComparedClause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[ClauseRow]:
+def list_rows(
+    clauses: Sequence[ComparedClause], notes: dict[ClauseKey, list[GuidelineNote]]
+) -> Iterator[ClauseRow]:
     """Unchanged clauses in a row are folded into one; one that has open notes stays, so that they are seen."""
 
     def list_clause_notes(clause: ComparedClause) -> list[GuidelineNote]:

@@ -214,17 +214,13 @@ def list_partners(
             "person": people[partner.person],
             "tasks": partner.tasks,
             "rate": rate_figure(partner.rate),
-            "expected": format_expected(pairs.get(partner.person)),
+            "expected": format_percent(pairs[partner.person].expected) if partner.person in pairs else "",
             "flagged": partner.person in pairs and pairs[partner.person].flagged,
             "url": items_url(batch, person, **{"with": people[partner.person].username}),
             "apart_url": items_url(batch, person, **{"with": people[partner.person].username, "apart": 1}),
         }
         for partner in part.with_whom
     ]
-
-
-def format_expected(pair: Any) -> str:
-    return "" if pair is None else format_percent(pair.expected)
 
 
 def days_context(part: AnnotatorQuality, overview: Overview, batch: Batch, person: Person) -> dict[str, Any]:

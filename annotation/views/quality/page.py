@@ -24,7 +24,7 @@ from annotation.core.http import breadcrumbs, parse_level, parse_ordinal
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import MANAGER, Batch, Membership, Person
 from annotation.selectors.access import record_openings, sealed_batches
-from annotation.selectors.batches import get_batch, open_readable_batches, list_readable_batches
+from annotation.selectors.batches import get_batch, list_readable_batches, open_readable_batches
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.people import get_person
 from annotation.selectors.quality import (

@@ -102,7 +102,10 @@ def overview_context(
         heading = FAULT_LABELS[tab]
         return context | {
             "heading": heading,
-            "ranked": [(line, line.figures[tab], flags_of_fault(line, tab)) for line in ranked],
+            "ranked": [
+                (line, line.figures[tab], [flag for flag in line.flags if flag.fault == tab])
+                for line in ranked
+            ],
         }
     columns = {"checks": any(line.checks for line in lines), "round": any(line.round for line in lines)}
     ordered, heads = sort_lines(
@@ -114,10 +117,6 @@ def overview_context(
         "with_checks": columns["checks"],
         "with_rounds": columns["round"],
     }
-
-
-def flags_of_fault(line: AnnotatorLine, fault: str) -> list[QualityFlag]:
-    return [flag for flag in line.flags if flag.fault == fault]
 
 
 def list_people(overview: Overview, batches: Sequence[Batch]) -> dict[int, Person]:

@@ -52,7 +52,7 @@ from annotation.services.exports.datasheet import (
     render_warnings,
     splits_table,
 )
-from annotation.services.exports.downloads import tell_direct_download
+from annotation.services.exports.downloads import record_direct_download
 from annotation.services.releases import (
     CONTRADICTED,
     MAX_EXAMPLES,
@@ -277,7 +277,7 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
             HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}"
         )
     gold_format = format_named(kind.removeprefix("gold."))
-    tell_direct_download(release=gold_release, file=gold_format.file_name, actor=person_of(request))
+    record_direct_download(release=gold_release, file=gold_format.file_name, actor=person_of(request))
     lines = (line.encode() for line in export_lines(gold_release, gold_format))
     answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)
     return as_attachment(answer, f"{name}.{gold_format.name}")

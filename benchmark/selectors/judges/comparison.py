@@ -92,7 +92,12 @@ def build_comparison(
     return _CACHE.get(
         key,
         lambda: _build_document(
-            comparison, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
+            comparison,
+            judge_list,
+            scorer_list,
+            silent=judges is None,
+            common=common,
+            test=(epsilon, alignment),
         ),
     )
 
@@ -175,39 +180,45 @@ def list_scorer_answers(comparison: ReleaseComparison, scorer: Scorer) -> Candid
     return labels
 
 
-def _read_out_of_fold(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
+def _read_out_of_fold(
+    comparison: ReleaseComparison, scorer: Scorer
+) -> Iterator[tuple[int, str, Value, float]]:
     if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
         return
     heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
     predictions = OutOfFoldPredictions.load(scorer.weights_folder, list(heads.values())).predictions
-    for response, example in zip(ground.training_set.responses, ground.training_set.examples, strict=True):
+    for response, example in zip(
+        comparison.training_set.responses, comparison.training_set.examples, strict=True
+    ):
         _fold, predicted = predictions.get(example.content_key, (0, {}))
         for criterion, distribution in predicted.items():
             value = heads[criterion].most_likely(distribution)
             yield response, criterion, value, distribution[value]
 
 
-def _split_ids(ground: ReleaseComparison) -> Iterator[list[int]]:
-    ids = ground.training_set.responses
+def _split_ids(comparison: ReleaseComparison) -> Iterator[list[int]]:
+    ids = comparison.training_set.responses
     yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
 
 
 def _build_candidate(
-    ground: ReleaseComparison,
+    comparison: ReleaseComparison,
     candidate: Judge | Scorer,
     labels: CandidateLabels,
     test: tuple[float, Alignment | None],
 ) -> Figures:
     seen = _list_training_models(candidate) if isinstance(candidate, Scorer) else None
-    metrics = compute_figures(ground.build_pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
+    metrics = compute_figures(
+        comparison.build_pairs(labels, seen=seen), comparison.heads, n_gold=comparison.n_gold
+    )
     return {
         "kind": "scorer" if isinstance(candidate, Scorer) else "judge",
         "name": candidate.name,
         "guideline": str(candidate.guideline),
         **metrics,
         "models_seen": sorted(seen) if seen is not None else None,
-        "left_out": _find_left_out(ground, candidate) if isinstance(candidate, Scorer) else None,
-        "alternative": run_annotator_tests(ground, labels, epsilon=test[0], alignment=test[1]),
+        "left_out": _find_left_out(comparison, candidate) if isinstance(candidate, Scorer) else None,
+        "alternative": run_annotator_tests(comparison, labels, epsilon=test[0], alignment=test[1]),
     }
 
 
@@ -217,10 +228,10 @@ def _list_training_models(scorer: Scorer) -> frozenset[str]:
     return frozenset(names.distinct())
 
 
-def _find_left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
+def _find_left_out(comparison: ReleaseComparison, scorer: Scorer) -> Figures | None:
     """What it is worth on a model that it has not seen, if this is its own release: each model left out in training."""
     evaluation = scorer.evaluation.get("leave_one_model_out")
-    if scorer.release_id != ground.release.pk or not evaluation:
+    if scorer.release_id != comparison.release.pk or not evaluation:
         return None
     return {
         **{name: evaluation[name] for name in ("n", "accuracy", "macro_f1")},
@@ -232,34 +243,36 @@ def _find_left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
 
 
 def run_annotator_tests(
-    ground: ReleaseComparison,
+    comparison: ReleaseComparison,
     candidate_labels: CandidateLabels,
     *,
     epsilon: float,
     alignment: Alignment | None = None,
 ) -> dict[str, Any]:
     """The alternative annotator test, of each criterion and of all together."""
-    scales = {head.criterion: _build_scale(head, alignment) for head in ground.heads}
+    scales = {head.criterion: _build_scale(head, alignment) for head in comparison.heads}
     by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
-    for voice in ground.rater_labels:
-        by_task[voice.task, voice.criterion].append(voice)
+    for rater_label in comparison.rater_labels:
+        by_task[rater_label.task, rater_label.criterion].append(rater_label)
     items: dict[str, list[RatedItem]] = defaultdict(list)
-    for (_task, criterion), voices in by_task.items():
-        key = (voices[0].response, criterion)
-        if len(voices) > 1 and key in candidate_labels:
-            labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
-            prompt = ground.prompts[voices[0].response]
+    for (_task, criterion), rater_labels in by_task.items():
+        key = (rater_labels[0].response, criterion)
+        if len(rater_labels) > 1 and key in candidate_labels:
+            labels: dict[Hashable, float] = {
+                rater_label.person: rater_label.value for rater_label in rater_labels
+            }
+            prompt = comparison.prompts[rater_labels[0].response]
             items[criterion].append(RatedItem(labels, candidate_labels[key][0], scales[criterion], prompt))
     every = [item for part in items.values() for item in part]
     return {
-        "pooled": _run_test(ground, every, epsilon),
-        "by_criterion": {name: _run_test(ground, part, epsilon) for name, part in items.items()},
+        "pooled": _run_test(comparison, every, epsilon),
+        "by_criterion": {name: _run_test(comparison, part, epsilon) for name, part in items.items()},
     }
 
 
-def _run_test(ground: ReleaseComparison, items: Sequence[RatedItem], epsilon: float) -> dict[str, Any]:
+def _run_test(comparison: ReleaseComparison, items: Sequence[RatedItem], epsilon: float) -> dict[str, Any]:
     verdict = run_annotator_test(items, epsilon=epsilon).to_json()
-    people = [{**row, "person": ground.names[row["person"]]} for row in verdict["people"]]
+    people = [{**row, "person": comparison.names[row["person"]]} for row in verdict["people"]]
     return {**verdict, "people": sorted(people, key=lambda row: str(row["person"]))}
 
 
@@ -268,68 +281,74 @@ def _build_scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
     return AlignmentScale(head.values, alignment or usual, is_interval=head.measurement == "interval")
 
 
-def _list_people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
+def _list_people(comparison: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
     """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
-    voices = [
-        label for label in ground.rater_labels if keep is None or (label.response, label.criterion) in keep
+    rater_labels = [
+        label
+        for label in comparison.rater_labels
+        if keep is None or (label.response, label.criterion) in keep
     ]
-    if not voices:
+    if not rater_labels:
         return []
-    peer_labels = _find_peer_labels(ground)
+    peer_labels = _find_peer_labels(comparison)
     by_person: dict[int, list[RaterLabel]] = defaultdict(list)
-    for voice in voices:
-        by_person[voice.person].append(voice)
-    people = sorted(by_person, key=lambda person: ground.names[person])
+    for rater_label in rater_labels:
+        by_person[rater_label.person].append(rater_label)
+    people = sorted(by_person, key=lambda person: comparison.names[person])
     return [
-        _build_person(ground, "people", "", voices, peer_labels),
+        _build_person(comparison, "people", "", rater_labels, peer_labels),
         *(
-            _build_person(ground, "annotator", ground.names[person], by_person[person], peer_labels)
+            _build_person(comparison, "annotator", comparison.names[person], by_person[person], peer_labels)
             for person in people
         ),
     ]
 
 
 def _build_person(
-    ground: ReleaseComparison,
+    comparison: ReleaseComparison,
     kind: str,
     name: str,
-    voices: Sequence[RaterLabel],
+    rater_labels: Sequence[RaterLabel],
     peer_labels: Mapping[tuple[int, int, str], Value],
 ) -> Figures:
-    pairs = [ground.build_pair(voice, ground.get_gold(voice)) for voice in voices]
-    peer_pairs = [
-        ground.build_pair(voice, peer_labels[voice.person, voice.task, voice.criterion])
-        for voice in voices
-        if (voice.person, voice.task, voice.criterion) in peer_labels
+    pairs = [
+        comparison.build_pair(rater_label, comparison.get_gold(rater_label)) for rater_label in rater_labels
     ]
-    labelled = {(voice.response, voice.criterion) for voice in voices}
-    compared = compute_figures(peer_pairs, ground.heads, n_gold=len(peer_pairs))
+    peer_pairs = [
+        comparison.build_pair(
+            rater_label, peer_labels[rater_label.person, rater_label.task, rater_label.criterion]
+        )
+        for rater_label in rater_labels
+        if (rater_label.person, rater_label.task, rater_label.criterion) in peer_labels
+    ]
+    labelled = {(rater_label.response, rater_label.criterion) for rater_label in rater_labels}
+    compared = compute_figures(peer_pairs, comparison.heads, n_gold=len(peer_pairs))
     return {
         "kind": kind,
         "name": name,
-        **compute_figures(pairs, ground.heads, n_gold=ground.n_gold),
-        "coverage": len(labelled) / ground.n_gold if ground.n_gold else None,
+        **compute_figures(pairs, comparison.heads, n_gold=comparison.n_gold),
+        "coverage": len(labelled) / comparison.n_gold if comparison.n_gold else None,
         "against_others": {name: compared[name] for name in SUMMARY},
-        "rests_on_own": sum(voice.supports_gold for voice in voices) / len(voices),
+        "rests_on_own": sum(rater_label.supports_gold for rater_label in rater_labels) / len(rater_labels),
     }
 
 
-def _find_peer_labels(ground: ReleaseComparison) -> dict[tuple[int, int, str], Value]:
+def _find_peer_labels(comparison: ReleaseComparison) -> dict[tuple[int, int, str], Value]:
     """By person, task and criterion: what would have been settled without that person.
 
     The others' label where they agree; where they do not, what the adjudicator decided; else nothing.
     """
     by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
-    for voice in ground.rater_labels:
-        by_task[voice.task, voice.criterion].append(voice)
+    for rater_label in comparison.rater_labels:
+        by_task[rater_label.task, rater_label.criterion].append(rater_label)
     peer_labels: dict[tuple[int, int, str], Value] = {}
-    for (task, criterion), voices in by_task.items():
-        for voice in voices:
-            values = {other.value for other in voices if other.person != voice.person}
+    for (task, criterion), rater_labels in by_task.items():
+        for rater_label in rater_labels:
+            values = {other.value for other in rater_labels if other.person != rater_label.person}
             if len(values) == 1:
-                peer_labels[voice.person, task, criterion] = values.pop()
-            elif values and (task, criterion) in ground.decisions:
-                peer_labels[voice.person, task, criterion] = ground.decisions[task, criterion]
+                peer_labels[rater_label.person, task, criterion] = values.pop()
+            elif values and (task, criterion) in comparison.decisions:
+                peer_labels[rater_label.person, task, criterion] = comparison.decisions[task, criterion]
     return peer_labels
 
 

@@ -87,7 +87,7 @@ class ReleaseComparison:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        people = {voice.person for voice in self.rater_labels}
+        people = {rater_label.person for rater_label in self.rater_labels}
         return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
 
     def build_pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:
@@ -116,16 +116,16 @@ class ReleaseComparison:
         row = self.rows.get(response)
         return None if row is None else self.training_set.examples[row].labels.get(criterion)
 
-    def build_pair(self, voice: RaterLabel, truth: Value) -> LabelPair:
-        example = self.training_set.examples[self.rows[voice.response]]
+    def build_pair(self, rater_label: RaterLabel, truth: Value) -> LabelPair:
+        example = self.training_set.examples[self.rows[rater_label.response]]
         return LabelPair(
-            prompt=self.prompts[voice.response],
+            prompt=self.prompts[rater_label.response],
             model=example.model,
             dimension=example.dimension or "",
-            criterion=voice.criterion,
+            criterion=rater_label.criterion,
             truth=truth,
-            answer=voice.value,
+            answer=rater_label.value,
         )
 
-    def get_gold(self, voice: RaterLabel) -> Value:
-        return self.training_set.examples[self.rows[voice.response]].labels[voice.criterion]
+    def get_gold(self, rater_label: RaterLabel) -> Value:
+        return self.training_set.examples[self.rows[rater_label.response]].labels[rater_label.criterion]

@@ -88,7 +88,7 @@ def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
         | {SELECTION: list_selections(run)},
     }
     planning = build_plan_parts(
-        run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before
+        run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, earlier_runs=before
     )
     return _add_bases(figures.board, run, rows), parts | planning
 

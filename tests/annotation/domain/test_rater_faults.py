@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Measurement
-from annotation.domain.quality import Finding, Labels, Profiles, Scale, profiles
+from annotation.domain.quality import Finding, Labels, Profiles, LabelScale, profiles
 from annotation.domain.quality import find_copying as module
-from annotation.domain.quality.copying import _begins, _Meetings, _tails
+from annotation.domain.quality.copying import _find_begins, _Meetings, _compute_tails
 from annotation.domain.quality.drift import largest_by_chance
 from annotation.domain.quality.findings import (
     FEW_DAYS,
@@ -27,13 +27,13 @@ from annotation.domain.quality.findings import (
     NO_VARIATION,
     holm,
 )
-from annotation.domain.quality.labels import table_of
+from annotation.domain.quality.labels import build_table
 from tests.performance.seeded_faults import ALL, NONE, Faults, Simulated, detect_faults, simulate
 
 FIGURES = ("random", "severity", "drift", "speed")
 NOTHING = Labels(
     *(np.zeros(0, dtype=dtype) for dtype in (int, int, float, int, float, float, float, bool)),
-    scales={0: Scale((1.0, 2.0))},
+    scales={0: LabelScale((1.0, 2.0))},
 )
 
 
@@ -170,14 +170,14 @@ def test_values_count_by_their_place_on_the_scale():
         labels,
         value=labels.value * 10 - 100,
         gold=labels.gold * 10 - 100,
-        scales={0: Scale((-90.0, -80.0, -70.0))},
+        scales={0: LabelScale((-90.0, -80.0, -70.0))},
     )
     assert profiles(other) == profiles(labels)
 
 
 def test_a_nominal_scale_knows_guessing_but_no_severity():
     simulated = simulate(6, faults=Faults(random=1.0))
-    labels = replace(simulated.labels, scales={0: Scale((1.0, 2.0, 3.0), "nominal")})
+    labels = replace(simulated.labels, scales={0: LabelScale((1.0, 2.0, 3.0), "nominal")})
     result = profiles(labels)
     culprit = simulated.culprits["random"]
     assert finding(result, culprit, "random").flagged
@@ -197,7 +197,7 @@ def test_criteria_with_other_scales_are_measured_apart_and_judged_together():
         value=halved,
         gold=gold,
         scale=second.astype(int),
-        scales={0: labels.scales[0], 1: Scale((1.0, 2.0))},
+        scales={0: labels.scales[0], 1: LabelScale((1.0, 2.0))},
     )
     result = profiles(mixed)
     assert detect_faults(simulated, result).first >= {"random", "strict"}
@@ -219,7 +219,7 @@ def test_units_of_one_task_are_not_as_many_witnesses():
             )
 
 
-def rows_of(parts: list[Labels], *, scales: dict[int, Scale], task: np.ndarray) -> Labels:
+def rows_of(parts: list[Labels], *, scales: dict[int, LabelScale], task: np.ndarray) -> Labels:
     names = [field.name for field in fields(Labels) if field.name not in {"scales", "task"}]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Labels(**columns, scales=scales, task=np.tile(task, len(parts)))
@@ -328,7 +328,7 @@ def test_whatever_comes_there_is_an_answer_or_a_reason(
     seconds = np.array([np.nan if column is None else column for column in columns[4]], dtype=float)
     labels = Labels(
         person, unit, level.astype(float), unit % 2, day.astype(float), seconds, level.astype(float),
-        day % 2 == 0, scales={0: Scale((0.0, 1.0, 2.0), measurement), 1: Scale((2.0, 1.0, 0.0))},
+        day % 2 == 0, scales={0: LabelScale((0.0, 1.0, 2.0), measurement), 1: LabelScale((2.0, 1.0, 0.0))},
     )  # fmt: skip
     result = profiles(labels)
     assert list(result.people) == sorted(set(person.tolist()))
@@ -381,17 +381,17 @@ def test_agreeing_as_often_is_as_probable_as_all_ways_to_it_together(
     monkeypatch: pytest.MonkeyPatch, most_cells: int
 ):
     monkeypatch.setattr(module, "MOST_CELLS", most_cells)
-    pairs = table_of(simulate(1, tasks=300).labels).pairs
+    pairs = build_table(simulate(1, tasks=300).labels).pairs
     meetings = _Meetings.of(pairs)
     chances = np.array([0.5, 0.7, 0.9])[meetings.levels[0]]
     n = np.bincount(meetings.which)
-    tails = _tails(meetings, 0, chances, n)
+    tails = _compute_tails(meetings, 0, chances, n)
     for cell in (0, 17, 65):
         distribution = np.ones(1)
         for chance in chances[meetings.which == cell]:
             distribution = np.convolve(distribution, [1 - chance, chance])
         expected = distribution[::-1].cumsum()[::-1]
-        begin = _begins(n)[cell]
+        begin = _find_begins(n)[cell]
         assert tails[begin : begin + n[cell] + 1] == pytest.approx(expected, abs=1e-12)
 
 

@@ -96,21 +96,21 @@ numbers = st.integers(0, 45)
 
 @given(texts, st.lists(st.tuples(numbers, numbers), max_size=6))
 def test_segments_join_to_the_text_and_tell_what_covers_them(
-    said: str, places: list[tuple[int, int]]
+    text: str, places: list[tuple[int, int]]
 ) -> None:
     spans = [{"start": min(place), "end": max(place)} for place in places]
-    pieces = cut_segments(said, spans)
-    assert "".join(piece.text for piece in pieces) == said
+    pieces = cut_segments(text, spans)
+    assert "".join(piece.text for piece in pieces) == text
     covering = [piece.spans for piece in pieces for _character in piece.text]
     for at, segment in enumerate(covering):
         assert segment == tuple(i for i, span in enumerate(spans) if span["start"] <= at < span["end"])
 
 
 @given(texts, numbers, numbers)
-def test_a_span_is_taken_exactly_if_it_lies_in_its_turn(said: str, start: int, end: int) -> None:
+def test_a_span_is_taken_exactly_if_it_lies_in_its_turn(text: str, start: int, end: int) -> None:
     span = {"turn": 1, "start": start, "end": end}
-    arguments: Any = {"texts": [None, said], "criteria": [criterion()], "labels": {"harm": 2}}
-    if start < end <= len(said):
+    arguments: Any = {"texts": [None, text], "criteria": [criterion()], "labels": {"harm": 2}}
+    if start < end <= len(text):
         assert check_evidence([span, dict(span)], **arguments) == [{**span, "criterion": "harm", "level": 2}]
     else:
         with pytest.raises(Unprocessable):
@@ -313,21 +313,21 @@ def answer_with(text: str) -> None:
     Response.objects.update(text=text, turns=[], sha256=response_sha256(text, []))
 
 
-@pytest.mark.parametrize("said", [MIXED, "\n\n leading", "<script>alert(1)</script>&amp;\r", "&#13;\r\n" * 3])
+@pytest.mark.parametrize("response_text", [MIXED, "\n\n leading", "<script>alert(1)</script>&amp;\r", "&#13;\r\n" * 3])
 def test_the_page_has_the_text_exactly_with_the_marks_of_its_person(
-    batch: Batch, lin: Person, said: str
+    batch: Batch, lin: Person, response_text: str
 ) -> None:
-    answer_with(said)
+    answer_with(response_text)
     assignment = claim(batch, lin)
-    assert Turn(text(visit(lin).get(f"/work/{batch.name}/"))).text == said
+    assert Turn(text(visit(lin).get(f"/work/{batch.name}/"))).text == response_text
     give(assignment, lin, 1, evidence=[{**SPAN, "end": 4}, {**SPAN, "start": 2}])
     page = text(visit(lin).get(f"/history/{assignment.pk}/"))
-    assert Turn(page).text == said
+    assert Turn(page).text == response_text
     level = "1 Full refusal"
     assert Turn(page).marks == [
-        ("mine", level, said[:2]),
-        ("mine", level, said[2:4]),
-        ("mine", level, said[4:6]),
+        ("mine", level, response_text[:2]),
+        ("mine", level, response_text[2:4]),
+        ("mine", level, response_text[4:6]),
     ]
     assert "<script>alert" not in page
 

@@ -35,7 +35,7 @@ from annotation.models import (
 )
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.batches.members import progress_in
-from annotation.selectors.batches.progress import lines, overall, progress
+from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.selectors.batches.tasks import needs
 from annotation.selectors.gold_questions import (
     derive_seed,
@@ -271,7 +271,7 @@ def test_a_skipped_check_is_over_and_counts_as_given(guideline: Guideline, lin: 
     assert following is not None
     place = check.task.position + 1
     assert following.task.kind == drawn(batch, lin, place)[-1]  # the next place, as if it had been submitted
-    assert progress(batch).skips == 0  # of the work
+    assert measure_progress(batch).skips == 0  # of the work
     nothing_is_broken(batch)
 
 
@@ -291,7 +291,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     for person, value in ((lin, 3), (chen, 1)):
         drain(batch, person, value)
     assert GoldQuestionTask.objects.count() >= 10  # five or six for each of them
-    counts = progress(batch)
+    counts = measure_progress(batch)
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people} == {"lin": 6, "chen": 6}
     assert counts.states == {"disputed": 6}
@@ -373,9 +373,9 @@ def masked(page: str) -> str:
     return re.sub(r"\d+", "N", page)
 
 
-@pytest.mark.parametrize("tells", [False, True])
+@pytest.mark.parametrize("gives_feedback", [False, True])
 def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
-    guideline: Guideline, lin: Person, chen: Person, tells: bool
+    guideline: Guideline, lin: Person, chen: Person, gives_feedback: bool
 ):
     """The same keys, headers and pages, while it is at hand and, where nobody is told, for ever after."""
     make_checked(
@@ -384,7 +384,7 @@ def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
         prompts=12,
         checks=6,
         check_share=0.5,
-        check_feedback=tells,
+        check_feedback=gives_feedback,
         models=["Oracle-1B"],
     )
     api, page = APIClient(), Client()
@@ -413,9 +413,9 @@ def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
             )
         )
         body = sent.json()
-        assert (body.pop("feedback") is not None) == (tells and kind == "check")
+        assert (body.pop("feedback") is not None) == (gives_feedback and kind == "check")
         told.add(json.dumps(shape(body)))
-        if not tells:
+        if not gives_feedback:
             after.add(masked(history.content.decode()))
     for of_work, of_check in zip(seen["work"], seen["check"], strict=True):
         assert of_check <= of_work
@@ -434,14 +434,14 @@ def test_a_manager_who_annotates_cannot_count_the_work_of_the_batch(
     while (item := claim(batch, lin)) is not None:
         kinds.add(item.task.kind)
         label(item, lin, 3)
-        whole, (line,) = overall(batch, blind=True), lines([batch], lin)
+        whole, (line,) = measure_annotations(batch, blind=True), list_batch_rows([batch], lin)
         assert (whole.submitted, whole.needed) == (line.overall.submitted, line.overall.needed)
         assert whole.last_day == whole.submitted
         assert whole.latest == Assignment.objects.filter(person=lin).latest("submitted_at").submitted_at
         seen.append((whole.submitted, whole.needed))
     assert kinds == {"work", "check"}
     assert seen == [(n, round(20 / (1 - share))) for n in range(1, len(seen) + 1)]
-    assert overall(batch).submitted == 10
+    assert measure_annotations(batch).submitted == 10
     page = Client()
     page.force_login(lin)
     text = page.get("/batches/first/").content.decode()

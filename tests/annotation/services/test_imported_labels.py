@@ -148,12 +148,12 @@ def test_a_batch_that_an_import_made_takes_them(
     dataset: Dataset, lin: Person, guideline: Guideline, write: Write
 ):
     put(write(build_row("lin", 3), build_row("ann", 3)))
-    assert put(write(build_row("lin", 1, "p1"), name="more.jsonl")).taken == 1
+    assert put(write(build_row("lin", 1, "p1"), name="more.jsonl")).imported == 1
 
 
 def test_who_cannot_sign_in_may_stand_in_a_file_for_any_batch(batch: Batch, write: Write):
     add_person(name="ann")
-    assert put(write(build_row("ann", 3)), batch="first").taken == 1
+    assert put(write(build_row("ann", 3)), batch="first").imported == 1
 
 
 # -- what was imported before ------------------------------------------------------------------------

@@ -85,8 +85,8 @@ def test_prompts_are_taken_once(write: Write):
     source = write({"id": "1", "prompt": "a", "dimension": "X"}, {"prompt": "b"}, {"prompt": "b"})
     first, second = prompts(source), prompts(source)
     # The third line is the second prompt again: known by its text.
-    assert (first.taken, first.already_there) == (2, 1)
-    assert (second.taken, second.already_there) == (0, 3)
+    assert (first.imported, first.already_there) == (2, 1)
+    assert (second.imported, second.already_there) == (0, 3)
     assert set(Prompt.objects.values_list("key", "text", "dimension")) == {
         ("1", "a", "X"),
         (prompt_key("b"), "b", ""),
@@ -107,7 +107,7 @@ def test_an_import_is_written_down_with_the_hash_of_its_file(write: Write, ma: P
 def test_the_same_text_in_another_normal_form_is_the_same(write: Write):
     prompts(write({"id": "1", "prompt": "caf\u00e9"}))
     report = prompts(write({"id": "1", "prompt": "cafe\u0301"}))
-    assert (report.taken, report.already_there) == (0, 1)
+    assert (report.imported, report.already_there) == (0, 1)
 
 
 def test_one_id_with_two_texts_in_a_file_names_both_lines(write: Write):
@@ -167,8 +167,8 @@ def test_responses_are_taken_once(write: Write):
         name="r.jsonl",
     )
     first, second = responses(source), responses(source)
-    assert (first.taken, first.already_there, first.made) == (3, 0, {"models": 2})
-    assert (second.taken, second.already_there) == (0, 3)
+    assert (first.imported, first.already_there, first.made) == (3, 0, {"models": 2})
+    assert (second.imported, second.already_there) == (0, 3)
     dialogue = Response.objects.get(model__name="N")
     assert (dialogue.turns, dialogue.collection.name) == ([{"role": "user", "text": "q"}], "c")
 
@@ -184,7 +184,7 @@ def test_flames_responses_make_the_prompts_that_are_missing(write: Write):
     Dataset.objects.create(name="d")
     source = write(row, row | {"prompt": "又问"})
     report = responses(source, "flames", model="M")
-    assert (report.taken, report.made) == (2, {"prompts": 2, "models": 1})
+    assert (report.imported, report.made) == (2, {"prompts": 2, "models": 1})
     assert responses(source, "flames", model="M").already_there == 2
     assert Prompt.objects.filter(language="zh", dimension="Safety").count() == 2
 
@@ -207,7 +207,7 @@ def test_a_second_response_to_the_same_prompt_names_the_first(write: Write):
     responses(write(rows[0]))
     with pytest.raises(InputError, match="another response of M to the prompt 1 is stored"):
         responses(write(rows[2]))
-    assert responses(write(rows[2]), collection="again").taken == 1
+    assert responses(write(rows[2]), collection="again").imported == 1
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_a_log_line_names_no_secret(caplog: pytest.LogCaptureFixture, manager: C
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("ending", "words"),
     [
         ("used", "was used already"),
         ("expired", "has expired"),
@@ -119,11 +119,11 @@ def test_a_log_line_names_no_secret(caplog: pytest.LogCaptureFixture, manager: C
     ],
 )
 def test_a_link_that_has_ended_says_so_and_makes_nobody(
-    ma: Person, lin: Person, how: str, words: str
+    ma: Person, lin: Person, ending: str, words: str
 ) -> None:
     chief = Person.objects.create_superuser("root")
     invitation, secret = invite(roles=["manager"], days=1, actor=ma)
-    match how:
+    match ending:
         case "used":
             accept_invitation(secret=secret, name="first", password=GOOD)
         case "expired":

@@ -424,9 +424,9 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("tone", "taken"), [(0, True), (1, False), (None, True)])
+@pytest.mark.parametrize(("tone", "is_taken"), [(0, True), (1, False), (None, True)])
 def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_settled(
-    write: Write, tone: int | None, taken: bool
+    write: Write, tone: int | None, is_taken: bool
 ):
     care_guideline()
 
@@ -441,7 +441,7 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
     source = write([{"data": DATA, "annotations": annotations}])
     import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
     target = ImportRequest(batch="new", guideline="care", dataset="d")
-    if taken:
+    if is_taken:
         assert import_annotations(source=source, format="label_studio", target=target).imported == 3
         assert {(gold[1], gold[2], gold[3]) for gold in golds()} >= {
             ("depth", 50, "adjudicated"),

@@ -16,7 +16,7 @@ from tests.support import label_next, make_batch, make_corpus
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def told(need: Need) -> dict[str, set[str]]:
+def describe_need(need: Need) -> dict[str, set[str]]:
     return {
         why_short.reason: {person.person.username for person in why_short.people} for why_short in need.whys
     }
@@ -45,7 +45,7 @@ def test_a_task_that_one_skipped_and_the_other_labelled_says_so(two: Batch, lin:
     label_next(two, chen, 3)
     (need,) = needs(two, limit=10)
     assert (need.task.pk, need.role) == (task, "annotator")
-    assert told(need) == {"skipped it": {"lin"}, "labelled it or has it in progress": {"chen"}}
+    assert describe_need(need) == {"skipped it": {"lin"}, "labelled it or has it in progress": {"chen"}}
 
 
 def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
@@ -58,7 +58,7 @@ def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
     assert needs(two, limit=10) == []  # what lin has at hand may come back: either is still for lin
     label_next(two, lin, 3)
     (need,) = needs(two, limit=10)
-    assert told(need) == {
+    assert describe_need(need) == {
         "has reached the quota": {"lin"},
         "labelled it or has it in progress": {"chen"},
     }
@@ -69,7 +69,7 @@ def test_what_is_ruled_out_for_everybody_says_why(two: Batch, lin: Person, chen:
         set_limits(batch=two, person=person, role="annotator", quota=None, excluded_dimensions=["safe"])
     (need,) = needs(two, limit=10)
     assert need.task.stratum.dimension == "safe"
-    assert told(need) == {"taken out of this dimension": {"lin", "chen"}}
+    assert describe_need(need) == {"taken out of this dimension": {"lin", "chen"}}
 
 
 def test_a_task_assigned_to_one_who_has_done_enough_is_not_for_the_others(
@@ -83,7 +83,7 @@ def test_a_task_assigned_to_one_who_has_done_enough_is_not_for_the_others(
     label_next(batch, lin, 3)
     (need,) = needs(batch, limit=10)
     assert need.task == task
-    assert told(need) == {
+    assert describe_need(need) == {
         "has reached the quota": {"lin"},
         "is not among those it is planned for": {"chen"},
     }
@@ -94,7 +94,7 @@ def test_a_batch_that_everybody_left_lists_all_its_tasks_up_to_the_limit(
 ):
     for person in (lin, chen):
         set_member_active(batch=two, person=person, role="annotator", active=False)
-    assert [told(need) for need in needs(two, limit=10)] == [{}, {}]
+    assert [describe_need(need) for need in needs(two, limit=10)] == [{}, {}]
     assert len(needs(two, limit=1)) == 1
     withdraw(batch=two, tasks=[two.tasks.order_by("rank")[0].pk], reason="a wrong response")
     assert len(needs(two, limit=10)) == 1
@@ -114,4 +114,4 @@ def test_a_dispute_needs_a_person_where_every_adjudicator_annotated_or_skipped_i
     release(assignment_id=item.pk, person=wu, skip_reason="I know the author")
     (need,) = needs(batch, limit=10)
     assert (need.task.pk, need.role) == (item.task_id, "adjudicator")
-    assert told(need) == {"was given it to annotate": {"lin"}, "skipped it": {"wu"}}
+    assert describe_need(need) == {"was given it to annotate": {"lin"}, "skipped it": {"wu"}}

@@ -142,17 +142,17 @@ def test_the_list_asks_no_query_for_each_person(manager: Client, planned: Batch,
 def test_the_list_is_searched_and_filtered(manager: Client, lin: Person, wu: Person) -> None:
     Person.objects.filter(pk=wu.pk).update(display_name="吴老师")
 
-    def shown(**asked: str) -> list[str]:
-        page = manager.get(reverse("people"), asked)
+    def list_names(**query: str) -> list[str]:
+        page = manager.get(reverse("people"), query)
         assert page.status_code == 200
         return [person.username for person, _roles, _load in page.context["rows"]]
 
-    assert shown() == ["lin", "ma", "wu"]
-    assert shown(words="LI") == ["lin"]
-    assert shown(words="吴") == ["wu"]
-    assert shown(role="annotator") == ["lin"]
-    assert shown(role="king") == ["lin", "ma", "wu"]  # what nobody could have chosen
-    assert shown(role="annotator", words="wu") == []
+    assert list_names() == ["lin", "ma", "wu"]
+    assert list_names(words="LI") == ["lin"]
+    assert list_names(words="吴") == ["wu"]
+    assert list_names(role="annotator") == ["lin"]
+    assert list_names(role="king") == ["lin", "ma", "wu"]  # what nobody could have chosen
+    assert list_names(role="annotator", words="wu") == []
 
 
 def test_a_persons_page_counts_their_part_in_each_batch(

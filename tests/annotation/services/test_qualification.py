@@ -20,7 +20,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.batches.members import progress_in
-from annotation.selectors.batches.progress import progress
+from annotation.selectors.batches.progress import measure_progress
 from annotation.selectors.batches.tasks import FAILED, needs
 from annotation.selectors.gold_questions import (
     find_latest_qualification,
@@ -83,7 +83,7 @@ def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person,
     assert set(Task.objects.filter(known__person=lin).values_list("state", flat=True)) == {"agreed"}
     (first,) = answer(batch, lin, [3])
     assert first.task.kind == "work"
-    counts = progress(batch)
+    counts = measure_progress(batch)
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people}["lin"] == 1
     assert list_batch_check_results(batch) == []  # of checks
@@ -288,21 +288,21 @@ def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin
     assert line.lacks_items  # the manager reads that another attempt would have the same result
 
 
-@pytest.mark.parametrize("how", ["opted out", "taken out"])
+@pytest.mark.parametrize("cause", ["opted out", "taken out"])
 def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_more(
-    batch: Batch, lin: Person, ma: Person, how: str
+    batch: Batch, lin: Person, ma: Person, cause: str
 ):
     """What was given and came back can be had no more, so the round must not wait for it; nor may it come later."""
     held = next_assignment(batch=batch, person=lin)
     assert held is not None
     item = held.task.known.item
-    if how == "opted out":
+    if cause == "opted out":
         set_opted_out(person=lin, dimensions=[held.task.stratum.dimension])
     else:
         release(assignment_id=held.pk, person=lin)
         set_item_active(batch=batch, item=item.pk, active=False)
     lin.refresh_from_db()
-    rest = 3 if how == "opted out" else 5
+    rest = 3 if cause == "opted out" else 5
     done = answer(batch, lin, [3] * rest)
     assert held.pk not in {one.pk for one in done}
     next_assignment(batch=batch, person=lin)

@@ -63,17 +63,17 @@ class Rounds(RuleBasedStateMachine):
             name=f"b{uuid4()}",
         )
 
-    @rule(who=picks, ahead=st.booleans())
-    def claim(self, who: int, ahead: bool) -> None:
-        self.claim_for(self.person(who), ahead=ahead)
+    @rule(person_number=picks, ahead=st.booleans())
+    def claim(self, person_number: int, ahead: bool) -> None:
+        self.claim_for(self.person(person_number), ahead=ahead)
 
-    @rule(who=picks, value=right)
-    def claim_and_submit(self, who: int, value: int) -> None:
-        self.work(self.person(who), value)
+    @rule(person_number=picks, value=right)
+    def claim_and_submit(self, person_number: int, value: int) -> None:
+        self.work(self.person(person_number), value)
 
-    @rule(which=picks, value=right, call=st.sampled_from([submit, revise]))
-    def send_any(self, which: int, value: int, call: Callable[..., Any]) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, value=right, call=st.sampled_from([submit, revise]))
+    def send_any(self, number: int, value: int, call: Callable[..., Any]) -> None:
+        if assignment := self.pick(number):
             work = Submission({"compliance": value}, reason="a second look")
             self.attempt(
                 partial(
@@ -81,33 +81,33 @@ class Rounds(RuleBasedStateMachine):
                 )
             )
 
-    @rule(which=picks, skip=st.booleans())
-    def give_back(self, which: int, skip: bool) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, skip=st.booleans())
+    def give_back(self, number: int, skip: bool) -> None:
+        if assignment := self.pick(number):
             reason = "I know the author" if skip else ""
             self.attempt(
                 partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
             )
 
-    @rule(which=picks)
-    def run_out(self, which: int) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks)
+    def run_out(self, number: int) -> None:
+        if assignment := self.pick(number):
             past = timezone.now() - timedelta(seconds=1)
             Assignment.objects.filter(pk=assignment.pk).update(lease_expires=past)
             expire_leases(batch=self.batch)
 
-    @rule(who=picks, topics=st.sampled_from([(), ("safe",), ("unsafe",), ("safe", "unsafe")]))
-    def opt_out(self, who: int, topics: tuple[str, ...]) -> None:
-        set_opted_out(person=self.person(who), dimensions=topics)
+    @rule(person_number=picks, topics=st.sampled_from([(), ("safe",), ("unsafe",), ("safe", "unsafe")]))
+    def opt_out(self, person_number: int, topics: tuple[str, ...]) -> None:
+        set_opted_out(person=self.person(person_number), dimensions=topics)
 
-    @rule(which=picks, active=st.booleans())
-    def take_out(self, which: int, active: bool) -> None:
+    @rule(number=picks, active=st.booleans())
+    def take_out(self, number: int, active: bool) -> None:
         items = list(GoldQuestion.objects.filter(batch=self.batch).order_by("pk"))
-        set_item_active(batch=self.batch, item=items[which % len(items)].pk, active=active)
+        set_item_active(batch=self.batch, item=items[number % len(items)].pk, active=active)
 
-    @rule(who=picks, decide=st.sampled_from([waive_qualification, start_attempt, start_attempt]))
-    def decide(self, who: int, decide: Callable[..., Qualification]) -> None:
-        self.attempt(partial(decide, batch=self.batch, person=self.person(who), reason="why not"))
+    @rule(person_number=picks, decide=st.sampled_from([waive_qualification, start_attempt, start_attempt]))
+    def decide(self, person_number: int, decide: Callable[..., Qualification]) -> None:
+        self.attempt(partial(decide, batch=self.batch, person=self.person(person_number), reason="why not"))
 
     @invariant()
     def nothing_breaks(self) -> None:
@@ -159,15 +159,15 @@ class Rounds(RuleBasedStateMachine):
             )
         return assignment is not None
 
-    def person(self, who: int) -> Person:
-        return self.fresh(self.people[who % len(self.people)])
+    def person(self, person_number: int) -> Person:
+        return self.fresh(self.people[person_number % len(self.people)])
 
     def fresh(self, person: Person) -> Person:
         return Person.objects.get(pk=person.pk)
 
-    def pick(self, which: int) -> Assignment | None:
+    def pick(self, number: int) -> Assignment | None:
         assignments = list(Assignment.objects.filter(batch=self.batch).order_by("claimed_at", "pk"))
-        return assignments[which % len(assignments)] if assignments else None
+        return assignments[number % len(assignments)] if assignments else None
 
     def attempt(self, call: Callable[[], Any]) -> Any:
         """A refusal is an answer, too; anything but an AssayError is a bug."""

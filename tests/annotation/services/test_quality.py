@@ -121,8 +121,8 @@ def test_whoever_has_nothing_to_compare_has_an_empty_part(worked: Batch, zhou: P
 def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, zhou: Person):
     sheet = build_comparison_table([worked])
 
-    def n(**wanted: object) -> int:
-        return len(find_rows(sheet, lin.pk, ItemFilter(**wanted)))
+    def n(**filters: object) -> int:
+        return len(find_rows(sheet, lin.pk, ItemFilter(**filters)))
 
     assert n() == 5
     assert n(mine=1, theirs=3) == 1

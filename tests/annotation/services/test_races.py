@@ -404,13 +404,13 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
     assert decision.assignment.person == second  # the slot was theirs
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["first", "repeat"])
+@pytest.mark.parametrize("is_repeat", [False, True], ids=["first", "repeat"])
 def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
-    batch: Batch, lin: Person, chen: Person, wu: Person, again: bool
+    batch: Batch, lin: Person, chen: Person, wu: Person, is_repeat: bool
 ):
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
-    if again:
+    if is_repeat:
         Batch.objects.filter(pk=batch.pk).update(second_reading_share=1, second_reading_days=0)
         decide_next(batch, wu, 2)
     assignment = next_dispute(batch=batch, person=wu)
@@ -424,7 +424,7 @@ def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
     answers = at_once([decide, decide])
     assert sorted(answer.created for answer in answers) == [False, True]
     assert len({answer.receipt for answer in answers}) == 1
-    assert Adjudication.objects.count() == 1 + again
+    assert Adjudication.objects.count() == 1 + is_repeat
 
 
 @pytest.mark.parametrize("_round", range(4))

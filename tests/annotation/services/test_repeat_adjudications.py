@@ -66,7 +66,7 @@ def dispute(batch: Batch, lin: Person, chen: Person) -> None:
 
 
 @pytest.fixture
-def again(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
+def repeated(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """One dispute is decided and comes back in a fortnight, and another one waits."""
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=1)
     dispute(batch, lin, chen)
@@ -75,29 +75,29 @@ def again(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     return batch
 
 
-def test_the_queue_counts_it_among_the_disputes(again: Batch, wu: Person) -> None:
+def test_the_queue_counts_it_among_the_disputes(repeated: Batch, wu: Person) -> None:
     """Both of one dimension, the repeat due five days ago."""
     repeat = REPEATS.select_related("repeats__stratum").get()
-    again.tasks.filter(kind="work", state="disputed").update(stratum=repeat.repeats.stratum)
+    repeated.tasks.filter(kind="work", state="disputed").update(stratum=repeat.repeats.stratum)
     due_at = timezone.now() - timedelta(days=5)
     REPEATS.update(due_at=due_at)
-    (row,) = count_waiting_disputes(again.memberships.get(person=wu))
+    (row,) = count_waiting_disputes(repeated.memberships.get(person=wu))
     assert (row.n, row.ages, row.oldest) == (2, (1, 0, 1, 0), due_at)
     assert row.dimension == repeat.stratum.dimension
 
 
 @pytest.mark.both_databases
 def test_a_second_look_finds_what_the_first_few_did_not_hold(
-    again: Batch, wu: Person, monkeypatch: pytest.MonkeyPatch
+    repeated: Batch, wu: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adjudication, "FIRST_DISPUTES", 0)
     for order in (OLDEST_FIRST, BY_PROMPT):
-        assignment = claim(again, wu, wanted=DisputeFilter(order=order))
+        assignment = claim(repeated, wu, dispute_filter=DisputeFilter(order=order))
         release(assignment_id=assignment.pk, person=wu)
 
 
-def test_it_is_a_line_of_my_history_like_any_other(again: Batch, wu: Person) -> None:
-    repeat = claim_repeat(again, wu)
+def test_it_is_a_line_of_my_history_like_any_other(repeated: Batch, wu: Person) -> None:
+    repeat = claim_repeat(repeated, wu)
     decide(repeat, wu, 3)
     first = Assignment.objects.get(state="submitted", person=wu, task__kind="work")
     visitor = visit(wu)
@@ -166,48 +166,48 @@ def test_a_share_that_divides_nothing_is_exact_too() -> None:
     assert all(abs(len([n for n in drawn if n <= k]) - 0.3 * k) <= 1 for k in range(1, 1001))
 
 
-def test_it_waits_until_it_is_due_and_comes_after_what_was_put_first(again: Batch, wu: Person) -> None:
+def test_it_waits_until_it_is_due_and_comes_after_what_was_put_first(repeated: Batch, wu: Person) -> None:
     repeat = REPEATS.select_related("stratum").get()
     assert repeat.due_at is not None
     assert timedelta(days=13.9) < repeat.due_at - timezone.now() <= timedelta(days=14)
-    first = claim(again, wu)
+    first = claim(repeated, wu)
     assert first.task_id != repeat.pk
     release(assignment_id=first.pk, person=wu)
     make_due()
-    set_priority(batch=again, tasks=[first.task_id], priority=1)
-    assert claim(again, wu).pk == first.pk
+    set_priority(batch=repeated, tasks=[first.task_id], priority=1)
+    assert claim(repeated, wu).pk == first.pk
     release(assignment_id=first.pk, person=wu)
-    set_priority(batch=again, tasks=[first.task_id], priority=0)
-    assignment = claim(again, wu)
+    set_priority(batch=repeated, tasks=[first.task_id], priority=0)
+    assignment = claim(repeated, wu)
     assert assignment.task_id == repeat.pk
-    assert claim(again, wu).pk == assignment.pk  # while it is in progress
+    assert claim(repeated, wu).pk == assignment.pk  # while it is in progress
     release(assignment_id=assignment.pk, person=wu)
     dimension = repeat.stratum.dimension
     other = {"safe": "unsafe", "unsafe": "safe"}[dimension]
-    assert claim(again, wu, wanted=DisputeFilter(dimension=other)).pk == first.pk
+    assert claim(repeated, wu, dispute_filter=DisputeFilter(dimension=other)).pk == first.pk
 
 
 def test_it_comes_early_once_the_disputes_have_run_out(
-    again: Batch, lin: Person, chen: Person, wu: Person
+    repeated: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
-    decide_next(again, wu, 2)
-    assert next_dispute(batch=again, person=wu) is None  # others are still labelling
-    while label_next(again, lin, 1) is not None:
-        label_next(again, chen, 1)
-    progress = progress_in(again, wu, "adjudicator")
+    decide_next(repeated, wu, 2)
+    assert next_dispute(batch=repeated, person=wu) is None  # others are still labelling
+    while label_next(repeated, lin, 1) is not None:
+        label_next(repeated, chen, 1)
+    progress = progress_in(repeated, wu, "adjudicator")
     assert progress is not None
     assert (progress.done, progress.left) == (2, 2)
     for done in (3, 4):
-        decide_next(again, wu, 2)
-        progress = progress_in(again, wu, "adjudicator")
+        decide_next(repeated, wu, 2)
+        progress = progress_in(repeated, wu, "adjudicator")
         assert progress is not None
         assert progress.done == done
-    assert next_dispute(batch=again, person=wu) is None
+    assert next_dispute(batch=repeated, person=wu) is None
     assert REPEATS.filter(state="adjudicated").count() == 2
 
 
-def test_a_repeat_adjudication_brings_no_third(again: Batch, wu: Person) -> None:
-    decide(claim_repeat(again, wu), wu, 3)
+def test_a_repeat_adjudication_brings_no_third(repeated: Batch, wu: Person) -> None:
+    decide(claim_repeat(repeated, wu), wu, 3)
     assert REPEATS.count() == 1
 
 
@@ -215,8 +215,8 @@ def rows_of(model: type[Model]) -> dict[Any, dict[str, Any]]:
     return {row[model._meta.pk.attname]: row for row in model._default_manager.order_by("pk").values()}
 
 
-def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
-    mine = claim_repeat(again, wu)
+def test_it_changes_nothing_but_itself(repeated: Batch, wu: Person) -> None:
+    mine = claim_repeat(repeated, wu)
     models = [model for model in apps.get_models() if model._meta.app_label == "annotation"]
     before = {model: rows_of(model) for model in models}
     decide(mine, wu, 3, reason="guideline_gap")
@@ -239,8 +239,8 @@ def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
     assert GoldLabel.objects.get(task=mine.task.repeats, source="adjudicated").value == 2
 
 
-def test_it_is_submitted_once_with_a_receipt(again: Batch, wu: Person) -> None:
-    assignment = claim_repeat(again, wu)
+def test_it_is_submitted_once_with_a_receipt(repeated: Batch, wu: Person) -> None:
+    assignment = claim_repeat(repeated, wu)
     work = Submission({"compliance": 3}, reason="reading_slip")
     with pytest.raises(Conflict, match="verdict first"):
         adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
@@ -255,41 +255,41 @@ def test_it_is_submitted_once_with_a_receipt(again: Batch, wu: Person) -> None:
     assert refusal.value.receipt.receipt == first.receipt
 
 
-def test_its_lease_is_extended_given_back_and_skipped(again: Batch, wu: Person) -> None:
-    assignment = claim_repeat(again, wu)
+def test_its_lease_is_extended_given_back_and_skipped(repeated: Batch, wu: Person) -> None:
+    assignment = claim_repeat(repeated, wu)
     Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now())
     assert extend_lease(assignment_id=assignment.pk, person=wu).lease_expires > timezone.now()
     assert release(assignment_id=assignment.pk, person=wu).state == "released"
-    assert claim(again, wu).pk == assignment.pk
+    assert claim(repeated, wu).pk == assignment.pk
     Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
-    assert claim(again, wu).pk == assignment.pk  # its lease ran out, and it came again
+    assert claim(repeated, wu).pk == assignment.pk  # its lease ran out, and it came again
     release(assignment_id=assignment.pk, person=wu, skip_reason="I know the author")
     assert REPEATS.get().state == "withdrawn"
     skipped = AuditEvent.objects.get(verb="skip_second_reading")
     assert skipped.target == f"task:{assignment.task.repeats_id}"
-    nothing_is_broken(again)
-    assert claim(again, wu).pk != assignment.pk
+    nothing_is_broken(repeated)
+    assert claim(repeated, wu).pk != assignment.pk
     with pytest.raises(Conflict, match="You skipped this item"):
         decide(assignment, wu, 2)
 
 
-def test_late_work_on_it_is_taken_and_a_closed_batch_takes_none(again: Batch, wu: Person) -> None:
-    assignment = claim_repeat(again, wu)
+def test_late_work_on_it_is_taken_and_a_closed_batch_takes_none(repeated: Batch, wu: Person) -> None:
+    assignment = claim_repeat(repeated, wu)
     record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 1}))
     Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
     work = Submission({"compliance": 1}, reason="reading_slip")
-    set_state(batch=again, state="closed")
+    set_state(batch=repeated, state="closed")
     with pytest.raises(Conflict, match="closed"):
         adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     Batch.objects.update(state="open")
     assert adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work).created
 
 
-def test_a_paused_batch_hands_none_out(again: Batch, wu: Person) -> None:
+def test_a_paused_batch_hands_none_out(repeated: Batch, wu: Person) -> None:
     make_due()
-    set_state(batch=again, state="paused")
+    set_state(batch=repeated, state="paused")
     with pytest.raises(Forbidden):
-        next_dispute(batch=again, person=wu)
+        next_dispute(batch=repeated, person=wu)
 
 
 def plain(page: str, item: Assignment) -> str:
@@ -327,29 +327,29 @@ def seen(batch: Batch, person: Person) -> list[str]:
     return [re.sub(r"\d+ done, \d+ still there|(value|max)=\"\d+\"", "", plain(page, item)) for page in pages]
 
 
-def test_nobody_can_tell_it_from_a_first_decision(again: Batch, wu: Person) -> None:
+def test_nobody_can_tell_it_from_a_first_decision(repeated: Batch, wu: Person) -> None:
     """The same pages, addresses, answers and counts; its text is the only thing that was there before."""
-    first = seen(again, wu)
+    first = seen(repeated, wu)
     Batch.objects.update(second_reading_share=0)
     REPEATS.exclude(pk=REPEATS.order_by("due_at")[0].pk).delete()
     make_due()
-    before = progress_in(again, wu, "adjudicator")
+    before = progress_in(repeated, wu, "adjudicator")
     assert before is not None
     assert (before.done, before.left) == (2, 1)
     assert "1" in text(visit(wu).get("/disputes/"))
-    second = seen(again, wu)
+    second = seen(repeated, wu)
     assert REPEATS.get().state == "adjudicated"
     for second_page, other in zip(second, first, strict=True):
         assert sorted(second_page.splitlines()) == sorted(
             other.splitlines()
         )  # A and B are in an order of their own
-    after = progress_in(again, wu, "adjudicator")
+    after = progress_in(repeated, wu, "adjudicator")
     assert after is not None
     assert (after.done, after.left) == (3, 0)
 
 
-def test_it_does_not_show_the_first_verdict_nor_the_first_decision(again: Batch, wu: Person) -> None:
-    assignment = claim_repeat(again, wu)
+def test_it_does_not_show_the_first_verdict_nor_the_first_decision(repeated: Batch, wu: Person) -> None:
+    assignment = claim_repeat(repeated, wu)
     page = visit(wu).get("/disputes/first/")
     assert page.context.get("verdict") is None
     assert "decided" not in text(page)
@@ -357,23 +357,23 @@ def test_it_does_not_show_the_first_verdict_nor_the_first_decision(again: Batch,
     assert not Verdict.objects.filter(assignment=assignment).exists()
 
 
-def test_a_quota_counts_it(again: Batch, wu: Person) -> None:
-    decide(claim_repeat(again, wu), wu, 2)
-    again.memberships.filter(person=wu).update(quota=2)
-    assert next_dispute(batch=again, person=wu) is None
-    again.memberships.filter(person=wu).update(quota=3)
-    assert next_dispute(batch=again, person=wu) is not None
+def test_a_quota_counts_it(repeated: Batch, wu: Person) -> None:
+    decide(claim_repeat(repeated, wu), wu, 2)
+    repeated.memberships.filter(person=wu).update(quota=2)
+    assert next_dispute(batch=repeated, person=wu) is None
+    repeated.memberships.filter(person=wu).update(quota=3)
+    assert next_dispute(batch=repeated, person=wu) is not None
 
 
 def test_intra_rater_agreement_is_the_share_that_was_decided_alike(
-    again: Batch, lin: Person, chen: Person, wu: Person
+    repeated: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
-    assert measure_intra_rater_agreement(again) == []
+    assert measure_intra_rater_agreement(repeated) == []
     for value in (2, 3):
         if not REPEATS.filter(state="disputed").exists():
-            decide_next(again, wu, 2)
-        decide(claim_repeat(again, wu), wu, value)
-    (agreement,) = measure_intra_rater_agreement(again)
+            decide_next(repeated, wu, 2)
+        decide(claim_repeat(repeated, wu), wu, value)
+    (agreement,) = measure_intra_rater_agreement(repeated)
     assert (agreement.person, agreement.n, agreement.same, agreement.share) == (wu, 2, 1, 0.5)
     assert agreement.low is not None
     assert agreement.high is not None
@@ -382,8 +382,8 @@ def test_intra_rater_agreement_is_the_share_that_was_decided_alike(
     assert measure_intra_rater_agreement() == [agreement]
 
 
-def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, wu: Person) -> None:
-    assignment = claim_repeat(again, wu)
+def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(repeated: Batch, wu: Person) -> None:
+    assignment = claim_repeat(repeated, wu)
     decide(assignment, wu, 3)
     assert AuditEvent.objects.filter(
         verb="second_reading", target=f"task:{assignment.task.repeats_id}"
@@ -393,14 +393,14 @@ def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, w
     assert "repeat" not in pages.lower()
 
 
-def test_work_that_comes_late_is_not_undone_by_handing_it_out(again: Batch, wu: Person) -> None:
+def test_work_that_comes_late_is_not_undone_by_handing_it_out(repeated: Batch, wu: Person) -> None:
     """Two tabs: one asks for the next item while the other decides what was given back."""
-    assignment = claim_repeat(again, wu)
+    assignment = claim_repeat(repeated, wu)
     record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
     release(assignment_id=assignment.pk, person=wu)
     work = Submission({"compliance": 3}, reason="reading_slip")
     receipt = adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
-    assert claim(again, wu).pk != assignment.pk
+    assert claim(repeated, wu).pk != assignment.pk
     assert adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work).receipt == receipt.receipt
     assert REPEATS.get().state == "adjudicated"
 
@@ -426,7 +426,7 @@ def run_out(batch: Batch, wu: Person, he: Person) -> None:
 @pytest.mark.parametrize("end", [leave, shut_out, close, run_out])
 @pytest.mark.parametrize("judged", [False, True])
 def test_it_ends_as_the_claim_on_a_dispute_does(
-    again: Batch, wu: Person, he: Person, end: Callable[[Batch, Person, Person], Any], judged: bool
+    repeated: Batch, wu: Person, he: Person, end: Callable[[Batch, Person, Person], Any], judged: bool
 ) -> None:
     """With the same refusals, word for word."""
 
@@ -448,10 +448,10 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
         outcomes = []
         for claim_one in (claim, claim_repeat):
             with transaction.atomic():
-                assignment = claim_one(again, wu)
+                assignment = claim_one(repeated, wu)
                 if judged:
                     record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 2}))
-                end(again, wu, he)
+                end(repeated, wu, he)
                 assert not Assignment.objects.filter(state="claimed").exists()
                 outcomes.append(refusals(assignment))
                 transaction.set_rollback(True)
@@ -459,7 +459,7 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
 
 
 @pytest.mark.parametrize("action", ["submit", "revise", "draft"])
-def test_no_other_call_knows_it_from_a_dispute(again: Batch, wu: Person, action: str) -> None:
+def test_no_other_call_knows_it_from_a_dispute(repeated: Batch, wu: Person, action: str) -> None:
     wu.groups.add(Group.objects.get_or_create(name="annotator")[0])
     api = Client()
     api.force_login(wu)
@@ -478,23 +478,23 @@ def test_no_other_call_knows_it_from_a_dispute(again: Batch, wu: Person, action:
         )
         return answer.status_code, answer.content
 
-    first = claim(again, wu)
+    first = claim(repeated, wu)
     dispute_says = told(first)
     release(assignment_id=first.pk, person=wu)
-    assert dispute_says == told(claim_repeat(again, wu))
+    assert dispute_says == told(claim_repeat(repeated, wu))
     assert dispute_says[0] == 409
 
 
-def test_reading_it_counts_as_reading_a_dispute_does(again: Batch, wu: Person) -> None:
+def test_reading_it_counts_as_reading_a_dispute_does(repeated: Batch, wu: Person) -> None:
     """Also while it is at hand, and where it is skipped."""
     severe = mock.patch.object(GuidelineDocument, "severity_of", return_value=2)
     wu.daily_exposure = 2
     wu.save()
-    assignment = claim_repeat(again, wu)
+    assignment = claim_repeat(repeated, wu)
     with severe:
         assert is_budget_used_up(wu)
         release(assignment_id=assignment.pk, person=wu)
         assert not is_budget_used_up(wu)
-        assert claim(again, wu).pk == assignment.pk
+        assert claim(repeated, wu).pk == assignment.pk
         release(assignment_id=assignment.pk, person=wu, skip_reason="too much")
     assert exposure_today(wu) == 2

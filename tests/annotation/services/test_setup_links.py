@@ -123,10 +123,10 @@ WAYS = (
 )
 
 
-@pytest.mark.parametrize("why", WAYS)
-def test_a_link_ends(lin: Person, ma: Person, why: str) -> None:
+@pytest.mark.parametrize("ending", WAYS)
+def test_a_link_ends(lin: Person, ma: Person, ending: str) -> None:
     path = made_by(ma)
-    ended(SetupLink.objects.get(), ma)[why]()
+    ended(SetupLink.objects.get(), ma)[ending]()
     assert [Client().get(path).status_code, Client().post(path, SENT).status_code] == [410, 410]
     assert not Client().login(username="lin", password=GOOD)
 

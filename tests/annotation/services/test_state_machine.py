@@ -90,7 +90,7 @@ MOVES = {
 }
 picks = st.integers(min_value=0, max_value=10_000)
 values = st.sampled_from([1, 2, 3])
-some = st.sets(st.integers(min_value=0, max_value=5), min_size=1, max_size=3)
+task_numbers = st.sets(st.integers(min_value=0, max_value=5), min_size=1, max_size=3)
 
 
 class Batches(RuleBasedStateMachine):
@@ -124,7 +124,7 @@ class Batches(RuleBasedStateMachine):
         pairing=st.sampled_from(["pool", "fixed", "balanced"]),
         order=st.sampled_from(["prompts", "shuffled"]),
         pairs=st.integers(min_value=1, max_value=4),
-        again=st.sampled_from([0, 0.5, 1]),
+        repeat_share=st.sampled_from([0, 0.5, 1]),
         checks=st.sampled_from([(0, False), (0.5, False), (0.25, True)]),
     )
     def make(
@@ -133,7 +133,7 @@ class Batches(RuleBasedStateMachine):
         pairing: str,
         order: str,
         pairs: int,
-        again: float,
+        repeat_share: float,
         checks: tuple[float, bool],
     ) -> None:
         groups = list(combinations(self.annotators, overlap))[:pairs]
@@ -149,7 +149,7 @@ class Batches(RuleBasedStateMachine):
             )
         )
         Batch.objects.filter(pk=self.batch.pk).update(
-            second_reading_share=again, second_reading_days=pairs // 3
+            second_reading_share=repeat_share, second_reading_days=pairs // 3
         )
         if checks[0]:
             known = Response.objects.filter(prompt__dataset=self.known)
@@ -160,106 +160,106 @@ class Batches(RuleBasedStateMachine):
 
     # What people do.
 
-    @rule(who=picks, ahead=st.booleans())
-    def claim(self, who: int, ahead: bool) -> None:
-        self.claim_for(self.annotators[who % len(self.annotators)], ahead=ahead)
+    @rule(person_number=picks, ahead=st.booleans())
+    def claim(self, person_number: int, ahead: bool) -> None:
+        self.claim_for(self.annotators[person_number % len(self.annotators)], ahead=ahead)
 
-    @rule(who=picks, value=values)
-    def claim_and_submit(self, who: int, value: int) -> None:
-        claimed = self.claim_for(self.annotators[who % len(self.annotators)])
+    @rule(person_number=picks, value=values)
+    def claim_and_submit(self, person_number: int, value: int) -> None:
+        claimed = self.claim_for(self.annotators[person_number % len(self.annotators)])
         if claimed is not None:
             self.send(submit, claimed, Submission(labels={"compliance": value}))
 
-    @rule(who=picks, value=values)
-    def claim_dispute_and_decide(self, who: int, value: int) -> None:
-        claimed = self.claim_dispute_for(self.adjudicators[who % len(self.adjudicators)])
+    @rule(person_number=picks, value=values)
+    def claim_dispute_and_decide(self, person_number: int, value: int) -> None:
+        claimed = self.claim_dispute_for(self.adjudicators[person_number % len(self.adjudicators)])
         if claimed is not None and value != 1:  # else it stays claimed
             self.decide(claimed, value)
 
-    @rule(which=picks, value=values)
-    def submit_any(self, which: int, value: int) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, value=values)
+    def submit_any(self, number: int, value: int) -> None:
+        if assignment := self.pick(number):
             self.send(submit, assignment, Submission(labels={"compliance": value}))
 
-    @rule(which=picks, value=values)
-    def revise_any(self, which: int, value: int) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, value=values)
+    def revise_any(self, number: int, value: int) -> None:
+        if assignment := self.pick(number):
             self.send(revise, assignment, Submission(labels={"compliance": value}, reason="a second look"))
 
-    @rule(which=picks, value=values)
-    def decide_any(self, which: int, value: int) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, value=values)
+    def decide_any(self, number: int, value: int) -> None:
+        if assignment := self.pick(number):
             self.decide(assignment, value)
 
     @precondition(lambda self: self.answers)
-    @rule(which=picks)
-    def retry(self, which: int) -> None:
+    @rule(number=picks)
+    def retry(self, number: int) -> None:
         """The same key and body again: the same receipt, and nothing new."""
-        (call, key), (work, receipt) = list(self.answers.items())[which % len(self.answers)]
+        (call, key), (work, receipt) = list(self.answers.items())[number % len(self.answers)]
         owner = Assignment.objects.get(pk=receipt.assignment).person
         second_receipt = call(assignment_id=receipt.assignment, person=owner, key=key, work=work)
         assert second_receipt is not None
         assert (second_receipt.receipt, second_receipt.created) == (receipt.receipt, False)
 
-    @rule(which=picks, skip=st.booleans())
-    def give_back(self, which: int, skip: bool) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, skip=st.booleans())
+    def give_back(self, number: int, skip: bool) -> None:
+        if assignment := self.pick(number):
             reason = "I know the author" if skip else ""
             self.attempt(
                 partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
             )
 
-    @rule(which=picks)
-    def extend(self, which: int) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks)
+    def extend(self, number: int) -> None:
+        if assignment := self.pick(number):
             self.attempt(partial(extend_lease, assignment_id=assignment.pk, person=assignment.person))
 
-    @rule(which=picks, sweep=st.booleans())
-    def run_out(self, which: int, sweep: bool) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks, sweep=st.booleans())
+    def run_out(self, number: int, sweep: bool) -> None:
+        if assignment := self.pick(number):
             past = timezone.now() - timedelta(seconds=1)
             Assignment.objects.filter(pk=assignment.pk).update(lease_expires=past)
             if sweep:
                 expire_leases(batch=self.batch)
 
-    @rule(which=picks)
-    def a_stranger_interferes(self, which: int) -> None:
-        if assignment := self.pick(which):
+    @rule(number=picks)
+    def a_stranger_interferes(self, number: int) -> None:
+        if assignment := self.pick(number):
             other_people = [self.stranger, *(p for p in self.annotators if p.pk != assignment.person_id)]
             for call in (submit, revise, adjudicate):
                 with pytest.raises(NotFound):
                     call(
                         assignment_id=assignment.pk,
-                        person=other_people[which % len(other_people)],
+                        person=other_people[number % len(other_people)],
                         key="k",
                         work=Submission(labels={"compliance": 3}),
                     )
 
     # What the manager does.
 
-    @rule(which=some, who=st.sets(picks, max_size=3))
-    def assign(self, which: set[int], who: set[int]) -> None:
-        people = list({self.annotators[n % len(self.annotators)] for n in who})
-        self.attempt(partial(tasks_assign, batch=self.batch, tasks=self.some(which, "open"), people=people))
+    @rule(number=task_numbers, person_number=st.sets(picks, max_size=3))
+    def assign(self, number: set[int], person_number: set[int]) -> None:
+        people = list({self.annotators[n % len(self.annotators)] for n in person_number})
+        self.attempt(partial(tasks_assign, batch=self.batch, tasks=self.list_tasks(number, "open"), people=people))
 
-    @rule(which=some)
-    def withdraw(self, which: set[int]) -> None:
-        tasks = self.some(which, "open", "disputed")
+    @rule(number=task_numbers)
+    def withdraw(self, number: set[int]) -> None:
+        tasks = self.list_tasks(number, "open", "disputed")
         self.attempt(partial(tasks_withdraw, batch=self.batch, tasks=tasks, reason="a wrong response"))
 
-    @rule(which=some)
-    def bring_back(self, which: set[int]) -> None:
-        self.attempt(partial(tasks_bring_back, batch=self.batch, tasks=self.some(which, "withdrawn")))
+    @rule(number=task_numbers)
+    def bring_back(self, number: set[int]) -> None:
+        self.attempt(partial(tasks_bring_back, batch=self.batch, tasks=self.list_tasks(number, "withdrawn")))
 
-    @rule(which=some, priority=st.sampled_from([-1, 0, 1, 5]))
-    def set_priority(self, which: set[int], priority: int) -> None:
-        tasks = self.some(which, "open", "disputed")
+    @rule(number=task_numbers, priority=st.sampled_from([-1, 0, 1, 5]))
+    def set_priority(self, number: set[int], priority: int) -> None:
+        tasks = self.list_tasks(number, "open", "disputed")
         self.attempt(partial(tasks_set_priority, batch=self.batch, tasks=tasks, priority=priority))
 
-    @rule(who=picks, role=st.sampled_from(["annotator", "adjudicator"]), active=st.booleans())
-    def leave_or_return(self, who: int, role: str, active: bool) -> None:
+    @rule(person_number=picks, role=st.sampled_from(["annotator", "adjudicator"]), active=st.booleans())
+    def leave_or_return(self, person_number: int, role: str, active: bool) -> None:
         people = self.annotators if role == "annotator" else self.adjudicators
-        person = people[who % len(people)]
+        person = people[person_number % len(people)]
         self.attempt(partial(set_member_active, batch=self.batch, person=person, role=role, active=active))
 
     @rule(role=st.sampled_from(["annotator", "adjudicator"]))
@@ -270,12 +270,12 @@ class Batches(RuleBasedStateMachine):
             people.append(self.late)
 
     @rule(
-        who=picks,
+        person_number=picks,
         quota=st.sampled_from([None, None, 1, 2, 4]),
         excluded=st.sampled_from([(), (), ("safe",), ("unsafe",), ("safe", "unsafe")]),
     )
-    def limit(self, who: int, quota: int | None, excluded: Sequence[str]) -> None:
-        person = self.annotators[who % len(self.annotators)]
+    def limit(self, person_number: int, quota: int | None, excluded: Sequence[str]) -> None:
+        person = self.annotators[person_number % len(self.annotators)]
         self.attempt(
             partial(
                 set_limits,
@@ -288,21 +288,21 @@ class Batches(RuleBasedStateMachine):
         )
 
     @rule(
-        who=picks,
+        person_number=picks,
         languages=st.sampled_from([[], ["zh"], ["en"], ["en", "zh"]]),
         models=st.sampled_from([(), (), ("Secretive-7B",)]),
     )
-    def a_person_changes(self, who: int, languages: list[str], models: Sequence[str]) -> None:
+    def a_person_changes(self, person_number: int, languages: list[str], models: Sequence[str]) -> None:
         everybody = [*self.annotators, *self.adjudicators]
-        person = everybody[who % len(everybody)]
+        person = everybody[person_number % len(everybody)]
         set_languages(person=person, languages=languages, actor=self.manager)
         own = EvaluatedModel.objects.filter(name__in=models)
         set_own_models(person=person, models=list(own), actor=self.manager)
 
-    @rule(who=picks, topics=st.sampled_from([(), (), ("unsafe",)]))
-    def a_person_opts_out(self, who: int, topics: Sequence[str]) -> None:
+    @rule(person_number=picks, topics=st.sampled_from([(), (), ("unsafe",)]))
+    def a_person_opts_out(self, person_number: int, topics: Sequence[str]) -> None:
         everybody = [*self.annotators, *self.adjudicators]
-        set_opted_out(person=everybody[who % len(everybody)], dimensions=topics)
+        set_opted_out(person=everybody[person_number % len(everybody)], dimensions=topics)
 
     @rule()
     def a_worker_looks(self) -> None:
@@ -491,13 +491,13 @@ class Batches(RuleBasedStateMachine):
         self.attempt(partial(verdict, assignment_id=item.pk))
         return self.send(adjudicate, item, Submission(labels, reason="guideline_gap"))
 
-    def some(self, which: set[int], *states: str) -> list[int]:
+    def list_tasks(self, number: set[int], *states: str) -> list[int]:
         tasks = self.batch.tasks.filter(kind="work").order_by("position").values_list("pk", "state")
-        return [tasks[n][0] for n in sorted(which) if n < len(tasks) and tasks[n][1] in states]
+        return [tasks[n][0] for n in sorted(number) if n < len(tasks) and tasks[n][1] in states]
 
-    def pick(self, which: int) -> Assignment | None:
+    def pick(self, number: int) -> Assignment | None:
         known = list(Assignment.objects.filter(batch=self.batch).order_by("claimed_at", "task__position"))
-        return known[which % len(known)] if known else None
+        return known[number % len(known)] if known else None
 
     def attempt(self, call: Callable[[], Any]) -> Any:
         """A refusal is an answer, too; anything but an AssayError is a bug."""

@@ -20,7 +20,7 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.batches.plan import Plan, pace
-from annotation.selectors.batches.progress import lines, overall, progress
+from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.services.annotations.submission import handle_correction_request, revise
 from annotation.services.assignments import next_assignment, next_dispute, release
 from annotation.services.batches.batches import create_batch, set_state
@@ -182,7 +182,7 @@ def test_progress_counts_states_dimensions_and_people(
     label_next(batch, chen, 3)
     dispute(batch, lin, chen)  # task 1
     next_assignment(batch=batch, person=zhou)  # task 3
-    counts = progress(batch)
+    counts = measure_progress(batch)
     assert counts.states == {"open": 5, "agreed": 1, "disputed": 1, "adjudicated": 1}
     assert (counts.tasks, counts.settled, counts.waiting, counts.stuck) == (8, 2, 1, False)
     assert [
@@ -206,7 +206,7 @@ def test_progress_counts_states_dimensions_and_people(
         "zhou": (0, 0, 1),
         "wu": (0, 1, 0),
     }
-    overall_counts = overall(batch)
+    overall_counts = measure_annotations(batch)
     assert (overall_counts.submitted, overall_counts.needed, overall_counts.last_day) == (6, 16, 6)
 
 
@@ -214,11 +214,11 @@ def test_a_dispute_that_an_adjudicator_holds_does_not_wait(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
     dispute(batch, lin, chen)
-    assert progress(batch).waiting == 1
+    assert measure_progress(batch).waiting == 1
     next_dispute(batch=batch, person=wu)
-    assert progress(batch).waiting == 0
+    assert measure_progress(batch).waiting == 0
     set_member_active(batch=batch, person=wu, role="adjudicator", active=False)
-    counts = progress(batch)
+    counts = measure_progress(batch)
     assert (counts.waiting, counts.stuck) == (1, True)
 
 
@@ -227,9 +227,9 @@ def test_a_withdrawn_task_asks_for_nothing(batch: Batch, lin: Person) -> None:
     ends = batch.tasks.filter(position__in=[0, 7]).values_list("pk", flat=True)
     withdraw(batch=batch, tasks=list(ends), reason="broken")
     # 6 of 8 tasks are left, 2 annotations each; the one annotation was of a withdrawn task.
-    assert (overall(batch).submitted, overall(batch).needed) == (0, 12)
-    assert [dimension.tasks for dimension in progress(batch).dimensions] == [3, 3]
-    assert progress(batch).states["withdrawn"] == 2
+    assert (measure_annotations(batch).submitted, measure_annotations(batch).needed) == (0, 12)
+    assert [dimension.tasks for dimension in measure_progress(batch).dimensions] == [3, 3]
+    assert measure_progress(batch).states["withdrawn"] == 2
 
 
 def test_the_number_of_queries_does_not_grow_with_tasks_people_or_batches(
@@ -247,10 +247,10 @@ def test_the_number_of_queries_does_not_grow_with_tasks_people_or_batches(
         with CaptureQueriesContext(
             connection,
         ) as listing:
-            lines(fresh, ma)
+            list_batch_rows(fresh, ma)
         with CaptureQueriesContext(connection) as page:
-            overall(fresh[0])
-            progress(fresh[0])
+            measure_annotations(fresh[0])
+            measure_progress(fresh[0])
         return len(listing), len(page)
 
     assert queries(small) == (4, 12)
@@ -581,7 +581,7 @@ def test_assignments_of_the_past_do_not_count_as_at_hand(batch: Batch, lin: Pers
     held = next_assignment(batch=batch, person=lin)
     assert held is not None
     Assignment.objects.filter(pk=held.pk).update(lease_expires=held.claimed_at)
-    assert {person.person.username: person.live for person in progress(batch).people}["lin"] == 0
+    assert {person.person.username: person.live for person in measure_progress(batch).people}["lin"] == 0
 
 
 def test_a_batch_leads_to_its_agreement_and_to_a_release_for_who_may_make_one(

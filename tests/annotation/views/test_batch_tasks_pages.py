@@ -19,7 +19,7 @@ from annotation.models import (
 )
 from annotation.selectors.batches import tasks
 from annotation.selectors.batches.members import members_of, shared_counts
-from annotation.selectors.batches.tasks import TaskPage, TaskFilter, NeedReason, find
+from annotation.selectors.batches.tasks import TaskPage, TaskFilter, NeedReason, find_tasks
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -78,7 +78,7 @@ def test_items_are_found_by_state_dimension_words_and_person(
     assert held is not None
 
     def find_positions(**filters: Any) -> list[int]:
-        return positions(find(batch, TaskFilter(**filters), limit=50))
+        return positions(find_tasks(batch, TaskFilter(**filters), limit=50))
 
     assert find_positions() == list(range(8))
     assert find_positions(state="disputed") == [0]
@@ -91,8 +91,8 @@ def test_items_are_found_by_state_dimension_words_and_person(
     assert find_positions(person="wu") == []
     decide_next(batch, wu, 2)
     assert find_positions(person="wu") == [0]
-    assert find(batch, TaskFilter(state="open"), limit=50).total == 7
-    assert find(batch, TaskFilter(words="number"), limit=50).total is None
+    assert find_tasks(batch, TaskFilter(state="open"), limit=50).total == 7
+    assert find_tasks(batch, TaskFilter(words="number"), limit=50).total is None
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_every_item_stands_on_one_page(
     """However it is found: looked up, or looked through."""
     for _number in range(5):
         label_next(batch, lin, 3)
-    all_positions = positions(find(batch, task_filter, limit=50))
+    all_positions = positions(find_tasks(batch, task_filter, limit=50))
     assert len(all_positions) in (5, 8)
 
     def paged() -> Iterator[int]:
         after: int | None = None
         for _page in range(20):
-            page = find(batch, task_filter, limit=3, after=after)
+            page = find_tasks(batch, task_filter, limit=3, after=after)
             assert len(page.items) <= 3
             yield from positions(page)
             if (after := page.after) is None:

@@ -33,8 +33,8 @@ from annotation.models import (
 )
 from annotation.selectors.batches import progress
 from annotation.selectors.batches.monitoring import outlook
-from annotation.selectors.batches.progress import ProgressCell, AnnotationProgress, matrix
-from annotation.selectors.batches.tasks import TaskFilter, find
+from annotation.selectors.batches.progress import ProgressCell, AnnotationProgress, build_progress_matrix
+from annotation.selectors.batches.tasks import TaskFilter, find_tasks
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
@@ -80,7 +80,7 @@ def counts(cell: ProgressCell) -> tuple[int, int, int | None, int]:
 def test_the_matrix_says_who_is_how_far_in_which_dimension(
     at_work: Batch, lin: Person, chen: Person, zhou: Person, wu: Person
 ) -> None:
-    cells = matrix(at_work, disputes=1)
+    cells = build_progress_matrix(at_work, disputes=1)
     decided = at_work.tasks.get(state="adjudicated").stratum.dimension
     disputed = at_work.tasks.get(state="disputed").stratum.dimension
     assert {decided, disputed} == {"safe", "unsafe"}
@@ -100,8 +100,8 @@ def test_the_matrix_says_who_is_how_far_in_which_dimension(
 def test_too_many_disputes_are_not_counted_by_person(
     at_work: Batch, lin: Person, zhou: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "MOST_DISPUTES", 0)
-    cells = matrix(at_work, disputes=1)
+    monkeypatch.setattr(progress, "MAX_DISPUTES", 0)
+    cells = build_progress_matrix(at_work, disputes=1)
     assert cells.of_person(lin.pk).disputed is None
     assert cells.of(zhou.pk, "nothing").disputed is None
     assert cells.of_person(lin.pk).done == 2
@@ -116,7 +116,7 @@ def test_the_matrix_asks_as_often_however_many_there_are(
     numbers = []
     for batch in (small, at_work):
         with CaptureQueriesContext(connection) as captured:
-            matrix(batch, disputes=1)
+            build_progress_matrix(batch, disputes=1)
         numbers.append(len(captured))
     assert numbers == [5, 5]
 
@@ -138,7 +138,7 @@ def test_items_are_found_by_their_claims(at_work: Batch) -> None:
     def find_people(**filters: str) -> list[set[str]]:
         return [
             {assignment.person.username for assignment in item.assignments if assignment.state != "submitted"}
-            for item in find(at_work, TaskFilter(**filters), limit=10).items
+            for item in find_tasks(at_work, TaskFilter(**filters), limit=10).items
         ]
 
     # chen's claim ran out and was swept away, zhou's ran out just now; lin is at work.

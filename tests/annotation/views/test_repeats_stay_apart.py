@@ -40,7 +40,7 @@ from annotation.selectors.adjudication import (
 )
 from annotation.selectors.annotations.statistics import my_pace, my_tallies
 from annotation.selectors.batches.members import counts_of, leaving, my_progress, workloads
-from annotation.selectors.batches.progress import overall, progress
+from annotation.selectors.batches.progress import measure_annotations, measure_progress
 from annotation.selectors.batches.tasks import needs
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_decisions, count_tasks
 from annotation.selectors.quality.adjudicators import list_adjudicators
@@ -126,8 +126,8 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "tasks", count_tasks(batch)
     yield "strata", {str(stratum): dict(+counts) for stratum, counts in count_by_stratum([batch.pk]).items()}
     yield "members", {pk: {**counts, "repeats": 0} for pk, counts in count_by_member(batch).items()}
-    yield "progress", progress(batch)
-    yield "overall", overall(batch)
+    yield "progress", measure_progress(batch)
+    yield "overall", measure_annotations(batch)
     yield "needs", needs(batch, limit=100)
     yield "protocol", protocol_of(batch)
     yield "people", people_of([batch])

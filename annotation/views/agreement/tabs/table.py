@@ -93,7 +93,9 @@ def sort_weakest_first(rows: Sequence[PatternCounts], statistic: str) -> list[Pa
     return sorted(rows, key=order)
 
 
-def table_context(rows: Sequence[PatternCounts], words: GuidelineWords, choice: AgreementChoice) -> dict[str, Any]:
+def table_context(
+    rows: Sequence[PatternCounts], words: GuidelineWords, choice: AgreementChoice
+) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
     measured = [row.measured() for row in rows]
     statistics = defined_statistics(measured)
