@@ -30,7 +30,7 @@ from annotation.selectors.exports import (
 )
 from annotation.selectors.releases.releases import release_for
 from annotation.services.exports import WRITERS, Writer, writer_named
-from annotation.services.exports.downloads import discard_export, start_export, tell_download
+from annotation.services.exports.downloads import discard_export, start_export, record_download
 from annotation.views.access import person_of, role_required
 
 # What a browser shall not open by itself, whatever is in it.
@@ -155,7 +155,7 @@ def record_download(
 ) -> HttpResponseBase:
     """The answer, once the audit trail has it; a download that goes on is told once."""
     if request.method == "GET" and answer.status_code in {200, 206}:
-        tell_download(
+        record_download(
             export=export, file=file, actor=person_of(request), goes_on=not is_from_beginning(answer)
         )
     return answer

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.domain.assignments.plan import plan_allotments
-from annotation.domain.quality import Finding, Labels, Profile, Profiles, LabelScale, profiles
+from annotation.domain.quality import Finding, Labels, Profile, Profiles, LabelScale, build_profiles
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -292,7 +292,7 @@ def run_seed(
 ) -> tuple[DetectedFaults, float]:
     simulated = simulate(seed, faults=faults, people=people, tasks=tasks)
     began = time.perf_counter()
-    result = profiles(simulated.labels)
+    result = build_profiles(simulated.labels)
     return detect_faults(simulated, result), time.perf_counter() - began
 
 

@@ -22,7 +22,7 @@ from annotation.domain.quality.labels import Labels, LabelScale, build_table
 from annotation.domain.quality.severity import measure_severities
 
 
-def profiles(labels: Labels) -> Profiles:
+def build_profiles(labels: Labels) -> Profiles:
     """What is found of every person and every pair in ``labels``. The order of the rows changes nothing.
 
     Raises ``AssayError`` for columns of different lengths, a label off its scale, and two of one person on one unit.
@@ -56,4 +56,4 @@ def profiles(labels: Labels) -> Profiles:
     return Profiles(people=people, copying=copiers)
 
 
-__all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "LabelScale", "profiles"]
+__all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "LabelScale", "build_profiles"]

@@ -31,17 +31,17 @@ def estimate_offsets(pairs: Pairs, difference: Floats) -> Offsets:
     """difference (M,): of a pair, its one label's value less its other's."""
     people = pairs.table.people
     links = pairs.between(np.ones(len(difference)))
-    inverse = _inverse(np.diag(links.sum(axis=1)) - links, pairs.groups)
+    inverse = _invert_laplacian(np.diag(links.sum(axis=1)) - links, pairs.groups)
     weighted = pairs.weight * difference
     sums = np.bincount(pairs.left, weights=weighted, minlength=people)
     sums -= np.bincount(pairs.right, weights=weighted, minlength=people)
     at = inverse @ sums
     left = difference - at[pairs.left] + at[pairs.right]
-    error = _errors(pairs, left, np.diag(inverse))
+    error = _estimate_errors(pairs, left, np.diag(inverse))
     return Offsets(at - _find_middles(at, pairs.groups), error)
 
 
-def _inverse(laplacian: Floats, groups: Ints) -> Floats:
+def _invert_laplacian(laplacian: Floats, groups: Ints) -> Floats:
     """Moore and Penrose's. What a Laplacian maps to 0 is what is constant within groups, so the projection on that,
     added, makes it regular.
     """
@@ -51,7 +51,7 @@ def _inverse(laplacian: Floats, groups: Ints) -> Floats:
     return inverse
 
 
-def _errors(pairs: Pairs, left: Floats, leverage: Floats) -> Floats:
+def _estimate_errors(pairs: Pairs, left: Floats, leverage: Floats) -> Floats:
     """The sandwich of what the model leaves over, summed by person and task, because units of one task are not
     independent; as good as if the partners' offsets were known, or as the links between people allow.
     """

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from annotation.core.proportions import Ints, Rate, measure_rates
 from annotation.domain import quality
-from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, profiles
+from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, build_profiles
 from annotation.models import Batch, Person
 from annotation.selectors.quality.adjudicators import Adjudicator, list_adjudicators
 from annotation.selectors.quality.comparisons import CriterionScale, ComparisonTable, BatchCache, build_comparison_table
@@ -79,7 +79,7 @@ _CACHE = BatchCache(_build_overview, most=MAX_CACHED, weight=lambda _one: 1)
 
 def _summarize_table(sheet: ComparisonTable) -> Overview:
     labels = flatten_labels(sheet)
-    profiled = profiles(labels) if len(labels.person) else Profiles({}, ())
+    profiled = build_profiles(labels) if len(labels.person) else Profiles({}, ())
     first = int(sheet.units.day[sheet.units.person >= 0].min(initial=_LATEST)) if len(labels.person) else 0
     return Overview(
         rows=_build_rows(sheet, profiled),

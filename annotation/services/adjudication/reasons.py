@@ -90,11 +90,11 @@ def _refuse_same_words(words: Mapping[str, str], reasons: list[DisputeReason]) -
             raise Unprocessable(N_("There is already a reason {words}."), words=text)
 
 
-def _key(english: str, taken: set[str]) -> str:
+def _key(english: str, used_keys: set[str]) -> str:
     """``Reading slip`` becomes ``reading_slip``, numbered where that is taken."""
     plain = slugify(english).replace("-", "_")[: MAX_KEY_LENGTH - 5] or "reason"
     numbered = (f"{plain}_{number}" for number in range(2, 10_000))
-    return plain if plain not in taken else next(key for key in numbered if key not in taken)
+    return plain if plain not in used_keys else next(key for key in numbered if key not in used_keys)
 
 
 def _record(actor: Person, verb: str, reason: DisputeReason) -> None:

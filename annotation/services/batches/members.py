@@ -155,12 +155,12 @@ def set_limits(
 
 
 def _plan_for_others(batch: Batch, member: Membership, strata: Sequence[int] | None = None) -> int:
-    before = _planned_for(member)
+    before = _count_planned_tasks(member)
     plan_again_for(batch, without=member, strata=strata)
-    return before - _planned_for(member)
+    return before - _count_planned_tasks(member)
 
 
-def _planned_for(member: Membership) -> int:
+def _count_planned_tasks(member: Membership) -> int:
     return member.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
 
 

@@ -121,7 +121,7 @@ def discard_export(*, export: Export, actor: Person) -> None:
         transaction.on_commit(partial(_remove, get_export_folder(locked)))
 
 
-def tell_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:
+def record_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:
     """Into the audit trail: who took which file out, and whether it names people. One that ``goes_on`` where it broke
     off is there already, unless it never began.
     """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Measurement
-from annotation.domain.quality import Finding, Labels, Profiles, LabelScale, profiles
+from annotation.domain.quality import Finding, Labels, Profiles, LabelScale, build_profiles
 from annotation.domain.quality import find_copying as module
 from annotation.domain.quality.copying import _find_begins, _Meetings, _compute_tails
 from annotation.domain.quality.drift import largest_by_chance
@@ -63,7 +63,7 @@ def flagged(result: Profiles) -> list[object]:
 @pytest.fixture(scope="module")
 def everything() -> tuple[Simulated, Profiles]:
     simulated = simulate(7)
-    return simulated, profiles(simulated.labels)
+    return simulated, build_profiles(simulated.labels)
 
 
 # The faults of the benchmark
@@ -72,7 +72,7 @@ def everything() -> tuple[Simulated, Profiles]:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_each_fault_ranks_first_and_is_flagged(seed: int):
     simulated = simulate(seed, faults=ALL)
-    result = detect_faults(simulated, profiles(simulated.labels))
+    result = detect_faults(simulated, build_profiles(simulated.labels))
     assert result.first == {"random", "strict", "drift", "copying"}
     assert result.flagged == {"random", "strict", "drift", "copying"}
     assert result.falsely == ()
@@ -80,7 +80,7 @@ def test_each_fault_ranks_first_and_is_flagged(seed: int):
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_nothing_is_flagged_where_nothing_is_wrong(seed: int):
-    assert flagged(profiles(simulate(seed, faults=NONE).labels)) == []
+    assert flagged(build_profiles(simulate(seed, faults=NONE).labels)) == []
 
 
 def test_the_figures_say_what_was_done(everything: tuple[Simulated, Profiles]):
@@ -115,7 +115,7 @@ def test_partners_of_the_guilty_are_not_taken_for_them(everything: tuple[Simulat
 
 def test_who_hurries_is_flagged_for_speed_alone():
     simulated = simulate(3, faults=Faults(hasty=1.0))
-    result = profiles(simulated.labels)
+    result = build_profiles(simulated.labels)
     assert set(flagged(result)) <= {(simulated.culprits["hasty"], "speed")}
     scores = {person: finding(result, person, "speed").score or 0.0 for person in result.people}
     assert max(scores, key=lambda one: scores[one]) == simulated.culprits["hasty"]
@@ -126,7 +126,7 @@ def test_labels_in_no_time_are_told_from_a_quick_pace():
     mine = np.flatnonzero(labels.person == 6)
     seconds = labels.seconds.copy()
     seconds[mine[::3]] = 0.4
-    profile = profiles(replace(labels, seconds=seconds)).people[6]
+    profile = build_profiles(replace(labels, seconds=seconds)).people[6]
     assert profile.speed.flagged
     assert profile.speed.kind == "instant"
     assert profile.instant == pytest.approx(1 / 3, abs=0.05)
@@ -137,7 +137,7 @@ def test_without_decisions_and_times_the_faults_are_found_all_the_same():
     simulated = simulate(2, faults=ALL)
     none = np.full(len(simulated.labels.unit), np.nan)
     bare = replace(simulated.labels, gold=none, seconds=none, adjudicated=np.zeros(len(none), dtype=bool))
-    result = profiles(bare)
+    result = build_profiles(bare)
     assert detect_faults(simulated, result).first >= {"random", "strict", "copying"}
     assert {finding(result, person, "speed").reason for person in result.people} == {FEW_TIMED}
 
@@ -151,7 +151,7 @@ def test_people_are_known_by_their_numbers_and_rows_by_nothing():
     random = np.random.default_rng(0)
     names = random.permutation(1000)[:12]
     shuffled = rows(replace(labels, person=names[labels.person]), random.permutation(len(labels.unit)))
-    before, after = profiles(labels), profiles(shuffled)
+    before, after = build_profiles(labels), build_profiles(shuffled)
     for person in range(12):
         for figure in FIGURES:
             one, other = finding(before, person, figure), finding(after, int(names[person]), figure)
@@ -172,13 +172,13 @@ def test_values_count_by_their_place_on_the_scale():
         gold=labels.gold * 10 - 100,
         scales={0: LabelScale((-90.0, -80.0, -70.0))},
     )
-    assert profiles(other) == profiles(labels)
+    assert build_profiles(other) == build_profiles(labels)
 
 
 def test_a_nominal_scale_knows_guessing_but_no_severity():
     simulated = simulate(6, faults=Faults(random=1.0))
     labels = replace(simulated.labels, scales={0: LabelScale((1.0, 2.0, 3.0), "nominal")})
-    result = profiles(labels)
+    result = build_profiles(labels)
     culprit = simulated.culprits["random"]
     assert finding(result, culprit, "random").flagged
     assert {finding(result, person, "severity").reason for person in result.people} == {NO_ORDER}
@@ -199,7 +199,7 @@ def test_criteria_with_other_scales_are_measured_apart_and_judged_together():
         scale=second.astype(int),
         scales={0: labels.scales[0], 1: LabelScale((1.0, 2.0))},
     )
-    result = profiles(mixed)
+    result = build_profiles(mixed)
     assert detect_faults(simulated, result).first >= {"random", "strict"}
     assert finding(result, simulated.culprits["strict"], "severity").flagged
 
@@ -209,7 +209,7 @@ def test_units_of_one_task_are_not_as_many_witnesses():
     labels = simulate(9, faults=NONE, tasks=600).labels
     copies = [replace(labels, unit=labels.unit * 4 + one, scale=labels.scale + one) for one in range(4)]
     together = rows_of(copies, scales=dict.fromkeys(range(4), labels.scales[0]), task=labels.unit)
-    once, four = profiles(labels), profiles(together)
+    once, four = build_profiles(labels), build_profiles(together)
     for person in once.people:
         for figure in ("random", "severity"):
             one, other = finding(once, person, figure), finding(four, person, figure)
@@ -226,21 +226,21 @@ def rows_of(parts: list[Labels], *, scales: dict[int, LabelScale], task: np.ndar
 
 
 def test_more_annotators_a_task_are_as_good_as_two():
-    assert flagged(profiles(simulate(10, faults=NONE, tasks=1600, overlap=3).labels)) == []
+    assert flagged(build_profiles(simulate(10, faults=NONE, tasks=1600, overlap=3).labels)) == []
     simulated = simulate(10, faults=ALL, tasks=1600, overlap=3)
-    assert detect_faults(simulated, profiles(simulated.labels)).first == {"random", "strict", "drift", "copying"}
+    assert detect_faults(simulated, build_profiles(simulated.labels)).first == {"random", "strict", "drift", "copying"}
 
 
 # What is undefined
 
 
 def test_no_labels_are_nobody():
-    assert profiles(NOTHING) == Profiles({}, ())
+    assert build_profiles(NOTHING) == Profiles({}, ())
 
 
 def test_too_few_labels_are_undefined_and_say_how_few():
     labels = simulate(1, tasks=100).labels
-    result = profiles(labels)
+    result = build_profiles(labels)
     for person in result.people:
         for figure in ("random", "severity", "drift"):
             one = finding(result, person, figure)
@@ -252,7 +252,7 @@ def test_too_few_labels_are_undefined_and_say_how_few():
 
 def test_two_people_cannot_be_told_apart():
     simulated = simulate(1, faults=Faults(strict=1.0), people=2, tasks=400)
-    result = profiles(simulated.labels)
+    result = build_profiles(simulated.labels)
     for person in (0, 1):
         assert {finding(result, person, figure).reason for figure in ("random", "severity", "drift")} == {
             FEW_PEOPLE
@@ -264,7 +264,7 @@ def test_pairs_that_never_mix_are_not_told_apart_either():
     labels = simulate(1, people=2, tasks=400).labels
     other = replace(labels, person=labels.person + 2, unit=labels.unit + 400)
     both = rows_of([labels, other], scales=dict(labels.scales), task=np.concatenate([labels.unit]))
-    result = profiles(replace(both, task=None))
+    result = build_profiles(replace(both, task=None))
     assert {finding(result, person, "severity").reason for person in range(4)} == {FEW_PEOPLE}
     assert result.copying == []
 
@@ -274,7 +274,7 @@ def test_labels_that_are_all_the_same_tell_nothing_of_guessing():
     same = replace(
         labels, value=np.full(1200, 3.0), gold=np.full(1200, 3.0), adjudicated=np.zeros(1200, dtype=bool)
     )
-    result = profiles(same)
+    result = build_profiles(same)
     for person in result.people:
         assert finding(result, person, "random").reason == NO_VARIATION
         assert finding(result, person, "severity").value == pytest.approx(0)
@@ -285,20 +285,20 @@ def test_who_always_gives_one_level_follows_nobody():
     simulated = simulate(2, faults=NONE)
     labels = simulated.labels
     value = np.where(labels.person == 4, 3.0, labels.value)
-    result = profiles(replace(labels, value=value, adjudicated=np.zeros(4800, dtype=bool)))
+    result = build_profiles(replace(labels, value=value, adjudicated=np.zeros(4800, dtype=bool)))
     assert finding(result, 4, "random").flagged
     assert finding(result, 4, "random").value == pytest.approx(0, abs=0.1)
 
 
 def test_one_day_has_no_drift():
     labels = simulate(1, tasks=600).labels
-    result = profiles(replace(labels, day=np.full(1200, 3.0)))
+    result = build_profiles(replace(labels, day=np.full(1200, 3.0)))
     assert {finding(result, person, "drift").reason for person in result.people} == {FEW_DAYS}
 
 
 def test_one_annotator_a_task_has_a_speed_and_nothing_else():
     labels = simulate(1, tasks=1200).labels
-    result = profiles(rows(labels, np.arange(0, 2400, 2) + np.arange(1200) % 2))
+    result = build_profiles(rows(labels, np.arange(0, 2400, 2) + np.arange(1200) % 2))
     assert {finding(result, person, "random").reason for person in result.people} == {FEW_SHARED}
     assert all((finding(result, person, "speed").value or 0) > 5 for person in result.people)
 
@@ -330,7 +330,7 @@ def test_whatever_comes_there_is_an_answer_or_a_reason(
         person, unit, level.astype(float), unit % 2, day.astype(float), seconds, level.astype(float),
         day % 2 == 0, scales={0: LabelScale((0.0, 1.0, 2.0), measurement), 1: LabelScale((2.0, 1.0, 0.0))},
     )  # fmt: skip
-    result = profiles(labels)
+    result = build_profiles(labels)
     assert list(result.people) == sorted(set(person.tolist()))
     for one in result.people:
         for figure in FIGURES:
@@ -346,24 +346,24 @@ def test_whatever_comes_there_is_an_answer_or_a_reason(
 def test_two_labels_of_one_person_on_one_unit_are_refused():
     labels = simulate(1, tasks=50).labels
     with pytest.raises(AssayError, match="two labels on one unit"):
-        profiles(rows(labels, np.array([0, 1, 2, 2])))
+        build_profiles(rows(labels, np.array([0, 1, 2, 2])))
 
 
 def test_a_label_off_its_scale_is_refused_and_named():
     labels = simulate(1, tasks=50).labels
     with pytest.raises(AssayError, match="The label 4 is not on the scale 1, 2, 3"):
-        profiles(replace(labels, value=labels.value + 1))
+        build_profiles(replace(labels, value=labels.value + 1))
 
 
 def test_a_scale_that_is_not_given_is_refused():
     with pytest.raises(AssayError, match="scale 0, which is not given"):
-        profiles(replace(simulate(1, tasks=50).labels, scales={}))
+        build_profiles(replace(simulate(1, tasks=50).labels, scales={}))
 
 
 def test_columns_of_different_lengths_are_refused():
     labels = simulate(1, tasks=50).labels
     with pytest.raises(AssayError, match="different lengths: 99, 100"):
-        profiles(replace(labels, day=labels.day[1:]))
+        build_profiles(replace(labels, day=labels.day[1:]))
 
 
 # The arithmetic
