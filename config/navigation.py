@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import roles_of
-from annotation.selectors.batches.monitoring import standing_alarms
+from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
 
@@ -57,7 +57,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     if user is not None and user.is_authenticated:
         roles, setup_notices = roles_of(user), partial(list_setup_link_notices, user)
         waiting: dict[str, tuple[Callable[[], int], Promise]] = {
-            "batches": (standing_alarms, _("alarms")),
+            "batches": (count_standing_alarms, _("alarms")),
             "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),
         }
         for role, name, label in PLACES:

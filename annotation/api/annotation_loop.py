@@ -28,7 +28,7 @@ from annotation.domain.guidelines import Criterion
 from annotation.models import Assignment, Channel
 from annotation.selectors.assignments.items import WorkItem, build_item
 from annotation.selectors.batches import get_working_batch
-from annotation.selectors.batches.members import my_batches
+from annotation.selectors.batches.members import list_own_batches
 from annotation.selectors.guidelines import get_working_guideline
 from annotation.services import assignments
 from annotation.services.annotations.submission import Receipt, revise, submit
@@ -215,7 +215,7 @@ class OwnBatches(LoopView):
         responses={200: MyBatchSerializer(many=True), **list_refusals(401, 403)},
     )
     def get(self, request: Request) -> Response:
-        return Response(MyBatchSerializer(my_batches(self.person), many=True).data)
+        return Response(MyBatchSerializer(list_own_batches(self.person), many=True).data)
 
 
 class BatchGuideline(LoopView):

@@ -79,23 +79,23 @@ class CriterionScale:
 class Answer:
     """What somebody said of one known item, beside what is right."""
 
-    given: Labels
+    labels: Labels
     known: Labels
 
     @property
     def is_right(self) -> bool:
-        return all(self.given.get(name) == value for name, value in self.known.items())
+        return all(self.labels.get(name) == value for name, value in self.known.items())
 
     def is_within(self, tolerance: float, scales: Mapping[str, CriterionScale]) -> bool:
         """Whether no label is further from the right one than the batch lets two annotators differ."""
         return all(
-            name in self.given and abs(self.given[name] - value) <= (0 if scales[name].nominal else tolerance)
+            name in self.labels and abs(self.labels[name] - value) <= (0 if scales[name].nominal else tolerance)
             for name, value in self.known.items()
         )
 
     def pairs(self) -> list[tuple[str, float, float]]:
         """(criterion, right, given) of each label."""
-        return [(name, value, self.given[name]) for name, value in self.known.items() if name in self.given]
+        return [(name, value, self.labels[name]) for name, value in self.known.items() if name in self.labels]
 
 
 Confusion: TypeAlias = dict[str, Counter[tuple[float, float]]]

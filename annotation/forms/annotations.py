@@ -21,10 +21,10 @@ from annotation.selectors.annotations.history import (
     LABELS,
     OPEN,
     HistoryFilter,
-    my_dimensions,
-    my_roles,
+    find_own_dimensions,
+    list_roles_held,
 )
-from annotation.selectors.annotations.own_work import my_batch_names
+from annotation.selectors.annotations.own_work import list_batch_names
 from annotation.selectors.guidelines import dimension_label
 
 # In an address, and never the name of a dimension.
@@ -66,8 +66,8 @@ class HistoryForm(forms.Form):
 
     def __init__(self, data: Any, *, person: Person) -> None:
         super().__init__(data)
-        dimensions = my_dimensions(person)
-        self._choices("batch", [(name, name) for name in my_batch_names(person)])
+        dimensions = find_own_dimensions(person)
+        self._choices("batch", [(name, name) for name in list_batch_names(person)])
         self._choices(
             "dimension",
             [
@@ -75,7 +75,7 @@ class HistoryForm(forms.Form):
                 for name, document in dimensions.items()
             ],
         )
-        self._ask_only(my_roles(person))
+        self._ask_only(list_roles_held(person))
 
     def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Batch, GoldLabel, GoldQuestion, GoldRelease, Person
 from annotation.selectors.access import sealed_batches
-from annotation.selectors.releases.releases import releases_for
+from annotation.selectors.releases.releases import list_releases
 from annotation.services.batches.members import MAX_REASON_LENGTH
 from annotation.services.gold_questions.gold_questions import MAX_ITEMS
 from annotation.services.gold_questions.sources import RELIABLE_SOURCES
@@ -56,7 +56,7 @@ class GoldForm(KindForm):
 
     def __init__(self, data: Any = None, *, batch: Batch, reader: Person) -> None:
         super().__init__(data, prefix=FROM_GOLD)
-        open_releases = [listed.release.pk for listed in releases_for(reader) if not listed.sealed]
+        open_releases = [listed.release.pk for listed in list_releases(reader) if not listed.sealed]
         closed = Batch.objects.filter(state=Batch.State.CLOSED, guideline=batch.guideline_id)
         releases, batches = self.fields["release"], self.fields["batches"]
         assert isinstance(releases, forms.ModelChoiceField)

@@ -16,7 +16,7 @@ MAX_CONTACTS_CHARACTERS = 2000
 CONTACTS = "contacts_"  # and a language
 
 
-class CareForm(forms.Form):
+class WellbeingForm(forms.Form):
     """For everybody. An empty number sets nothing."""
 
     daily_exposure = forms.IntegerField(

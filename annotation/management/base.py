@@ -157,7 +157,7 @@ class ImportCommand(AssayCommand):
             yield Run(progress=lambda fraction: _advance(bar, fraction))
 
     def show_report(self, report: dict[str, Any]) -> None:
-        made = "".join(f", {number} {what} made" for what, number in report["made"].items())
+        made = "".join(f", {number} {kind} made" for kind, number in report["made"].items())
         self.stdout.write(
             f"{report['file']}: {report['taken']} {report['kind']} taken,"
             f" {report['already_there']} already there{made}"

@@ -64,7 +64,7 @@ class Job(Authored):
         return f"{self.kind} {self.pk}"
 
     @property
-    def why(self) -> str:
+    def error_text(self) -> str:
         """Why it failed, in the reader's language; ``error`` has it in English."""
         stored = self.result.get("error") if self.error else None
         return error_from_json(stored) if stored else self.error

@@ -636,7 +636,7 @@ class ExposureNow(NamedTuple):
     """The ``points`` of today, and the guideline and the dimension of each item at hand, in whatever batch."""
 
     points: int
-    at_hand: list[tuple[Guideline, str]]
+    in_progress: list[tuple[Guideline, str]]
 
 
 def read_exposure(person_id: int) -> ExposureNow:

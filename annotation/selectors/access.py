@@ -1,9 +1,7 @@
-"""Who may act in a role: the one rule of pages, programs and services. Membership in a batch is asked for besides.
+"""Who may act in a role, who may see which results, and who has opened them. No other module decides it.
 
-The annotation loop asks it in the statements that it sends anyway and after its locks (``HAS_ROLE`` of models/sql.py):
-a role that was taken away in the meantime counts no more.
-
-Who may not see what yet, and who has seen what. The one place that decides it.
+A role is asked for beside the membership in a batch. The annotation loop asks for it in the statements that it sends
+anyway and after its locks (``HAS_ROLE`` of models/sql.py), so that a role that was taken away counts no more.
 
 Who annotates or adjudicates in a batch cannot open that batch's results until it closes, whatever else they are. Who
 opened them cannot become one of its annotators or adjudicators (docs/decisions/results-opened.md).

@@ -1,8 +1,8 @@
-"""What waits for an adjudicator, by dimension and by age. It never tells of labels, annotators or models.
+"""What waits for an adjudicator, by dimension and by age, and one dispute as its adjudicator sees it.
 
-A dispute is as old as the last of its annotations: then it arose. A repeat adjudication waits since it was due.
-
-One dispute as its adjudicator sees it: first the text alone, and the labels of others once they gave a verdict.
+The counts tell nothing of labels, annotators or models. A dispute is as old as the last of its annotations; a repeat
+adjudication waits since it was due. The adjudicator sees the text alone first, and the annotators' labels after the
+blind verdict.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LAST_SUBMITTED = Max("assignments__submitted_at", filter=Q(assignments__slot__lt
 
 @dataclass(frozen=True)
 class DisputeFilter:
-    """What an adjudicator wants next: disputes of one dimension, or of any; prompt by prompt, or the oldest first."""
+    """Which disputes an adjudicator takes next: of one dimension, or of any; prompt by prompt, or the oldest first."""
 
     dimension: str = ""
     order: str = BY_PROMPT
@@ -131,9 +131,7 @@ def list_due_repeats(member: Membership, *, resting: Sequence[int] = ()) -> Quer
 
 
 def _list_open_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
-    """Those of what the member decided that come back to them, and to nobody else; by the index that has repeats
-    alone.
-    """
+    """The repeats of the member's own decisions; they come to nobody else. Read by the index of repeats alone."""
     claimed = Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.CLAIMED)
     repeats = Task.objects.filter(
         ~Exists(claimed),
@@ -183,7 +181,7 @@ def _count_disputes_by_age(member: Membership, now: datetime) -> Iterator[Waitin
 
 
 def _count_repeats_by_age(member: Membership, now: datetime) -> Iterator[WaitingDisputes]:
-    """A handful, of which none is younger than this moment."""
+    """Counted in memory, since these are few. None is younger than this moment."""
     since: dict[str, list[datetime]] = defaultdict(list)
     for dimension, due_at in list_due_repeats(member).order_by().values_list("stratum__dimension", "due_at"):
         assert due_at is not None
@@ -252,7 +250,7 @@ class Reason:
 
 def get_open_dispute(assignment_id: UUID, person: Person) -> Assignment:
     """The person's claim on a dispute, in a batch that they have not left."""
-    claim = own_work.my_dispute(assignment_id, person)
+    claim = own_work.get_own_dispute(assignment_id, person)
     memberships = Membership.objects.filter(
         batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR
     )
@@ -277,7 +275,7 @@ def build_dispute(assignment: Assignment) -> Dispute:
 
 
 def list_reasons() -> list[Reason]:
-    """Those that can be chosen now, in the managers' order."""
+    """The reasons that can be chosen now, in the managers' order."""
     language = get_language() or "en"
     active = DisputeReason.objects.filter(active=True)
     return [
@@ -324,7 +322,7 @@ def _list_sides(assignment: Assignment) -> tuple[Side, ...]:
 
 
 def shuffle_sides(claim: UUID, in_slots: Sequence[T]) -> list[T]:
-    """What stands in the order of the slots as the one with this claim on the dispute sees it: A first, then B."""
+    """The sides, which come in slot order, in the order in which this claim on the dispute shows them: A, then B."""
     in_order = list(in_slots)
     random.Random(claim.int).shuffle(in_order)  # noqa: S311  # an order that can be repeated
     return in_order

@@ -1,4 +1,4 @@
-"""How many there are: the sums of what is counted along (services/tallies.py), never a walk over the tasks."""
+"""How many tasks there are: sums of the counters that services/counts.py keeps, never a walk over the tasks."""
 
 from __future__ import annotations
 

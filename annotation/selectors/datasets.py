@@ -1,3 +1,5 @@
+"""Datasets with their sizes, their models and their collections."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

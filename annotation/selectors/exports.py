@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from annotation.core.errors import N_, NotFound
 from annotation.models import MANAGER, Export, GoldRelease, Job, Person
 from annotation.selectors.access import roles_of
-from annotation.selectors.releases.releases import release_for
+from annotation.selectors.releases.releases import get_release_for
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
@@ -31,7 +31,7 @@ def check_export_release(person: Person, export_id: int) -> None:
     """Refuses whoever may not open the release of the export, if that is still there."""
     release_name = Export.objects.filter(pk=export_id).values_list("release__name", flat=True).first()
     if release_name is not None:
-        release_for(person, release_name)
+        get_release_for(person, release_name)
 
 
 def may_name_people(person: Person) -> bool:

@@ -1,7 +1,7 @@
-"""Known items: which of them somebody may be given, what they answered, and how often that was right.
+"""Gold questions: which of them a person may get, what they answered, and how often that was right.
 
-An annotator learns of one item at most, and where the batch tells people (``feedback_on``); all the rest is for those
-who may see the batch's results (``blindness.refuse_sealed``).
+An annotator learns of one question at most, and only where the batch gives feedback (``find_feedback``); all the rest is
+for those who may see the batch's results (``access.refuse_sealed``).
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def list_answers(tasks: Sequence[int]) -> dict[int, Answer]:
     )
     known = dict(GoldQuestionTask.objects.filter(pk__in=tasks).values_list("pk", "item__labels"))
     return {
-        task: Answer(given=labels, known=known[task])
+        task: Answer(labels=labels, known=known[task])
         for task, labels in current.values_list("assignment__task", "labels")
     }
 

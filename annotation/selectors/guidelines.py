@@ -1,7 +1,4 @@
-"""Notes on the clauses of guidelines, for those who may read them.
-
-A label's value, and what else a guideline names, in words: for the pages that show labels.
-"""
+"""Guidelines and their versions, the notes on their clauses, and their labels in the reader's language."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an import looks up, a chunk at a time, and the imports that a manager may see.
+"""What an import looks up, a chunk at a time; which imports a manager may see; and the preview of an uploaded file.
 
-What an uploaded file holds, before it is imported: the first rows as they were read, and what is wrong where.
+The preview holds the first rows as they were read and the problems with their lines.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def get_visible_import(person: Person, import_id: int) -> Import:
 
 
 class _SealedImports:
-    """Files of responses and labels name models and annotators. A person's own upload tells them nothing new."""
+    """The imports that a person must not see yet: files of responses and labels name models and annotators. Their own
+    upload tells them nothing new.
+    """
 
     def __init__(self, person: Person) -> None:
         self._person = person

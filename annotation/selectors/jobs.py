@@ -1,3 +1,5 @@
+"""A job as its page shows it: who may open it, its live curves, and whether a worker is at it."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

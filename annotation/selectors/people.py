@@ -1,10 +1,7 @@
-"""Links that work once, and what has become of each: invitations, and set-up links (selectors/setup_links.py).
+"""People and how they sign in: invitations and set-up links, which work once, sign-ins, and API tokens.
 
-Set-up links of a person, and what they are to be told of them.
-
-The sign-ins of a person, as the audit trail has them: whether somebody else tried, and from where.
-
-API tokens, for their owner and for managers: everything but the tokens themselves.
+A set-up link and an invitation are stored by the hash of their secret. Sign-ins come from the audit trail, so that a
+person sees whether somebody else tried, and from where. Of API tokens everything is listed but the tokens themselves.
 """
 
 from __future__ import annotations

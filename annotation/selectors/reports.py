@@ -1,7 +1,7 @@
 """What the appendix of a paper says of some batches, or of a gold release: the report (``docs/agreement.md``).
 
-Plain values, as ``report --json`` prints them; undefined is None. Nobody is named. Of a release, what its manifest
-froze is told as it was frozen; disputes and decisions are told as they stand now.
+Plain values, as ``report --json`` prints them; undefined is None. Nobody is named. A release's report shows what the
+manifest froze as it was frozen, and disputes and decisions as they are now.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.origins import count_imported_work, add_origins
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
-from annotation.selectors.releases.manifest import guidelines_of, handed_in, people_of, protocol_of
+from annotation.selectors.releases.manifest import describe_guidelines, list_submitted, describe_people, describe_protocol
 
 FROZEN = ("guidelines", "protocol", "people", "imported", "agreement")
 """What a manifest has as the report has it."""
@@ -42,14 +42,14 @@ Labels = Mapping[str, Any]
 def build_batches_report(batches: Sequence[Batch]) -> dict[str, Any]:
     """Of these batches as they stand now; they come with their guidelines."""
     ordered = sorted(batches, key=lambda batch: batch.name)
-    guidelines = guidelines_of(ordered)
+    guidelines = describe_guidelines(ordered)
     return {
         "release": None,
         "batches": [batch.name for batch in ordered],
         "code_version": code_version(),
         "guidelines": guidelines,
-        "protocol": [protocol_of(batch) for batch in ordered],
-        "people": people_of(ordered),
+        "protocol": [describe_protocol(batch) for batch in ordered],
+        "people": describe_people(ordered),
         "imported": count_imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_describe_present(ordered),
@@ -90,7 +90,7 @@ def _describe_present(batches: Sequence[Batch]) -> dict[str, Any]:
 
 def _measure_effort(batches: Sequence[Batch]) -> dict[str, Any]:
     """Annotations of each annotator (fewest, median, most) and the median of the seconds that one took."""
-    submitted = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT)
+    submitted = list_submitted(batches).filter(slot__lt=ADJUDICATION_SLOT)
     counts = sorted(submitted.values("person").annotate(n=Count("pk")).values_list("n", flat=True))
     return {
         "annotations": {

@@ -1,4 +1,4 @@
-"""Care for those who read: what the pages need to know of it, how much was read today, what is left of a budget."""
+"""What pages need to know of annotator wellbeing: the display settings, today's exposure, and what is left of a budget."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def exposure_today(person: Person) -> int:
 
 @dataclass(frozen=True)
 class ExposureRow:
-    """What one person read: the points of each day asked for, in this order, and their budget."""
+    """One person's exposure: the points of each of the days, in their order, and the budget."""
 
     person: Person
     budget: int | None
@@ -96,7 +96,7 @@ def list_readers(reader: Person) -> QuerySet[Person]:
 
 
 def list_exposure_rows(people: Sequence[Person], days: Sequence[date]) -> list[ExposureRow]:
-    """A line for each of ``people``, two queries."""
+    """A row for each of ``people``, two queries."""
     default_budget = _find_default_budget()
     rows = Exposure.objects.filter(person__in=people, day__in=days).values_list("person", "day", "points")
     points = {(person, day): number for person, day, number in rows}
@@ -152,8 +152,8 @@ def list_resting_strata(batch: Batch, person: Person, budget: int | None) -> lis
 
 
 def _sum_exposure(person: Person) -> int:
-    """Today's points, and those of what the person has at hand in any batch."""
+    """Today's points, and those of the items that the person has in progress in any batch."""
     exposure = sql.read_exposure(person.pk)
     return exposure.points + sum(
-        guideline.document.severity_of(dimension) for guideline, dimension in exposure.at_hand
+        guideline.document.severity_of(dimension) for guideline, dimension in exposure.in_progress
     )

@@ -334,7 +334,7 @@ def _finish_job(
     changes: dict[str, Any] = {"state": state, "finished_at": Now()}
     if error is not None:  # beside what the handler kept until then
         stored = row.values_list("result", flat=True).first() or {}
-        changes |= {"error": str(error), "result": {**stored, **_told(error)["result"]}}
+        changes |= {"error": str(error), "result": {**stored, **_build_error_fields(error)["result"]}}
     if state == Job.State.DONE:
         changes |= {"progress": 1.0, "result": result or {}}
     if not row.update(**changes):
@@ -347,7 +347,7 @@ def _finish_job(
         _cancel_dependents(job)
 
 
-def _told(error: AssayError | None) -> dict[str, Any]:
+def _build_error_fields(error: AssayError | None) -> dict[str, Any]:
     """The fields that say why a job ended: in English for the log, and to be told in any language."""
     return {} if error is None else {"error": str(error), "result": {"error": error_to_json(error)}}
 
@@ -359,7 +359,7 @@ def _cancel_dependents(job: Job) -> None:
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
         error = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
         Job.objects.filter(pk=dependent.pk).update(
-            state=Job.State.CANCELLED, finished_at=Now(), **_told(error)
+            state=Job.State.CANCELLED, finished_at=Now(), **_build_error_fields(error)
         )
         dependent.state = Job.State.CANCELLED
         _cancel_dependents(dependent)

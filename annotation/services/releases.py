@@ -20,8 +20,8 @@ from annotation.domain.releases.canonical import number, release_sha256
 from annotation.models import Batch, GoldRelease, Job, Person, ReleasedLabel, sql
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.releases.candidates import ReleaseNames, frozen_labels, settled_labels
-from annotation.selectors.releases.manifest import ManifestCounts, manifest_of
+from annotation.selectors.releases.candidates import ReleaseNames, iterate_frozen_labels, list_settled_labels
+from annotation.selectors.releases.manifest import ManifestCounts, build_manifest
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import jobs
 from annotation.services.audit import record
@@ -57,7 +57,7 @@ def cut_release(
     labels = _freeze_labels(release)
     counts = _hash_labels(release, batches, labels, report)
     report(0.8, N_("measuring agreement"))
-    release.manifest = manifest_of(release, batches, counts)
+    release.manifest = build_manifest(release, batches, counts)
     release.save()
     superseded = {"supersedes": release.supersedes.name} if release.supersedes else {}
     record(
@@ -155,20 +155,20 @@ def _hash_labels(
 ) -> ManifestCounts:
     """Read what was frozen, once: hash it, count it, and drop what is there twice."""
     names = ReleaseNames(batches)
-    tally, doubles = ManifestCounts(names), DuplicateLabels(names)
-    parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
+    counts, doubles = ManifestCounts(names), DuplicateLabels(names)
+    parts = _report_chunks(iterate_frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
     release.sha256 = release_sha256(
         names.settled(label).line
         for of_prompt in _group_by_prompt(chain.from_iterable(parts))
-        for label in tally.counted(doubles.drop_duplicates(of_prompt))
+        for label in counts.counted(doubles.drop_duplicates(of_prompt))
     )
     doubles.refuse_contradictions()
     doubles.delete_dropped()
-    release.labels, release.adjudicated = tally.labels, tally.adjudicated
-    return tally
+    release.labels, release.adjudicated = counts.labels, counts.adjudicated
+    return counts
 
 
-def _told(
+def _report_chunks(
     parts: Iterable[list[FrozenLabel]], labels: tuple[int, int], report: Report
 ) -> Iterator[list[FrozenLabel]]:
     for part in parts:
@@ -246,7 +246,7 @@ UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 def create_or_enqueue_release(spec: ReleaseSpec, *, actor: Person) -> GoldRelease | Job:
     """The release, or the job that cuts it. What cannot be cut is refused at once (AssayError)."""
-    if settled_labels(list_batches(spec))[: MAX_LABELS_AT_ONCE + 1].count() <= MAX_LABELS_AT_ONCE:
+    if list_settled_labels(list_batches(spec))[: MAX_LABELS_AT_ONCE + 1].count() <= MAX_LABELS_AT_ONCE:
         return cut_release(spec, actor=actor)
     return enqueue_release(spec, actor=actor)
 

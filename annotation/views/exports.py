@@ -28,9 +28,9 @@ from annotation.selectors.exports import (
     may_download,
     may_name_people,
 )
-from annotation.selectors.releases.releases import release_for
+from annotation.selectors.releases.releases import get_release_for
 from annotation.services.exports import WRITERS, Writer, writer_named
-from annotation.services.exports.downloads import discard_export, start_export, record_download
+from annotation.services.exports.downloads import discard_export, record_download, start_export
 from annotation.views.access import person_of, role_required
 
 # What a browser shall not open by itself, whatever is in it.
@@ -43,7 +43,7 @@ BINARY = "application/octet-stream"
 def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     """The formats with their options, and what was exported before; a POST orders one."""
     person = person_of(request)
-    release = release_for(person, name)
+    release = get_release_for(person, name)
     forms = list_forms(person)
     refusal = ""
     if request.method == "POST":
@@ -98,7 +98,7 @@ def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> H
     sha256 = next(entry["sha256"] for entry in export.files if entry["name"] == file)
     download_name = f"{name}.{file.replace('/', '.')}"
     answer = stream_file(request, [member], name=download_name, content_type=BINARY, etag=sha256)
-    return record_download(request, answer, export, file)
+    return audit_download(request, answer, export, file)
 
 
 @require_safe
@@ -112,7 +112,7 @@ def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseB
     answer = stream_file(
         request, build_segments(members), name=download_name, content_type="application/zip", etag=etag
     )
-    return record_download(request, answer, export, "*")
+    return audit_download(request, answer, export, "*")
 
 
 @require_POST
@@ -125,7 +125,7 @@ def export_discard(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 
 
 def find_export(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease, Export]:
-    release = release_for(person_of(request), name)
+    release = get_release_for(person_of(request), name)
     return release, get_export(release, export_id)
 
 
@@ -150,7 +150,7 @@ def list_members(export: Export) -> list[ZipMember]:
     return members
 
 
-def record_download(
+def audit_download(
     request: HttpRequest, answer: HttpResponseBase, export: Export, file: str
 ) -> HttpResponseBase:
     """The answer, once the audit trail has it; a download that goes on is told once."""

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import localize
-from annotation.forms.wellbeing import CareForm
+from annotation.forms.wellbeing import WellbeingForm
 from annotation.models import MANAGER, WellbeingSettings
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.guidelines import GuidelineFamily, list_families
@@ -30,10 +30,10 @@ PAGE = 100
 
 @require_http_methods(["GET", "POST"])
 @role_required(MANAGER)
-def care(request: HttpRequest) -> HttpResponse:
+def wellbeing_settings(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     settings = WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
-    form = CareForm(request.POST if request.method == "POST" else None, settings=settings)
+    form = WellbeingForm(request.POST if request.method == "POST" else None, settings=settings)
     if form.is_valid():
         set_wellbeing(actor=person, **form.settings())
         messages.success(request, _("It holds from now on, for everybody."))

@@ -23,7 +23,7 @@ from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Adjudication, AuditEvent, Batch, Task
 from annotation.selectors.assignments.availability import tasks_in_progress
-from annotation.selectors.batches.plan import pace
+from annotation.selectors.batches.plan import measure_pace
 from benchmark.domain.estimates.estimates import Bounds, ResponseKey
 from benchmark.domain.estimates.label_plan import (
     Key,
@@ -130,7 +130,7 @@ class PlanGoal:
 
 @dataclass(frozen=True)
 class UnlabelledResponses:
-    """Responses by id, and of each the place of its stratum among those of the ground."""
+    """Responses by id, and of each the place of its stratum among those of the basis."""
 
     responses: Sequence[int]
     strata: Sequence[int]
@@ -427,7 +427,7 @@ def _list_in_progress(run: BenchmarkRun) -> frozenset[int]:
 
 def measure_effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
     """What past work by the guideline took."""
-    measured = pace(guideline_name)
+    measured = measure_pace(guideline_name)
     settled = Task.objects.filter(
         kind=Task.Kind.WORK,
         batch__guideline__name=guideline_name,

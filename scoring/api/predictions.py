@@ -232,7 +232,7 @@ class PredictionResult(AssayView):
             "scorer": prediction_request.scorer.name,
             "guideline": prediction_request.scorer.guideline.name,
             "progress": prediction_request.job.progress,
-            "error": prediction_request.job.why,
+            "error": prediction_request.job.error_text,
             "results": prediction_request.results if done else None,
         }
         return Response(RequestSerializer(body).data)

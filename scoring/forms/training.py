@@ -16,7 +16,7 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.access import unsealed_models
-from annotation.selectors.releases.releases import current_first
+from annotation.selectors.releases.releases import order_current_first
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, TrainingSpec
 from scoring.forms.predictions import set_choices
@@ -128,7 +128,7 @@ class TrainingForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.person = person
         known = GoldRelease.objects.filter(pk__in=[release.pk for release in list_open_releases(person)])
-        set_choices(self, "release", current_first(known))
+        set_choices(self, "release", order_current_first(known))
 
     @property
     def has_releases(self) -> bool:

@@ -30,7 +30,7 @@ from annotation.selectors.access import (
     unsealed_models,
 )
 from annotation.selectors.guidelines import get_guideline
-from annotation.selectors.releases.releases import releases_for
+from annotation.selectors.releases.releases import list_releases
 from scoring.models import Promotion, RegressionCase, Scorer
 
 
@@ -84,7 +84,7 @@ def list_scorer_rows(person: Person) -> list[ScorerRow]:
 
 def list_open_releases(person: Person) -> list[GoldRelease]:
     """The releases that the person may train on, the newest first."""
-    return [listed.release for listed in releases_for(person) if not listed.sealed]
+    return [listed.release for listed in list_releases(person) if not listed.sealed]
 
 
 DRIFT = "check_drift"

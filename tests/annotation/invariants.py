@@ -22,7 +22,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 
 LIVE = ("claimed", "submitted")
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
@@ -312,7 +312,7 @@ def nobody_is_passed_over(batch: Batch, now: Tables) -> None:
 
 
 def needs_are_right(batch: Batch, now: Tables) -> None:
-    listed = [(need.role, need.task.pk) for need in needs(batch, limit=100)]
+    listed = [(need.role, need.task.pk) for need in list_needs(batch, limit=100)]
     expected = {
         ("annotator", task["pk"])
         for task in now.free()

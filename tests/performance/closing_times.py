@@ -40,7 +40,7 @@ if __name__ == "__main__":
 from django.db import transaction
 
 from annotation.models import Batch, Guideline, Person, Task
-from annotation.selectors.annotations.history import CLOSED, HistoryFilter, my_history
+from annotation.selectors.annotations.history import CLOSED, HistoryFilter, list_history
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.monitoring import watch_all
 from annotation.services.people.people import add_person
@@ -163,7 +163,7 @@ def submit_next(
 def observe(crowd: Sequence[Person], seen: Sequence[dict[UUID, Item]], clock: Clock) -> None:
     """Everybody looks at what is closed of theirs. Nothing changes between two events, so none is missed."""
     for person, items in zip(crowd, seen, strict=True):
-        for pk, _at in my_history(person, HistoryFilter(state=CLOSED)):
+        for pk, _at in list_history(person, HistoryFilter(state=CLOSED)):
             if items[pk].closed is None:
                 items[pk].closed = clock.seconds
 

@@ -249,7 +249,7 @@ def detect_faults(simulated: Simulated, result: Profiles) -> DetectedFaults:
                 first.add(fault)
             if _find_finding(result.people[culprit], figure).flagged:
                 flagged.add(fault)
-    pairs = [({pair.one, pair.other}, pair.flagged) for pair in result.copying]
+    pairs = [({pair.first, pair.second}, pair.flagged) for pair in result.copying]
     pair = {simulated.culprits.get("copying"), simulated.copied}
     if pairs and pairs[0][0] == pair:
         first.add("copying")
@@ -264,7 +264,7 @@ def _list_false_flags(simulated: Simulated, result: Profiles) -> Iterator[str]:
         if person not in guilty:
             yield from (name for name in FIGURES.values() if _find_finding(profile, name).flagged)
     for pair in result.copying:
-        if pair.flagged and not {pair.one, pair.other} & guilty:
+        if pair.flagged and not {pair.first, pair.second} & guilty:
             yield "copying"
 
 

@@ -107,13 +107,13 @@ def count_pairs(units: Units, groups: UnitGroups[Name]) -> dict[Name, Codes]:
 @dataclass(frozen=True)
 class LabelCounts:
     """A value within a group of units: in ``n`` compared units somebody gave it, in ``disputed`` of them somebody
-    else another value; ``others`` (V,) counts those other labels' units by their value.
+    else another value; ``other_values`` (V,) counts those other labels' units by their value.
     """
 
     value: float
     n: int
     disputed: int
-    others: dict[float, int]
+    other_values: dict[float, int]
 
 
 def count_labels(units: Units, groups: UnitGroups[Name]) -> dict[Name, list[LabelCounts]]:

@@ -170,7 +170,7 @@ class LabelledTask:
     prompt: int
     stratum: int
     subcomponent: str
-    given: Sequence[PersonLabels]
+    annotations: Sequence[PersonLabels]
 
 
 def build_units(tasks: Iterable[LabelledTask]) -> Units:
@@ -184,12 +184,12 @@ def build_units(tasks: Iterable[LabelledTask]) -> Units:
     wide: dict[str, array[Any]] = {name: array("f" if name in FLOATS else "i") for name in WIDE}
     for task_labels in tasks:
         subcomponent = subcomponents.setdefault(task_labels.subcomponent, len(subcomponents))
-        for name in dict.fromkeys(name for label in task_labels.given for name in label.labels):
+        for name in dict.fromkeys(name for label in task_labels.annotations for name in label.labels):
             criterion = criteria.setdefault(name, len(criteria))
             single.extend(
                 (task_labels.task, task_labels.prompt, task_labels.stratum, criterion, subcomponent)
             )
-            labels = [label for label in task_labels.given if name in label.labels]
+            labels = [label for label in task_labels.annotations if name in label.labels]
             counts.append(len(labels))
             wide["person"].extend(label.person for label in labels)
             wide["label"].extend(label.labels[name] for label in labels)

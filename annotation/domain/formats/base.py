@@ -246,7 +246,7 @@ def guess_among(source: Source, formats: Iterable[Format]) -> Guess | None:
 
 def _item_fields(source: Source) -> frozenset[str]:
     try:
-        row = next(json_items(source.again()), None)
+        row = next(json_items(source.reopen()), None)
     except InputError:
         return frozenset()
     return frozenset() if row is None or isinstance(row, InputError) else frozenset(row.fields)

@@ -31,7 +31,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     yield ResponseRecord(
         line=row.line,
         ref=generic.read_prompt_ref(row),
-        text=row.whole("response"),
+        text=row.raw_text("response"),
         model=row.optional_name("model"),
         collection=row.optional_name("collection"),
     )

@@ -28,7 +28,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     yield ResponseRecord(
         line=row.line,
         ref=prompt.ref,
-        text=row.whole("response"),
+        text=row.raw_text("response"),
         model=row.optional_name("model"),
         collection=row.optional_name("collection"),
         prompt=prompt,

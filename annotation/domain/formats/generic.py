@@ -91,7 +91,7 @@ def read_judgement(
         raise row.error(N_("name either the annotator or the adjudicator."), field="annotator")
     check_flags(row, flags)
     prompt_ref, model, collection = read_prompt_ref(row), row.optional_name("model"), row.optional_name("collection")
-    rationale = row.whole("rationale") if row.has("rationale") else ""
+    rationale = row.raw_text("rationale") if row.has("rationale") else ""
     if row.has("annotator"):
         return AnnotationRecord(
             line=row.line,

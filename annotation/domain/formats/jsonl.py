@@ -33,7 +33,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     yield ResponseRecord(
         line=row.line,
         ref=generic.read_prompt_ref(row),
-        text="" if turns else row.whole("response"),
+        text="" if turns else row.raw_text("response"),
         turns=turns,
         model=row.optional_name("model"),
         collection=row.optional_name("collection"),

@@ -111,7 +111,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     yield ResponseRecord(
         line=row.line,
         ref=prompt.ref,
-        text="" if turns else data.whole(_get_response_field(data)),
+        text="" if turns else data.raw_text(_get_response_field(data)),
         turns=turns,
         model=data.optional_name("model"),
         collection=data.optional_name("collection"),
@@ -408,7 +408,7 @@ def _place_span(data: FileRow, turns: Sequence[Mapping[str, str]], span: Mapping
         text = turns[turn]["text"]
     else:
         turn, start, end = 0, _parse_whole_number(span.get("start")), _parse_whole_number(span.get("end"))
-        text = data.whole(_get_response_field(data))
+        text = data.raw_text(_get_response_field(data))
     place = _find_offsets(text, start, end, span.get("text"))
     return (
         None if place is None else {"turn": turn, "start": place[0], "end": place[1], "label": span["label"]}

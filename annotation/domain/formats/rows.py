@@ -46,7 +46,7 @@ class FileRow:
         value = self.fields.get(field)
         return value is not None and not (isinstance(value, str) and not value.strip())
 
-    def whole(self, field: str) -> str:
+    def raw_text(self, field: str) -> str:
         """The text as it stands, which may be empty; it must be there."""
         if field not in self.fields:
             raise self.error(
@@ -61,7 +61,7 @@ class FileRow:
 
     def text(self, field: str, *, longest: int | None = None) -> str:
         """The text, which must say something."""
-        value = self.whole(field)
+        value = self.raw_text(field)
         if not value.strip():
             raise self.error(N_("this is empty."), field=field)
         if longest is not None and len(value) > longest:
@@ -141,7 +141,7 @@ class Source:
         self.unused: dict[str, None] = {}
         self.passed_over: Counter[str] = Counter()
 
-    def again(self) -> Source:
+    def reopen(self) -> Source:
         return Source(self.path, self.name)
 
     @property
@@ -225,7 +225,7 @@ def json_items(source: Source) -> Rows:
     with source.path.open("rb") as file:
         text = _TextBuffer(file, source)
         if text.next() != "[":
-            yield from json_rows(source.again())
+            yield from json_rows(source.reopen())
             return
         text.at += 1
         for number in count(1):

@@ -48,7 +48,7 @@ def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
 
 def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
     prompt = _read_prompt(row, dimension=_read_dimension(row))
-    yield ResponseRecord(line=row.line, ref=prompt.ref, text=row.whole("completion"), prompt=prompt)
+    yield ResponseRecord(line=row.line, ref=prompt.ref, text=row.raw_text("completion"), prompt=prompt)
 
 
 def _read_judgements(row: FileRow) -> Iterator[Judgement]:

@@ -50,7 +50,7 @@ def build_profiles(labels: Labels) -> Profiles:
         for person, number in enumerate(table.ids)
     }
     copiers = [
-        replace(pair, one=int(table.ids[pair.one]), other=int(table.ids[pair.other]))
+        replace(pair, first=int(table.ids[pair.first]), second=int(table.ids[pair.second]))
         for pair in find_copying(pairs, truths)
     ]
     return Profiles(people=people, copying=copiers)

@@ -71,8 +71,8 @@ def _multiply_pairs(pairs: Pairs) -> tuple[Pairs, Floats]:
     """
     table = pairs.table
     shares, spread = _count_shares(table)
-    varied = pairs.only(spread[table.scale[pairs.one]] > 0)
-    left, right = varied.one, varied.other
+    varied = pairs.only(spread[table.scale[pairs.left_rows]] > 0)
+    left, right = varied.left_rows, varied.right_rows
     levels = np.arange(shares.shape[-1])
     means = (shares @ levels)[table.person, table.scale]
     ordered = (table.level - means)[left] * (table.level - means)[right]

@@ -50,7 +50,7 @@ class _Meetings:
     @classmethod
     def of(cls, pairs: Pairs) -> _Meetings:
         table, turned = pairs.table, pairs.left > pairs.right
-        low, high = np.where(turned, pairs.other, pairs.one), np.where(turned, pairs.one, pairs.other)
+        low, high = np.where(turned, pairs.right_rows, pairs.left_rows), np.where(turned, pairs.left_rows, pairs.right_rows)
         cells, pair_of_label = np.unique(
             table.person[low] * table.people + table.person[high], return_inverse=True
         )
@@ -117,8 +117,8 @@ def _list_pairs(meetings: _Meetings, comparisons: _Comparisons) -> list[Copying]
     corrected = _correct_p_values(comparisons)
     pairs = [
         Copying(
-            one=int(meetings.low[cell]),
-            other=int(meetings.high[cell]),
+            first=int(meetings.low[cell]),
+            second=int(meetings.high[cell]),
             n=int(comparisons.n[cell]),
             observed=float(comparisons.agreed[cell] / comparisons.n[cell]),
             expected=float(comparisons.expected[cell] / comparisons.n[cell]),
@@ -129,7 +129,7 @@ def _list_pairs(meetings: _Meetings, comparisons: _Comparisons) -> list[Copying]
         for cell in np.flatnonzero(comparisons.is_testable)
     ]
     enough = [replace(pair, flagged=pair.flagged and pair.copied >= TOLERATED) for pair in pairs]
-    return sorted(enough, key=lambda pair: (-pair.score, pair.one, pair.other))
+    return sorted(enough, key=lambda pair: (-pair.score, pair.first, pair.second))
 
 
 def _correct_p_values(comparisons: _Comparisons) -> Floats:

@@ -61,7 +61,7 @@ class _Change:
     """The tasks before it, the least share on either side that was tried, what to widen errors by, and the score."""
 
     test: _Test
-    one: int
+    person: int
     before: int
     least: float
     wider: float
@@ -72,7 +72,7 @@ class _Change:
         return largest_by_chance(self.score, self.least)
 
     def finding(self, tests: int) -> Finding:
-        values, days = self.test.reported.of(self.one)
+        values, days = self.test.reported.of(self.person)
         by, error = _measure_differences(values, np.array([self.before]))
         change, half = float(by[0]), float(error[0]) * self.wider * _find_critical_score(round(self.least, 3))
         day = float(days[self.before - 1] + days[self.before]) / 2
@@ -143,7 +143,7 @@ def _estimate_signals(table: LabelTable, truths: Truths) -> _Signals:
 
 def _scan(pairs: Pairs, signals: _Signals, partners: Bools) -> dict[int, Finding]:
     table = pairs.table
-    unit_weights = np.ones(len(pairs.one))
+    unit_weights = np.ones(len(pairs.left_rows))
     trusted, weights = pairs.by_row(partners[pairs.right] * unit_weights, partners[pairs.left] * unit_weights)
     rows = (weights > 0) & (trusted > 0.5)
     levels, right, high, low = (

@@ -66,8 +66,8 @@ class Copying:
     observed, expected: shares of the ``n`` units they share. score, p, flagged as of ``Finding``.
     """
 
-    one: int
-    other: int
+    first: int
+    second: int
     n: int
     observed: float
     expected: float

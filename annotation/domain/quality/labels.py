@@ -133,23 +133,23 @@ class Pairs:
     """M pairs of labels on one unit: the rows of both, and the pair's weight (M,)."""
 
     table: LabelTable
-    one: Ints
-    other: Ints
+    left_rows: Ints
+    right_rows: Ints
     weight: Floats
 
     def only(self, keep: Bools) -> Pairs:
-        return Pairs(self.table, self.one[keep], self.other[keep], self.weight[keep])
+        return Pairs(self.table, self.left_rows[keep], self.right_rows[keep], self.weight[keep])
 
     @cached_property
     def left(self) -> Ints:
-        """(M,): whose the one label is."""
-        people: Ints = self.table.person[self.one]
+        """(M,): whose label is the left one."""
+        people: Ints = self.table.person[self.left_rows]
         return people
 
     @cached_property
     def right(self) -> Ints:
-        """(M,): whose the other is."""
-        people: Ints = self.table.person[self.other]
+        """(M,): whose label is the right one."""
+        people: Ints = self.table.person[self.right_rows]
         return people
 
     def between(self, values: Floats) -> Floats:
@@ -159,16 +159,16 @@ class Pairs:
         square: Floats = sums.reshape(people, people).astype(np.float64)
         return square + square.T
 
-    def by_row(self, of_one: Floats, of_other: Floats) -> tuple[Floats, Floats]:
+    def by_row(self, of_left: Floats, of_right: Floats) -> tuple[Floats, Floats]:
         """(N,), (N,): for each label the mean over its pairs, and the weight of these.
 
-        of_one, of_other (M,): what a pair says of its one label and of its other.
+        of_left, of_right (M,): what a pair says of its left label and of its right one.
         """
         rows = len(self.table.person)
-        sums = np.bincount(self.one, weights=self.weight * of_one, minlength=rows)
-        sums += np.bincount(self.other, weights=self.weight * of_other, minlength=rows)
-        weights = np.bincount(self.one, weights=self.weight, minlength=rows)
-        weights += np.bincount(self.other, weights=self.weight, minlength=rows)
+        sums = np.bincount(self.left_rows, weights=self.weight * of_left, minlength=rows)
+        sums += np.bincount(self.right_rows, weights=self.weight * of_right, minlength=rows)
+        weights = np.bincount(self.left_rows, weights=self.weight, minlength=rows)
+        weights += np.bincount(self.right_rows, weights=self.weight, minlength=rows)
         means: Floats = np.divide(sums, weights, out=np.zeros(rows), where=weights > 0)
         return means, weights.astype(np.float64)
 
@@ -176,7 +176,7 @@ class Pairs:
     def labels(self) -> Ints:
         """(P,): how many labels of each person have a partner."""
         paired = np.zeros(len(self.table.person), dtype=np.bool_)
-        paired[self.one] = paired[self.other] = True
+        paired[self.left_rows] = paired[self.right_rows] = True
         return np.bincount(self.table.person[paired], minlength=self.table.people)
 
     @cached_property

@@ -80,9 +80,9 @@ def _find_middles(at: Floats, groups: Ints) -> Floats:
 
 def measure_differences(pairs: Pairs) -> tuple[Pairs, Floats]:
     """The pairs on scales with an order, and the differences of their labels in levels."""
-    ordered = pairs.only(pairs.table.ordered[pairs.one])
+    ordered = pairs.only(pairs.table.ordered[pairs.left_rows])
     level = pairs.table.level
-    return ordered, (level[ordered.one] - level[ordered.other]).astype(np.float64)
+    return ordered, (level[ordered.left_rows] - level[ordered.right_rows]).astype(np.float64)
 
 
 def measure_severities(pairs: Pairs) -> dict[int, Finding]:

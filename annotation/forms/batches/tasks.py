@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Batch, Membership, Person, Task
-from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT, TaskFilter, dimensions_of
+from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT, TaskFilter, list_dimensions
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches.tasks import MAX_PRIORITY
 
@@ -47,7 +47,7 @@ class FindTasksForm(forms.Form):
     def __init__(self, data: Any, *, batch: Batch) -> None:
         super().__init__(data)
         document = batch.guideline.document
-        names = dimensions_of(batch)
+        names = list_dimensions(batch)
         people = Person.objects.filter(memberships__batch=batch).distinct().order_by("username")
         self._choices(
             "dimension", [(name or NO_DIMENSION, dimension_label(document, name)) for name in names]
@@ -159,7 +159,7 @@ class LimitsForm(forms.Form):
         limits = {"quota": membership.quota, "excluded_dimensions": membership.excluded_dimensions}
         super().__init__(data, initial=limits)
         document = membership.batch.guideline.document
-        names = {*dimensions_of(membership.batch), *membership.excluded_dimensions} - {""}
+        names = {*list_dimensions(membership.batch), *membership.excluded_dimensions} - {""}
         field = self.fields["excluded_dimensions"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(name, dimension_label(document, name)) for name in sorted(names)]

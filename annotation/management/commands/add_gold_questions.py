@@ -7,7 +7,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldLabel, GoldQuestion
 from annotation.selectors.batches import get_batch
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from annotation.services.gold_questions.sources import (
     RELIABLE_SOURCES,
     add_from_batches,
@@ -57,7 +57,7 @@ class Command(AssayCommand):
             number = options["number"]
             made = add_from_batches(batch=batch, kind=kind, batches=batches, number=number, sources=sources)
         else:
-            release, number = release_named(options["from_release"]), options["number"]
+            release, number = get_release(options["from_release"]), options["number"]
             made = add_from_release(batch=batch, kind=kind, release=release, number=number, sources=sources)
         there = GoldQuestion.objects.filter(batch=batch, kind=kind, active=True).count()
         return {"batch": batch.name, "kind": kind, "added": len(made), "there": there}

@@ -37,21 +37,21 @@ class Command(AssayCommand):
         return {
             "batch": options["batch"],
             "method": options["method"],
-            "criteria": [_summary(criterion) for criterion in criteria],
+            "criteria": [_summarize_criterion(criterion) for criterion in criteria],
             "out": options["out"],
             "rows": rows,
         }
 
-    def _write(self, found: Sequence[CriterionAggregate], path: str) -> int:
-        total = sum(len(criterion.tasks) for criterion in found if criterion.posteriors is not None)
+    def _write(self, criteria: Sequence[CriterionAggregate], path: str) -> int:
+        total = sum(len(criterion.tasks) for criterion in criteria if criterion.posteriors is not None)
         with self.new_file(path) as file, self.progress(total=total) as bar:
-            for line in _csv(_values(found), list_posteriors(found)):
+            for line in _write_csv_lines(_list_values(criteria), list_posteriors(criteria)):
                 file.write(line)
                 bar.update()
         return total
 
     def show(self, data: dict[str, Any]) -> None:
-        for line in format_table([HEADS, *_lines(data["criteria"])], texts=1):
+        for line in format_table([HEADS, *_build_lines(data["criteria"])], texts=1):
             self.stdout.write(line)
         for criterion in data["criteria"]:
             if criterion["reason"]:
@@ -64,32 +64,32 @@ class Command(AssayCommand):
             self.stdout.write(f"{data['out']}: {data['rows']} rows")
 
 
-def _summary(one: CriterionAggregate) -> dict[str, Any]:
-    shares = None if one.marginals is None else [float(share) for share in one.marginals]
+def _summarize_criterion(criterion: CriterionAggregate) -> dict[str, Any]:
+    shares = None if criterion.marginals is None else [float(share) for share in criterion.marginals]
     return {
-        "criterion": one.criterion,
-        "tasks": len(one.tasks),
-        "labels": one.labels,
-        "people": one.people,
-        "marginals": None if shares is None else dict(zip(map(str, one.values), shares, strict=True)),
-        "iterations": one.iterations,
-        "converged": one.converged,
-        "reason": one.reason,
+        "criterion": criterion.criterion,
+        "tasks": len(criterion.tasks),
+        "labels": criterion.labels,
+        "people": criterion.people,
+        "marginals": None if shares is None else dict(zip(map(str, criterion.values), shares, strict=True)),
+        "iterations": criterion.iterations,
+        "converged": criterion.converged,
+        "reason": criterion.reason,
     }
 
 
-def _lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+def _build_lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for criterion in criteria:
         counts = [str(criterion[name]) for name in ("tasks", "labels", "people")]
         for level, share in (criterion["marginals"] or {"-": None}).items():
             yield criterion["criterion"], level, format_decimal(share, 4), *counts
 
 
-def _values(found: Iterable[CriterionAggregate]) -> list[Value]:
-    return sorted({value for criterion in found for value in criterion.values})
+def _list_values(criteria: Iterable[CriterionAggregate]) -> list[Value]:
+    return sorted({value for criterion in criteria for value in criterion.values})
 
 
-def _csv(values: Sequence[Value], rows: Iterable[Posterior]) -> Iterator[str]:
+def _write_csv_lines(values: Sequence[Value], rows: Iterable[Posterior]) -> Iterator[str]:
     """A line for each row, under a header; a level that a criterion does not have is empty."""
     line = csv_writer()
     yield line([*COLUMNS, *(f"probability.{value}" for value in values)])

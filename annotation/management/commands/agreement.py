@@ -51,20 +51,20 @@ class Command(AssayCommand):
         # What no row has would only make the lines longer.
         statistics = [name for name in STATISTICS if any(row[name] for row in rows)]
         heads = (*HEADS, *(HEADINGS.get(name, name) for name in statistics))
-        lines = [_line(row, statistics, with_guideline=several) for row in rows]
+        lines = [_build_line(row, statistics, with_guideline=several) for row in rows]
         for line in format_table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
 
 
-def _line(row: Mapping[str, Any], shown: Sequence[str], *, with_guideline: bool) -> tuple[str, ...]:
+def _build_line(row: Mapping[str, Any], statistics: Sequence[str], *, with_guideline: bool) -> tuple[str, ...]:
     criterion = row["criterion"] or "(pooled)"
     name = f"{row['guideline']} {criterion}" if with_guideline else criterion
     group = ", ".join(f"{facet}={value or '-'}" for facet, value in row["group"].items()) or "all"
     counts = str(row["n"]), str(row["disputed"])
-    return name, group, *counts, *(_figure(row[name]) for name in shown)
+    return name, group, *counts, *(_format_statistic(row[name]) for name in statistics)
 
 
-def _figure(statistic: Mapping[str, float | None] | None) -> str:
+def _format_statistic(statistic: Mapping[str, float | None] | None) -> str:
     if statistic is None:
         return "-"
     low, high = statistic["low"], statistic["high"]

@@ -7,12 +7,12 @@ from annotation.management.base import AssayCommand
 from annotation.models import GoldRelease
 from annotation.selectors.releases.comparison import (
     KINDS,
-    agreement_beside,
-    all_changes,
-    csv_lines,
-    difference,
+    compare_agreement,
+    iterate_changes,
+    iterate_csv_lines,
+    compare_releases,
 )
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 
 
 class Command(AssayCommand):
@@ -24,14 +24,14 @@ class Command(AssayCommand):
         parser.add_argument("--changes", metavar="FILE", help="write every change into a new CSV file")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        before, after = release_named(options["before"]), release_named(options["after"])
+        before, after = get_release(options["before"]), get_release(options["after"])
         if options["changes"]:
             self._write(before, after, options["changes"])
-        return {**difference(before, after).to_json(), "agreement": agreement_beside(before, after)}
+        return {**compare_releases(before, after).to_json(), "agreement": compare_agreement(before, after)}
 
     def _write(self, before: GoldRelease, after: GoldRelease, path: str) -> None:
         with self.new_file(path) as file:
-            file.writelines(csv_lines(all_changes(before, after)))
+            file.writelines(iterate_csv_lines(iterate_changes(before, after)))
 
     def show(self, data: dict[str, Any]) -> None:
         write = self.stdout.write
@@ -44,8 +44,8 @@ class Command(AssayCommand):
         for kind in KINDS:
             write(f"{WORDS[kind]}: {data[kind]}")
         for name, counts in data["by_criterion"].items():
-            told = ", ".join(f"{WORDS[kind]} {counts[kind]}" for kind in KINDS if counts.get(kind))
-            write(f"  {name}: {told}")
+            parts = ", ".join(f"{WORDS[kind]} {counts[kind]}" for kind in KINDS if counts.get(kind))
+            write(f"  {name}: {parts}")
 
 
 WORDS = {

@@ -8,7 +8,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
 from annotation.management.base import AssayCommand, names
 from annotation.models import Batch, Person
-from annotation.selectors.batches.plan import Plan, plan_of_batch
+from annotation.selectors.batches.plan import Plan, plan_batch
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.people import get_people, get_person
@@ -73,7 +73,7 @@ class Command(AssayCommand):
             "--lease",
             dest="lease_seconds",
             metavar="LEASE",
-            type=_lease,
+            type=_parse_lease,
             default=USUAL_POLICY.lease_seconds,
             help="seconds that a claim holds (default %(default)s)",
         )
@@ -118,16 +118,16 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
             batch = create_batch(_build_spec(options), report=lambda done: bar.update(max(0.0, done - bar.n)))
-        plan = plan_of_batch(batch)
+        plan = plan_batch(batch)
         return {"name": batch.name, "state": batch.state, "tasks": plan.tasks, "plan": _summary(plan)}
 
     def show(self, data: dict[str, Any]) -> None:
         plan = data["plan"]
         parts = [f"{data['name']} ({data['state']}): {data['tasks']} tasks"]
         if plan["loads"]:
-            parts.append(f"each person {_range(plan['loads'])}")
+            parts.append(f"each person {_format_range(plan['loads'])}")
         if plan["shared"]:
-            parts.append(f"each pair {_range(plan['shared'])}")
+            parts.append(f"each pair {_format_range(plan['shared'])}")
         self.stdout.write(", ".join(parts))
 
 
@@ -139,11 +139,11 @@ def _build_spec(options: dict[str, Any]) -> BatchSpec:
             "name": options["name"],
             "guideline": get_guideline(options["guideline"]),
             "dataset": get_dataset(options["dataset"]),
-            "models": get_models(_flat(options["models"])),
+            "models": get_models(_split_all(options["models"])),
             "collection": options["collection"],
-            "annotators": get_people(_flat(options["annotators"])),
-            "adjudicators": get_people(_flat(options["adjudicators"])),
-            "pairs": [_pair(text) for text in options["pairs"]],
+            "annotators": get_people(_split_all(options["annotators"])),
+            "adjudicators": get_people(_split_all(options["adjudicators"])),
+            "pairs": [_read_pair(text) for text in options["pairs"]],
             "quota": quota,
             "shares": {
                 person: {
@@ -170,12 +170,12 @@ def _summary(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _range(numbers: dict[str, int]) -> str:
+def _format_range(numbers: dict[str, int]) -> str:
     low, high = numbers["min"], numbers["max"]
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _pair(text: str) -> list[Person]:
+def _read_pair(text: str) -> list[Person]:
     parts = text.split("," if "," in text else "+")
     return [get_person(name.strip()) for name in parts if name.strip()]
 
@@ -212,12 +212,12 @@ def _read_exclusions(texts: list[str]) -> dict[Person, list[str]]:
     return excluded
 
 
-def _lease(text: str) -> int:
+def _parse_lease(text: str) -> int:
     seconds = int(text)
     if seconds > MAX_LEASE_SECONDS:
         raise ArgumentTypeError(f"{text} is more than {MAX_LEASE_SECONDS} seconds, a week")
     return seconds
 
 
-def _flat(values: list[str]) -> list[str]:
+def _split_all(values: list[str]) -> list[str]:
     return [name for value in values for name in names(value)]

@@ -43,7 +43,7 @@ class Command(AssayCommand):
             self.stderr.write(str(error))
             raise SystemExit(1) from error
         finally:
-            _heed_nothing_more()
+            _ignore_signals()
             stop(self.children)
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Command(AssayCommand):
         call_command("migrate", verbosity=0, interactive=False, stdout=sys.stderr)
         load_demo(announce=self._announce)
         self._announce("web and worker")
-        self.children += [_web(port), _worker()]
+        self.children += [_build_web(port), _build_worker()]
         for child in self.children:
             child.start()
         self._wait_for_web(port)
@@ -82,7 +82,7 @@ class Command(AssayCommand):
 
     def _wait_for_web(self, port: int) -> None:
         end = time.monotonic() + START_WITHIN
-        while not _answers(port):
+        while not _is_answering(port):
             self._revive()
             if time.monotonic() > end:
                 raise AssayError(N_("The web process does not answer; see what it said above."))
@@ -100,11 +100,11 @@ class Command(AssayCommand):
 
 
 def _interrupt(_number: int, _frame: Any) -> NoReturn:
-    _heed_nothing_more()
+    _ignore_signals()
     raise KeyboardInterrupt
 
 
-def _heed_nothing_more() -> None:
+def _ignore_signals() -> None:
     """Stopping takes seconds: who presses Ctrl-C again would leave the children behind."""
     for number in STOPS:
         signal.signal(number, signal.SIG_IGN)
@@ -124,7 +124,7 @@ def _refuse_busy(port: int) -> None:
             ) from error
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     """The demo's own marks, which settings.py accepts on loopback alone."""
     return {
         **os.environ,
@@ -135,19 +135,19 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _web(port: int) -> Child:
+def _build_web(port: int) -> Child:
     config = str(settings.BASE_DIR / "config" / "gunicorn.py")
     options = ["--config", config, "--workers", "1", "--log-level", "warning", "--bind", f"{HOST}:{port}"]
-    return Child("web", [sys.executable, "-m", "gunicorn", *options], _environment())
+    return Child("web", [sys.executable, "-m", "gunicorn", *options], _build_environment())
 
 
-def _worker() -> Child:
+def _build_worker() -> Child:
     celery = [sys.executable, "-m", "celery", "--quiet", "-A", "config"]
     command = [*celery, "worker", "--beat", "--loglevel", "warning"]
-    return Child("worker", command, _environment())
+    return Child("worker", command, _build_environment())
 
 
-def _answers(port: int) -> bool:
+def _is_answering(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://{HOST}:{port}/demo/", timeout=5):
             return True

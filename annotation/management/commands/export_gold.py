@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from annotation.services.exports import WRITERS, Options, export_release
 
 
@@ -30,7 +30,7 @@ class Command(AssayCommand):
         parser.add_argument("--license", default="other", help="of hf, as its card says it; default: other")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        release = release_named(options["name"])
+        release = get_release(options["name"])
         chosen_options = Options(
             **{name: options[name] for name in ("real_names", "rationales", "times", "table", "license")}
         )

@@ -29,7 +29,7 @@ class Command(ImportCommand):
         for file in options["files"]:
             if file in passed_over:
                 continue
-            report = self._one(file, new_people=new_people, options=options)
+            report = self._import_file(file, new_people=new_people, options=options)
             # Who is unknown is made together with the batch: also by the later files of the same command.
             new_people = new_people or "batches" in report["made"]
             reports.append(report)
@@ -41,7 +41,7 @@ class Command(ImportCommand):
             "passed_over": [{"file": file, "field": field} for file, field in passed_over.items()],
         }
 
-    def _one(self, file: str, *, new_people: bool, options: dict[str, Any]) -> dict[str, Any]:
+    def _import_file(self, file: str, *, new_people: bool, options: dict[str, Any]) -> dict[str, Any]:
         with self.watched_run() as run:
             report = import_annotations(
                 source=Source(file),

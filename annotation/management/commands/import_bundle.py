@@ -44,10 +44,10 @@ class Command(ImportCommand):
         self.show_report(data)
 
 
-def _names(given: list[str], source: Source) -> dict[str, str]:
+def _names(texts: list[str], source: Source) -> dict[str, str]:
     """``NEW`` alone is for the only batch of a bundle."""
-    names = dict(text.split("=", 1) for text in given if "=" in text)
-    new_names = [text for text in given if "=" not in text]
+    names = dict(text.split("=", 1) for text in texts if "=" in text)
+    new_names = [text for text in texts if "=" not in text]
     if new_names:
         known = [batch.name for batch in Bundle(source).manifest.batches]
         if len(new_names) > 1 or len(known) > 1 or names:

@@ -28,35 +28,35 @@ class Command(AssayCommand):
         return build_quality_report(list(opened.order_by("pk")))
 
     def show(self, data: dict[str, Any]) -> None:
-        for line in format_table([HEADS, *map(_line, data["people"])], texts=len(HEADS)):
+        for line in format_table([HEADS, *map(_build_line, data["people"])], texts=len(HEADS)):
             self.stdout.write(line)
         for pair in (candidate for candidate in data["copying"] if candidate["flagged"]):
             observed, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))
             names = " and ".join(pair["people"])
             self.stdout.write(f"{names}: {observed} of {pair['n']} equal labels, {expected} expected")
         for adjudicator in data["adjudicators"]:
-            share = _share(adjudicator["alike_again"])
+            share = _format_share(adjudicator["alike_again"])
             self.stdout.write(
                 f"{adjudicator['person']}: {adjudicator['decisions']} disputes decided, intra-rater agreement {share}"
             )
 
 
-def _line(one: Mapping[str, Any]) -> tuple[str, ...]:
-    seconds = one["median_seconds"]
+def _build_line(person: Mapping[str, Any]) -> tuple[str, ...]:
+    seconds = person["median_seconds"]
     return (
-        one["person"],
-        str(one["tasks"]),
-        _share(one["gold"]),
-        _share(one["partners"]),
-        *(_figure(one[name]) for name in ("random", "severity", "drift")),
+        person["person"],
+        str(person["tasks"]),
+        _format_share(person["gold"]),
+        _format_share(person["partners"]),
+        *(_format_figure(person[name]) for name in ("random", "severity", "drift")),
         format_decimal(seconds, 1),
-        ", ".join(one["flags"]) or "-",
+        ", ".join(person["flags"]) or "-",
     )
 
 
-def _share(one: Mapping[str, Any]) -> str:
-    return format_bracketed(one["value"], one["low"], one["high"])
+def _format_share(statistic: Mapping[str, Any]) -> str:
+    return format_bracketed(statistic["value"], statistic["low"], statistic["high"])
 
 
-def _figure(one: Mapping[str, Any] | None) -> str:
-    return format_signed(one["value"] if one else None, 2)
+def _format_figure(statistic: Mapping[str, Any] | None) -> str:
+    return format_signed(statistic["value"] if statistic else None, 2)

@@ -7,7 +7,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldRelease
 from annotation.selectors.batches import get_batch
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from annotation.services.releases import cut_release, enqueue_release
 
 
@@ -33,7 +33,7 @@ class Command(AssayCommand):
             name=options["name"],
             batches=tuple(get_batch(name).pk for name in batch_names),
             about=options["about"],
-            supersedes=None if old is None else release_named(old).pk,
+            supersedes=None if old is None else get_release(old).pk,
         )
         if options["detach"]:
             job = enqueue_release(spec)

@@ -6,7 +6,7 @@ from typing import Any
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.batches import get_batch
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.reports import render_json, render_latex
 
@@ -29,7 +29,7 @@ class Command(AssayCommand):
         if bool(batch_names) == bool(options["release"]):
             raise AssayError(N_("Name the batches to report on, or a gold release."))
         if options["release"]:
-            report = build_release_report(release_named(options["release"]))
+            report = build_release_report(get_release(options["release"]))
         else:
             report = build_batches_report([get_batch(name) for name in batch_names])
         if options["out"]:
@@ -39,10 +39,10 @@ class Command(AssayCommand):
     def show(self, data: dict[str, Any]) -> None:
         self.stdout.write(self.options["out"] or self._text(data).rstrip("\n"))
 
-    def _text(self, found: dict[str, Any]) -> str:
+    def _text(self, report: dict[str, Any]) -> str:
         if self.options["format"] == "json":
-            return render_json(found)
-        return render_latex(found, LANGUAGES[self.options["language"]])
+            return render_json(report)
+        return render_latex(report, LANGUAGES[self.options["language"]])
 
     def _write(self, path: str, text: str) -> None:
         with self.new_file(path) as file:

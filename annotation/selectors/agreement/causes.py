@@ -1,6 +1,6 @@
 """Where the disagreement comes from: levels, prompts, clauses of the guideline, its versions, reasons of adjudicators.
 
-Each figure is a count of units or tasks that ``behind.py`` can list.
+Each figure is a count of units or tasks that ``tasks.py`` can list.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def _build_clause(
 ) -> ClauseDisagreement:
     values, _measurement = labels.measure(*scale)
     value = to_exact_level(level.value, values)
-    other_levels = Counter({to_exact_level(other_level, values): n for other_level, n in level.others.items()})
+    other_levels = Counter({to_exact_level(other_level, values): n for other_level, n in level.other_values.items()})
     n_notes, unanswered = notes.get((*scale, value), (0, 0))
     return ClauseDisagreement(
         guideline=scale[0],

@@ -1,8 +1,8 @@
-"""The labels of batches as columns (annotation/domain/agreement/label_table.py), kept in memory by each process and never stale.
+"""The labels of batches as columns (domain/agreement/label_table.py), cached by each process and never stale.
 
-The labels of a task that has all its annotations do not change. So what was read of a batch stays true while its
-counts stay the same; when they grew, what was handed in since is read and put in. Withdrawing and bringing back move
-``Batch.labels_version``, after which all is read again.
+The labels of a task that has all its annotations do not change. So the units of a batch stay true while its counts
+stay the same; when these grew, the units submitted since are read and added. Withdrawing a task and bringing it back
+move ``Batch.labels_version``, after which all units are read again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tasks behind a figure: what was asked and answered, what each person said of it, and what became of it."""
+"""The tasks behind a figure: the prompt and response, each person's labels, and the outcome."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MAX_DAYS = 45
 
 
 @dataclass(frozen=True)
-class Point:
+class AgreementPoint:
     """The units that were complete on a day, or in the week that begins on it; ``so_far`` is of all until its end."""
 
     start: date
@@ -32,7 +32,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Event:
+class AgreementEvent:
     """What may have changed agreement: the first day of a guideline's version, or an alarm."""
 
     day: date
@@ -47,11 +47,11 @@ class TrendSeries:
     guideline: str
     step: str
     statistic: str
-    points: tuple[Point, ...]
-    versions: tuple[Event, ...]
+    points: tuple[AgreementPoint, ...]
+    versions: tuple[AgreementEvent, ...]
 
 
-def series(patterns: LabelPatterns, statistic: str = "") -> list[TrendSeries]:
+def list_trends(patterns: LabelPatterns, statistic: str = "") -> list[TrendSeries]:
     """Of each guideline; without a ``statistic`` by alpha at the level of its scale."""
     return patterns.labels.kept(f"series {statistic}", lambda: _build_series(patterns, statistic))
 
@@ -95,7 +95,7 @@ def _count_steps(labels: ComparableLabels, step: str) -> dict[str, list[tuple[da
 
 def _build_points(
     counts: Sequence[tuple[date, str, dict[Pattern, int]]], overall: PatternCounts, statistic: str
-) -> tuple[Point, ...]:
+) -> tuple[AgreementPoint, ...]:
     so_far: Counter[Pattern] = Counter()
     points = []
     for day, name, patterns in counts:
@@ -103,7 +103,7 @@ def _build_points(
         so_far.update(exact_counts)
         counted = _replace_patterns(overall, exact_counts)
         measurement = counted.measured((statistic,)).statistics[statistic]
-        points.append(Point(day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)))
+        points.append(AgreementPoint(day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)))
     return tuple(points)
 
 
@@ -118,7 +118,7 @@ def _replace_patterns(overall: PatternCounts, patterns: dict[Pattern, int]) -> P
     )
 
 
-def _list_versions(labels: ComparableLabels, guideline: str) -> tuple[Event, ...]:
+def _list_versions(labels: ComparableLabels, guideline: str) -> tuple[AgreementEvent, ...]:
     """The first day of each version, where there are several."""
     groups = labels.sorted_by("guideline_version")
     first: dict[str, int] = {}
@@ -129,13 +129,13 @@ def _list_versions(labels: ComparableLabels, guideline: str) -> tuple[Event, ...
     if len(first) < 2:
         return ()
     by_day = sorted(first.items(), key=itemgetter(1))
-    return tuple(Event(date.fromordinal(day), "version", name) for name, day in by_day)
+    return tuple(AgreementEvent(date.fromordinal(day), "version", name) for name, day in by_day)
 
 
-def list_alarms(labels: ComparableLabels, guideline: str) -> list[Event]:
+def list_alarms(labels: ComparableLabels, guideline: str) -> list[AgreementEvent]:
     """Read anew each time: an alarm is raised after its labels came."""
     batches = [
         batch.pk for batch in labels.batches if labels.guidelines[batch.guideline_id].name == guideline
     ]
     raised = Alarm.objects.filter(batch__in=batches).select_related("batch").order_by("at")
-    return [Event(timezone.localdate(alarm.at), "alarm", alarm.batch.name) for alarm in raised]
+    return [AgreementEvent(timezone.localdate(alarm.at), "alarm", alarm.batch.name) for alarm in raised]

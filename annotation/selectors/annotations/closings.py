@@ -1,8 +1,8 @@
-"""What a person is shown to be closed of their own submissions. The one place that decides it.
+"""Which of their own submissions a person is shown as closed. No other module decides it.
 
-Everything that answers them asks here: their history and its filters, their numbers, whether a correction is taken.
-In a batch with gold checks the truth would tell checks from work: work closes when a partner submits, which a check has
-none to do. There submissions are shown closed in blocks, all of a block at once (docs/decisions/closing-in-blocks.md).
+Their history and its filters, their numbers and the corrections ask here. In a batch with gold checks the real state
+would tell checks from work: work closes when a partner submits, and a check has no partner. There submissions are shown
+as closed in blocks, all of a block at once (docs/decisions/closing-in-blocks.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, SubmissionBlock, Task
 
 # A decision closes its dispute; a round of known items closes with the round, and everybody knows it for one.
-AT_ONCE = (
+CLOSES_AT_ONCE = (
     Q(batch__blocks_since__isnull=True)
     | Q(submitted_at__lt=F("batch__blocks_since"))
     | Q(slot=ADJUDICATION_SLOT)
@@ -23,31 +23,31 @@ AT_ONCE = (
 )
 
 
-def shown_closed(submissions: QuerySet[Assignment]) -> QuerySet[Assignment]:
+def filter_closed(submissions: QuerySet[Assignment]) -> QuerySet[Assignment]:
     """Those of these submissions that are over for who submitted them."""
-    is_over = AT_ONCE & ~Q(task__state=Task.State.OPEN)
-    return submissions.filter(Q(batch__state=Batch.State.CLOSED) | is_over | Exists(_closed_block()))
+    is_over = CLOSES_AT_ONCE & ~Q(task__state=Task.State.OPEN)
+    return submissions.filter(Q(batch__state=Batch.State.CLOSED) | is_over | Exists(_select_closed_block()))
 
 
-def shown_open(submissions: QuerySet[Assignment]) -> QuerySet[Assignment]:
+def filter_open(submissions: QuerySet[Assignment]) -> QuerySet[Assignment]:
     """The others: what was submitted may still be corrected."""
-    in_no_closed_block = ~AT_ONCE & ~Exists(_closed_block())
-    still_open = submissions.filter(in_no_closed_block | Q(AT_ONCE, task__state=Task.State.OPEN))
+    in_no_closed_block = ~CLOSES_AT_ONCE & ~Exists(_select_closed_block())
+    still_open = submissions.filter(in_no_closed_block | Q(CLOSES_AT_ONCE, task__state=Task.State.OPEN))
     return still_open.exclude(batch__state=Batch.State.CLOSED)
 
 
 def is_closed(assignment: Assignment) -> bool:
     """Whether what was submitted can no longer be corrected by the person, only by way of the manager."""
-    return bool(closed_among([assignment]))
+    return bool(list_closed([assignment]))
 
 
-def closed_among(assignments: Iterable[Assignment]) -> set[UUID]:
+def list_closed(assignments: Iterable[Assignment]) -> set[UUID]:
     """The ids of those that are shown closed; one query."""
     ids = [assignment.pk for assignment in assignments]
-    return set(shown_closed(Assignment.objects.filter(pk__in=ids)).values_list("pk", flat=True))
+    return set(filter_closed(Assignment.objects.filter(pk__in=ids)).values_list("pk", flat=True))
 
 
-def _closed_block() -> QuerySet[SubmissionBlock]:
+def _select_closed_block() -> QuerySet[SubmissionBlock]:
     return SubmissionBlock.objects.filter(
         batch=OuterRef("batch"),
         person=OuterRef("person"),

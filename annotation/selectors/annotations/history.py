@@ -1,8 +1,8 @@
-"""What I submitted, found again, and what became of it.
+"""A person's submissions, searched, with what became of each.
 
 Blindness: a dispute that nobody has decided reads as an agreement does. So nothing here tells or counts the two
-apart: what became of an item is told when its value is final and may differ from mine, and labels are compared with
-gold in closed batches only.
+apart: what became of an item is told when its value is final and may differ from the person's, and labels are compared
+with gold in closed batches only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.annotations.closings import closed_among, is_closed, shown_closed, shown_open
+from annotation.selectors.annotations.closings import list_closed, is_closed, filter_closed, filter_open
 from annotation.selectors.origins import list_imported
 
 Labels: TypeAlias = Mapping[str, Any]
@@ -112,23 +112,23 @@ class LabelValue(Func):
         return self.as_sql(compiler, connection, **json, **context)
 
 
-def my_history(person: Person, history_filter: HistoryFilter) -> QuerySet[Any, tuple[UUID, datetime | None]]:
+def list_history(person: Person, history_filter: HistoryFilter) -> QuerySet[Any, tuple[UUID, datetime | None]]:
     """The id and the time of each of the person's lines, the latest first: of all that they submitted."""
-    return my_submissions(person, history_filter).values_list("pk", "submitted_at")
+    return list_submissions(person, history_filter).values_list("pk", "submitted_at")
 
 
-def my_submissions(person: Person, history_filter: HistoryFilter) -> QuerySet[Assignment]:
+def list_submissions(person: Person, history_filter: HistoryFilter) -> QuerySet[Assignment]:
     """The person's submitted assignments, the latest first."""
-    submissions = _narrowed(submitted_by_me(person), history_filter)
+    submissions = _filter_submissions(list_submitted(person), history_filter)
     if history_filter.kind:
         decisions = Q(slot=ADJUDICATION_SLOT)
         submissions = submissions.filter(decisions if history_filter.kind == DECISIONS else ~decisions)
     if history_filter.state:
-        submissions = shown_open(submissions) if history_filter.state == OPEN else shown_closed(submissions)
-    return _with_marks(submissions, person, history_filter).order_by("-submitted_at", "pk")
+        submissions = filter_open(submissions) if history_filter.state == OPEN else filter_closed(submissions)
+    return _filter_marked(submissions, person, history_filter).order_by("-submitted_at", "pk")
 
 
-def _narrowed(submissions: QuerySet[Assignment], history_filter: HistoryFilter) -> QuerySet[Assignment]:
+def _filter_submissions(submissions: QuerySet[Assignment], history_filter: HistoryFilter) -> QuerySet[Assignment]:
     """By what stands in the assignment, its batch and its prompt."""
     if history_filter.batch:
         submissions = submissions.filter(batch__name=history_filter.batch)
@@ -143,11 +143,11 @@ def _narrowed(submissions: QuerySet[Assignment], history_filter: HistoryFilter) 
     return submissions
 
 
-def submitted_by_me(person: Person) -> QuerySet[Assignment]:
+def list_submitted(person: Person) -> QuerySet[Assignment]:
     return Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
 
 
-def _with_marks(
+def _filter_marked(
     submissions: QuerySet[Assignment], person: Person, history_filter: HistoryFilter
 ) -> QuerySet[Assignment]:
     annotations = Annotation.objects.filter(assignment__person=person)
@@ -159,16 +159,16 @@ def _with_marks(
             pk__in=annotations.exclude(flags=[]).exclude(Exists(later)).values("assignment")
         )
     if history_filter.overruled:
-        submissions = shown_closed(submissions).filter(pk__in=overruled_labels(person).values("assignment"))
+        submissions = filter_closed(submissions).filter(pk__in=list_overruled_labels(person).values("assignment"))
     return submissions
 
 
-def overruled_labels(person: Person) -> QuerySet[Any]:
+def list_overruled_labels(person: Person) -> QuerySet[Any]:
     """One for each criterion whose final value is another than the person's."""
-    return labels_beside_gold(person).filter(source__in=MAY_DIFFER).exclude(mine=F("final"))
+    return list_labels_with_gold(person).filter(source__in=MAY_DIFFER).exclude(mine=F("final"))
 
 
-def labels_beside_gold(person: Person) -> QuerySet[Any]:
+def list_labels_with_gold(person: Person) -> QuerySet[Any]:
     """The person's current annotations, each as often as its task has gold labels: ``mine``, ``final``, ``source``."""
     gold = "assignment__task__gold_labels__"
     return (
@@ -184,7 +184,7 @@ def labels_beside_gold(person: Person) -> QuerySet[Any]:
     )
 
 
-def history_lines(ids: Sequence[UUID]) -> list[HistoryRow]:
+def list_history_rows(ids: Sequence[UUID]) -> list[HistoryRow]:
     """A line for each of these of ``my_history``, in this order; so many queries however many they are."""
     rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication", "verdict")
     assignments_by_id = rows.in_bulk(list(ids))
@@ -196,13 +196,13 @@ def history_lines(ids: Sequence[UUID]) -> list[HistoryRow]:
     verdicts = {
         pk: decided.verdict.labels for pk, decided in assignments_by_id.items() if hasattr(decided, "verdict")
     }
-    closed = closed_among(assignments)
-    outcomes_by_id = outcomes(
+    closed = list_closed(assignments)
+    outcomes_by_id = find_outcomes(
         [assignment for assignment in assignments if assignment.pk in closed], counted_labels
     )
     imported = list_imported(ids)
     return [
-        _mine(
+        _build_history_row(
             assignment,
             imported=assignment.pk in imported,
             annotation=latest.get(assignment.pk),
@@ -215,7 +215,7 @@ def history_lines(ids: Sequence[UUID]) -> list[HistoryRow]:
     ]
 
 
-def _mine(
+def _build_history_row(
     assignment: Assignment,
     *,
     imported: bool,
@@ -245,15 +245,15 @@ def _mine(
     )
 
 
-def outcome_of_mine(assignment: Assignment) -> HistoryOutcome | None:
+def find_outcome(assignment: Assignment) -> HistoryOutcome | None:
     """What became of one annotation, once that may be told."""
     if not is_closed(assignment):
         return None
     counted = Annotation.objects.get(assignment=assignment, current=True)
-    return outcomes([assignment], {assignment.pk: counted.labels}).get(assignment.pk)
+    return find_outcomes([assignment], {assignment.pk: counted.labels}).get(assignment.pk)
 
 
-def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, HistoryOutcome]:
+def find_outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, HistoryOutcome]:
     """What became of these annotations, which are closed (``labels``, which count, by assignment), where that may be
     told; two queries.
     """
@@ -269,12 +269,12 @@ def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -
     decided = Adjudication.objects.filter(task__in=tasks).select_related("reason")
     decisions = {decision.task_id: decision for decision in decided}
     outcome_by_id = {
-        pk: _outcome(labels[pk], gold[task], decisions.get(task)) for pk, task in settled.items()
+        pk: _build_outcome(labels[pk], gold[task], decisions.get(task)) for pk, task in settled.items()
     }
     return {pk: outcome for pk, outcome in outcome_by_id.items() if outcome is not None}
 
 
-def _outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> HistoryOutcome | None:
+def _build_outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> HistoryOutcome | None:
     """None where every value is mine and nobody decided: such an item reads as an undecided dispute does."""
     final_labels = [
         label
@@ -306,7 +306,7 @@ class DecisionDetails:
     rationale: str
 
 
-def behind_decision(assignment: Assignment) -> DecisionDetails:
+def get_decision_details(assignment: Assignment) -> DecisionDetails:
     """Of an assignment whose dispute the person decided."""
     reason = assignment.adjudication.reason
     verdict = getattr(assignment, "verdict", None)
@@ -317,12 +317,12 @@ def behind_decision(assignment: Assignment) -> DecisionDetails:
     )
 
 
-def my_roles(person: Person) -> set[str]:
+def list_roles_held(person: Person) -> set[str]:
     """What the person is or was in any batch: annotator, adjudicator."""
     return set(Membership.objects.filter(person=person).order_by().values_list("role", flat=True).distinct())
 
 
-def my_dimensions(person: Person) -> dict[str, GuidelineDocument]:
+def find_own_dimensions(person: Person) -> dict[str, GuidelineDocument]:
     """The dimensions of the prompts in the person's batches, each with a guideline that may know its label."""
     strata = Stratum.objects.filter(batch__memberships__person=person).order_by("dimension")
     pairs = list(strata.values_list("dimension", "batch__guideline").distinct())

@@ -1,4 +1,4 @@
-"""What I gave and how far I am: a person's own work, read back to them."""
+"""A person's own work, read back to them: what they submitted, their drafts, and their assignments."""
 
 from __future__ import annotations
 
@@ -68,26 +68,26 @@ class SavedDraft:
     at: int
 
 
-def my_item(assignment_id: UUID, person: Person) -> Assignment:
+def get_own_item(assignment_id: UUID, person: Person) -> Assignment:
     """The person's assignment to annotate; a dispute of theirs is none."""
-    return _of_kind(assignment_id, person, adjudication=False)
+    return _get_own_assignment(assignment_id, person, adjudication=False)
 
 
-def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
+def get_own_dispute(assignment_id: UUID, person: Person) -> Assignment:
     """The person's assignment to adjudicate. Never one to annotate: its page would show the partner's label."""
-    return _of_kind(assignment_id, person, adjudication=True)
+    return _get_own_assignment(assignment_id, person, adjudication=True)
 
 
-def _of_kind(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
+def _get_own_assignment(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
     """With what the loop needs of it and of its batch; the rest is read when asked for."""
-    assignment = AT_HAND.filter(pk=assignment_id, person=person).first()
+    assignment = ASSIGNMENTS.filter(pk=assignment_id, person=person).first()
     if assignment is None or assignment.is_adjudication != adjudication:
         raise NotFound(N_("There is no such item among yours."))
     assignment.person = person
     return assignment
 
 
-AT_HAND = (
+ASSIGNMENTS = (
     Assignment.objects.order_by()
     .select_related("batch")
     .only(
@@ -107,7 +107,7 @@ AT_HAND = (
 )
 
 
-def claimed_besides(batch: Batch, person: Person, excluded: Collection[UUID]) -> Assignment | None:
+def find_other_claim(batch: Batch, person: Person, excluded: Collection[UUID]) -> Assignment | None:
     """The person's oldest live claim to annotate in the batch that is none of those they ``had`` already."""
     claims = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
     return (
@@ -118,7 +118,7 @@ def claimed_besides(batch: Batch, person: Person, excluded: Collection[UUID]) ->
     )
 
 
-def saved_draft(assignment_id: UUID) -> SavedDraft | None:
+def find_saved_draft(assignment_id: UUID) -> SavedDraft | None:
     """One look by primary key: most items have none."""
     draft = Draft.objects.filter(pk=assignment_id).defer("why").first()
     if draft is None:
@@ -129,16 +129,16 @@ def saved_draft(assignment_id: UUID) -> SavedDraft | None:
         evidence=draft.evidence,
         flags=draft.flags,
         seconds=draft.seconds,
-        at=milliseconds(draft.updated_at),
+        at=to_milliseconds(draft.updated_at),
     )
 
 
-def milliseconds(at: datetime) -> int:
+def to_milliseconds(at: datetime) -> int:
     """Since 1970."""
     return round(at.timestamp() * 1000)
 
 
-def my_drafts(person: Person) -> list[DraftRow]:
+def list_drafts(person: Person) -> list[DraftRow]:
     """What is unfinished or came too late, and was neither submitted since nor discarded, the latest first.
 
     What was unfinished when the person skipped its item is over.
@@ -150,10 +150,10 @@ def my_drafts(person: Person) -> list[DraftRow]:
         .select_related("assignment__batch__guideline", "assignment__task__response__prompt")
         .order_by("-updated_at")
     )
-    return [_kept(draft) for draft in drafts]
+    return [_build_draft_row(draft) for draft in drafts]
 
 
-def my_draft(assignment_id: UUID, person: Person) -> Draft:
+def get_draft(assignment_id: UUID, person: Person) -> Draft:
     """One of ``my_drafts``, as it is stored."""
     drafts = Draft.objects.filter(assignment=assignment_id, assignment__person=person)
     draft = drafts.exclude(assignment__state=Assignment.State.SUBMITTED).first()
@@ -162,7 +162,7 @@ def my_draft(assignment_id: UUID, person: Person) -> Draft:
     return draft
 
 
-def _kept(draft: Draft) -> DraftRow:
+def _build_draft_row(draft: Draft) -> DraftRow:
     return DraftRow(
         assignment=draft.assignment_id,
         batch=draft.assignment.batch.name,
@@ -176,13 +176,13 @@ def _kept(draft: Draft) -> DraftRow:
     )
 
 
-def given(assignment: Assignment) -> SubmittedWork | None:
+def find_submitted_work(assignment: Assignment) -> SubmittedWork | None:
     """None while nothing was submitted."""
     if assignment.state != Assignment.State.SUBMITTED:
         return None
     if assignment.is_adjudication:
-        return _decision(assignment)
-    annotation = latest_annotation(assignment)
+        return _build_decision(assignment)
+    annotation = find_latest_annotation(assignment)
     assert annotation is not None
     return SubmittedWork(
         labels=annotation.labels,
@@ -196,12 +196,12 @@ def given(assignment: Assignment) -> SubmittedWork | None:
     )
 
 
-def latest_annotation(assignment: Assignment) -> Annotation | None:
+def find_latest_annotation(assignment: Assignment) -> Annotation | None:
     """The person's last word on the item: what they read back, whether it came in time or not."""
     return Annotation.objects.filter(assignment=assignment).order_by("-revision").first()
 
 
-def _decision(assignment: Assignment) -> SubmittedWork:
+def _build_decision(assignment: Assignment) -> SubmittedWork:
     decision = assignment.adjudication
     return SubmittedWork(
         labels=decision.labels,
@@ -215,7 +215,7 @@ def _decision(assignment: Assignment) -> SubmittedWork:
     )
 
 
-def my_batch_names(person: Person) -> list[str]:
+def list_batch_names(person: Person) -> list[str]:
     """The batches in which the person has submitted something, in order of their names."""
     submitted = Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
     return list(submitted.order_by("batch__name").values_list("batch__name", flat=True).distinct())

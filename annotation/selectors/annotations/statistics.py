@@ -1,4 +1,4 @@
-"""My own numbers: how my labels compare with gold, and how much I do (selectors/my_work.py says what may be told).
+"""A person's own numbers: how their labels compare with gold, and how much they do (history.py says what may be told).
 
 Nothing here compares a person with another one.
 """
@@ -29,12 +29,12 @@ from annotation.models import (
     Verdict,
 )
 from annotation.selectors.access import sealed_batches
-from annotation.selectors.annotations.closings import shown_closed
+from annotation.selectors.annotations.closings import filter_closed
 from annotation.selectors.annotations.history import (
-    labels_beside_gold,
+    list_labels_with_gold,
     midnight,
-    overruled_labels,
-    submitted_by_me,
+    list_overruled_labels,
+    list_submitted,
 )
 
 Places: TypeAlias = Counter[tuple[int, str]]
@@ -71,12 +71,12 @@ class GoldConfusion:
     counts: Mapping[tuple[float, float], int]
 
 
-def my_tallies(person: Person) -> list[OwnCounts]:
+def list_own_counts(person: Person) -> list[OwnCounts]:
     """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
-    ended = shown_closed(submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT))
+    ended = filter_closed(list_submitted(person).exclude(slot=ADJUDICATION_SLOT))
     closed = _by_place(ended)
     decided = _by_place(ended.filter(task__state=Task.State.ADJUDICATED))
-    overruled = _by_place(ended.filter(pk__in=overruled_labels(person).values("assignment")))
+    overruled = _by_place(ended.filter(pk__in=list_overruled_labels(person).values("assignment")))
     compared, equal = Places(), Places()
     for pk, dimension, _criterion, own, final, n in _compared(person):
         compared[pk, dimension] += n
@@ -111,7 +111,7 @@ def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
     """(batch, dimension, criterion, mine, final, how often) in batches whose results are open. A label that nobody
     else gave (``single``) is its own gold: nothing to compare.
     """
-    labels = labels_beside_gold(person).exclude(assignment__batch__in=sealed_batches(person))
+    labels = list_labels_with_gold(person).exclude(assignment__batch__in=sealed_batches(person))
     rows = labels.exclude(source=GoldLabel.Source.SINGLE).values_list(
         "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
     )
@@ -178,7 +178,7 @@ def my_pace(person: Person) -> OwnPace:
 
 def _days(person: Person, first: date, last: date) -> tuple[PaceDay, ...]:
     decided = Q(slot=ADJUDICATION_SLOT)
-    since = submitted_by_me(person).filter(submitted_at__gte=midnight(first))
+    since = list_submitted(person).filter(submitted_at__gte=midnight(first))
     counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
     rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
     counted_days = {day: PaceDay(day, labels, decisions) for day, labels, decisions in rows}

@@ -1,8 +1,6 @@
-"""Which responses are in people's hands: what nobody else need be asked, and nothing need predict.
+"""Which tasks are in progress, which strata are for whom, and which tasks a member may get now.
 
-Which strata of a batch are for whom: the pure rule of ``distribution.ruled_out`` over the rows.
-
-The tasks that a member may be given now: what every claim asks for.
+The rule of who may take what is ``ruled_out`` of domain/assignments/eligibility.py; every claim asks for the free tasks.
 """
 
 from __future__ import annotations

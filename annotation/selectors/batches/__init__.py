@@ -1,4 +1,4 @@
-"""Whose agreement a person may read."""
+"""A batch by its name, and the batches whose agreement a person may read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What people have to do and did: over all their batches, and in each.
+"""Who works in a batch: what each member did and still has to do, and a person's workload over all their batches.
 
-Nothing of the batches in which the reader judges blind: who has what at hand there would tell them their partners.
-
-Who works in a batch: what each member is to get, what they did, and what the plan shares out among them.
+Batches in which the reader judges blind are left out: what a person has in progress there would tell of their partners.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from annotation.selectors.assignments.availability import (
 from annotation.selectors.counts import count_by_membership, count_by_stratum
 from annotation.selectors.gold_questions import NO_QUALIFICATION, count_checks_left, find_latest_qualification, list_qualification_items
 
-LATELY = timedelta(days=7)
+RECENT = timedelta(days=7)
 PLANNING = (Batch.Pairing.FIXED, Batch.Pairing.BALANCED)
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 Part: TypeAlias = tuple[int, int, bool]
@@ -61,17 +59,17 @@ class Workload:
     latest: datetime | None = None
 
 
-def workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Workload]:
+def list_workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Workload]:
     """By person; seven queries, however many they are."""
     ids = [person.pk for person in people]
     sealed = list(sealed_batches(reader).values_list("pk", flat=True))
-    batches = dict(_working(ids).values_list("person").annotate(n=Count("batch", distinct=True)))
-    live = _by_person(_live(_counted_claims().filter(person__in=ids)).exclude(batch__in=sealed))
-    handed_in = _counted_claims().exclude(batch__in=sealed)
-    lately = handed_in.filter(person__in=ids, submitted_at__gte=timezone.now() - LATELY)
-    planned = _still_planned(ids, without=sealed)
-    latest = dict(_latest(ids, handed_in))
-    counted = _by_person(lately)
+    batches = dict(_list_working(ids).values_list("person").annotate(n=Count("batch", distinct=True)))
+    live = _count_by_person(_filter_live(_list_counted_claims().filter(person__in=ids)).exclude(batch__in=sealed))
+    handed_in = _list_counted_claims().exclude(batch__in=sealed)
+    lately = handed_in.filter(person__in=ids, submitted_at__gte=timezone.now() - RECENT)
+    planned = _count_still_planned(ids, without=sealed)
+    latest = dict(_list_latest(ids, handed_in))
+    counted = _count_by_person(lately)
     return {
         pk: Workload(
             batches=batches.get(pk, 0),
@@ -99,17 +97,17 @@ class MembershipCounts:
     checks: int
 
 
-def counts_of(members: QuerySet[Membership]) -> dict[int, MembershipCounts]:
+def list_membership_counts(members: QuerySet[Membership]) -> dict[int, MembershipCounts]:
     """What ``members`` did and have to do, by membership; six queries, however many they are.
 
     Expired are those leases that ended unused and whose item did not come back to the same person since.
     """
     rows = list(members.order_by().values_list("pk", "person", "batch", "role", "batch__pairing"))
-    held = _counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
+    held = _list_counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
     tallies = count_by_membership(members)
-    live, lately = _by_part(_live(held)), _by_part(held.filter(submitted_at__gte=timezone.now() - LATELY))
-    expired = _by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
-    plans = dict(_planned(members))
+    live, lately = _count_by_part(_filter_live(held)), _count_by_part(held.filter(submitted_at__gte=timezone.now() - RECENT))
+    expired = _count_by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
+    plans = dict(_count_planned(members))
     counts: dict[int, MembershipCounts] = {}
     for pk, person, batch, role, pairing in rows:
         adjudicates = role == Membership.Role.ADJUDICATOR
@@ -144,15 +142,15 @@ class LeavingEffect:
     needed: int
 
 
-def leaving(person: Person, *, reader: Person) -> list[LeavingEffect]:
+def preview_leaving(person: Person, *, reader: Person) -> list[LeavingEffect]:
     """What deactivating the person would do, for each of their parts in batches that are not closed."""
-    parts = _working([person.pk]).select_related("batch").order_by("batch__name", "-role")
+    parts = _list_working([person.pk]).select_related("batch").order_by("batch__name", "-role")
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
-    live = _by_part(_live(_counted_claims().filter(person=person)))
-    return [_leaving(part, live, sealed=part.batch_id in sealed) for part in parts]
+    live = _count_by_part(_filter_live(_list_counted_claims().filter(person=person)))
+    return [_preview_membership(part, live, sealed=part.batch_id in sealed) for part in parts]
 
 
-def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> LeavingEffect:
+def _preview_membership(part: Membership, live: Counter[Part], *, sealed: bool) -> LeavingEffect:
     adjudicates = part.role == Membership.Role.ADJUDICATOR
     remaining = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
     needed = 1 if adjudicates else part.batch.overlap
@@ -160,14 +158,14 @@ def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> LeavingE
     return LeavingEffect(
         membership=part,
         live=None if sealed else live[part.person_id, part.batch_id, adjudicates],
-        planned=_not_begun(part) if plans and not sealed else None,
-        lacking=None if sealed else _lacking(part, remaining, needed),
+        planned=_count_not_begun(part) if plans and not sealed else None,
+        lacking=None if sealed else _count_lacking(part, remaining, needed),
         stay=len(remaining),
         needed=needed,
     )
 
 
-def _lacking(part: Membership, remaining: Sequence[Membership], needed: int) -> int:
+def _count_lacking(part: Membership, remaining: Sequence[Membership], needed: int) -> int:
     """The open tasks, or disputes, of the strata that too few of ``others`` may take."""
     state = Task.State.DISPUTED if part.role == Membership.Role.ADJUDICATOR else Task.State.OPEN
     counts = count_by_stratum([part.batch_id])
@@ -176,32 +174,32 @@ def _lacking(part: Membership, remaining: Sequence[Membership], needed: int) -> 
     )
 
 
-def _not_begun(part: Membership) -> int:
+def _count_not_begun(part: Membership) -> int:
     """The open tasks that are planned for the member and that they have neither at hand nor handed in."""
     claims = Assignment.objects.filter(task=OuterRef("pk"), person=part.person_id, state__in=LIVE)
     planned = Task.objects.filter(batch=part.batch_id, state=Task.State.OPEN, panel__members=part)
     return planned.exclude(Exists(claims)).count()
 
 
-def _working(people: Collection[int]) -> QuerySet[Membership]:
+def _list_working(people: Collection[int]) -> QuerySet[Membership]:
     """Their parts in batches that are not closed."""
     return Membership.objects.filter(person__in=people, active=True).exclude(batch__state=Batch.State.CLOSED)
 
 
-def _counted_claims() -> QuerySet[Assignment]:
+def _list_counted_claims() -> QuerySet[Assignment]:
     """All but those on repeat adjudications, which no manager's count tells of."""
     return Assignment.objects.exclude(task__kind=Task.Kind.REPEAT)
 
 
-def _live(held: QuerySet[Assignment]) -> QuerySet[Assignment]:
+def _filter_live(held: QuerySet[Assignment]) -> QuerySet[Assignment]:
     return held.filter(state=Assignment.State.CLAIMED, lease_expires__gt=timezone.now())
 
 
-def _by_person(held: QuerySet[Assignment]) -> Counter[int]:
+def _count_by_person(held: QuerySet[Assignment]) -> Counter[int]:
     return Counter(dict(held.order_by().values_list("person").annotate(n=Count("pk"))))
 
 
-def _by_part(held: QuerySet[Assignment]) -> Counter[Part]:
+def _count_by_part(held: QuerySet[Assignment]) -> Counter[Part]:
     counts: Counter[Part] = Counter()
     for person, batch, slot, n in (
         held.order_by().values_list("person", "batch", "slot").annotate(n=Count("pk"))
@@ -210,24 +208,24 @@ def _by_part(held: QuerySet[Assignment]) -> Counter[Part]:
     return counts
 
 
-def _planned(members: QuerySet[Membership]) -> dict[int, int]:
+def _count_planned(members: QuerySet[Membership]) -> dict[int, int]:
     """The tasks planned for each membership, those that they handed in among them."""
     panels = Panel.objects.filter(members__in=members.order_by().values("pk"), tasks_planned__gt=0).order_by()
     return dict(panels.values_list("members").annotate(n=Sum("tasks_planned")))
 
 
-def _still_planned(people: Collection[int], *, without: Collection[int]) -> dict[int, int]:
+def _count_still_planned(people: Collection[int], *, without: Collection[int]) -> dict[int, int]:
     """By person, what is planned for them and not handed in; only of those for whom a batch plans."""
-    members = _working(people).filter(role=Membership.Role.ANNOTATOR, batch__pairing__in=PLANNING)
+    members = _list_working(people).filter(role=Membership.Role.ANNOTATOR, batch__pairing__in=PLANNING)
     members = members.exclude(batch__in=without)
-    planned, done = _planned(members), count_by_membership(members)
+    planned, done = _count_planned(members), count_by_membership(members)
     remaining: Counter[int] = Counter()
     for pk, person in members.values_list("pk", "person"):
         remaining[person] += max(0, planned.get(pk, 0) - done.get(pk, Counter())["submitted"])
     return dict(remaining)
 
 
-def _latest(people: Collection[int], handed_in: QuerySet[Assignment]) -> QuerySet[Person, Any]:
+def _list_latest(people: Collection[int], handed_in: QuerySet[Assignment]) -> QuerySet[Person, Any]:
     """When each handed in last: one look into the index of their history."""
     submitted = handed_in.filter(person=OuterRef("pk"), submitted_at__isnull=False).order_by("-submitted_at")
     latest = Subquery(submitted.values("submitted_at")[:1])
@@ -274,21 +272,21 @@ class SharedItems:
         return [n for row in self.rows for n in row if n is not None]
 
 
-def members_of(batch: Batch) -> list[MemberRow]:
+def list_members(batch: Batch) -> list[MemberRow]:
     """Annotators first, who left last; eight queries, however many they are and whatever they did."""
     memberships = Membership.objects.filter(batch=batch).select_related("person")
     memberships = memberships.prefetch_related("person__own_models").order_by(
         "-role", "-active", "person__username"
     )
-    counts = counts_of(Membership.objects.filter(batch=batch))
+    counts = list_membership_counts(Membership.objects.filter(batch=batch))
     return [MemberRow(**vars(counts[membership.pk]), membership=membership) for membership in memberships]
 
 
-def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, MemberRow | None]]:
+def list_parts(person: Person, *, reader: Person) -> list[tuple[Membership, MemberRow | None]]:
     """The person's part in every batch, the latest first; None for the counts where the reader judges blind."""
     memberships = Membership.objects.filter(person=person)
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
-    counts = counts_of(memberships.exclude(batch__in=sealed))
+    counts = list_membership_counts(memberships.exclude(batch__in=sealed))
     parts = memberships.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
     return [
         (part, MemberRow(**vars(counts[part.pk]), membership=part) if part.pk in counts else None)
@@ -296,7 +294,7 @@ def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member
     ]
 
 
-def member_named(batch: Batch, username: str, role: str) -> Membership:
+def get_member(batch: Batch, username: str, role: str) -> Membership:
     memberships = Membership.objects.filter(batch=batch, person__username=username, role=role)
     member = memberships.select_related("person").first()
     if member is None:
@@ -304,7 +302,7 @@ def member_named(batch: Batch, username: str, role: str) -> Membership:
     return member
 
 
-def shared_counts(batch: Batch) -> SharedItems | None:
+def count_shared(batch: Batch) -> SharedItems | None:
     """Of the plan as it stands now; None where nobody works with anybody by plan."""
     if batch.pairing == Batch.Pairing.POOL or batch.overlap == 1:
         return None
@@ -315,10 +313,10 @@ def shared_counts(batch: Batch) -> SharedItems | None:
     shared: Counter[tuple[int, int]] = Counter()
     for panel, tasks in panels.values_list("pk", "tasks_planned"):
         shared.update({(a, b): tasks for a in together[panel] for b in together[panel] if a != b})
-    return _shared(batch, shared)
+    return _build_shared(batch, shared)
 
 
-def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> SharedItems | None:
+def _build_shared(batch: Batch, shared: Counter[tuple[int, int]]) -> SharedItems | None:
     planned = {member_id for pair in shared for member_id in pair}
     annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR).select_related("person")
     members = list(annotators.filter(Q(active=True) | Q(pk__in=planned)).order_by("person__username"))
@@ -334,7 +332,7 @@ def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> SharedItems | Non
 
 
 # Up to here disputes are counted one by one for each adjudicator.
-MANY = 1000
+MAX_DISPUTES_COUNTED = 1000
 
 
 @dataclass(frozen=True)
@@ -354,7 +352,7 @@ class MemberProgress:
     round: str = NO_QUALIFICATION
 
 
-def my_batches(person: Person) -> list[MemberProgress]:
+def list_own_batches(person: Person) -> list[MemberProgress]:
     """The open batches in which the person works, with their progress, the earliest due first."""
     roles = [role for role in Membership.Role.values if has_role(person, role)]
     memberships = (
@@ -362,21 +360,21 @@ def my_batches(person: Person) -> list[MemberProgress]:
         .select_related("batch")
         .order_by("batch__due_date", "batch__created_at")
     )
-    return [my_progress(membership) for membership in memberships]
+    return [measure_own_progress(membership) for membership in memberships]
 
 
-def my_progress(membership: Membership) -> MemberProgress:
+def measure_own_progress(membership: Membership) -> MemberProgress:
     """A handful of sums and looks, however many tasks there are."""
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
     if not adjudicating and membership.batch.qualifying:
         return _qualifying_progress(membership)
     strata = sql.count_by_stratum(membership)
-    done = sum(stratum.my_adjudicated if adjudicating else stratum.my_submitted for stratum in _asked(strata))
+    done = sum(stratum.my_adjudicated if adjudicating else stratum.my_submitted for stratum in _exclude_qualification(strata))
     return MemberProgress(
         batch=membership.batch,
         role=membership.role,
         done=done,
-        left=_disputes_left(membership, strata) if adjudicating else _annotations_left(membership, strata),
+        left=_count_disputes_left(membership, strata) if adjudicating else _count_annotations_left(membership, strata),
         due=membership.batch.due_date,
     )
 
@@ -388,8 +386,8 @@ def _qualifying_progress(membership: Membership) -> MemberProgress:
     if state in (Qualification.State.PASSED, Qualification.State.WAIVED):
         strata = sql.count_by_stratum(membership)
         done, left = (
-            sum(stratum.my_submitted for stratum in _asked(strata)),
-            _annotations_left(membership, strata),
+            sum(stratum.my_submitted for stratum in _exclude_qualification(strata)),
+            _count_annotations_left(membership, strata),
         )
     elif state == Qualification.State.FAILED:
         done = left = 0
@@ -401,42 +399,42 @@ def _qualifying_progress(membership: Membership) -> MemberProgress:
     return MemberProgress(batch, membership.role, done, left, batch.due_date, state)
 
 
-def _asked(strata: Mapping[int, StratumStanding]) -> list[StratumStanding]:
+def _exclude_qualification(strata: Mapping[int, StratumStanding]) -> list[StratumStanding]:
     """All but the round before the work."""
     return [stratum for stratum in strata.values() if stratum.kind != Task.Kind.QUALIFICATION]
 
 
-def _annotations_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
-    if not _anything_there(membership):
+def _count_annotations_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
+    if not _has_anything(membership):
         return 0
-    done = sum(stratum.my_submitted for stratum in _asked(strata))
+    done = sum(stratum.my_submitted for stratum in _exclude_qualification(strata))
     share = membership.batch.check_share
-    ruled_out = set(strata_ruled_out(membership)) if share or _in_a_pool(membership) else set()
+    ruled_out = set(strata_ruled_out(membership)) if share or _is_pool(membership) else set()
     work = {pk: stratum for pk, stratum in strata.items() if stratum.kind == Task.Kind.WORK}
-    if _in_a_pool(membership):
-        left = sum(_left_in(stratum, membership.batch) for pk, stratum in work.items() if pk not in ruled_out)
+    if _is_pool(membership):
+        left = sum(_count_left_in(stratum, membership.batch) for pk, stratum in work.items() if pk not in ruled_out)
     else:
         planned = membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
         left = planned - sum(stratum.my_submitted for stratum in work.values())
     if share:
-        assigned = done + sum(stratum.my_skipped for stratum in _asked(strata))
+        assigned = done + sum(stratum.my_skipped for stratum in _exclude_qualification(strata))
         left += count_checks_left(membership, assigned=assigned, work=max(0, left), without=ruled_out)
     if membership.quota is not None:
         left = min(left, membership.quota - done)
     return max(1, left)
 
 
-def _in_a_pool(membership: Membership) -> bool:
+def _is_pool(membership: Membership) -> bool:
     return membership.batch.pairing == Batch.Pairing.POOL
 
 
-def _left_in(stratum: StratumStanding, batch: Batch) -> int:
+def _count_left_in(stratum: StratumStanding, batch: Batch) -> int:
     """What one person can get of a stratum at most: places that are left, and tasks that they have not had."""
     not_had = stratum.every - stratum.my_submitted - stratum.my_skipped
     return max(0, min(stratum.every * batch.overlap - stratum.submitted, not_had, stratum.open))
 
 
-def _anything_there(membership: Membership) -> bool:
+def _has_anything(membership: Membership) -> bool:
     claimed = Assignment.objects.filter(
         batch=membership.batch_id, person=membership.person_id, state=Assignment.State.CLAIMED
     )
@@ -448,20 +446,20 @@ def _anything_there(membership: Membership) -> bool:
     )
 
 
-def _disputes_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
+def _count_disputes_left(membership: Membership, strata: Mapping[int, StratumStanding]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
     repeats, claimed = list_due_repeats(membership).count(), list_dispute_claims(membership)
     disputed = sum(stratum.disputed for stratum in strata.values() if stratum.kind == Task.Kind.WORK)
-    if disputed > MANY:
+    if disputed > MAX_DISPUTES_COUNTED:
         return disputed + claimed.filter(task__kind=Task.Kind.REPEAT).count() + repeats
     return list_waiting_disputes(membership).count() + claimed.count() + repeats
 
 
-def progress_in(batch: Batch, person: Person, role: str) -> MemberProgress | None:
+def find_own_progress(batch: Batch, person: Person, role: str) -> MemberProgress | None:
     """The person's progress in one batch; None for who has no such part in it."""
     memberships = Membership.objects.filter(batch=batch, person=person, role=role, active=True)
     membership = memberships.first()
     if membership is None:
         return None
     membership.batch, membership.person = batch, person
-    return my_progress(membership)
+    return measure_own_progress(membership)

@@ -1,10 +1,7 @@
-"""How fast a batch goes and when it will be done, from what a worker counted (selectors/watch.py).
+"""What a worker measures of a batch every minute, and the outlook that pages compute from it.
 
-It tells nothing of a label. ``docs/batches.md`` has the formula and what it assumes.
-
-What a worker measures of a batch every minute, and what pages read of it (models.Watch).
-
-``docs/batches.md`` says what the figures are. Measuring reads every label of the batch: no page may do it.
+Measuring reads every label of the batch, so no page does it. The outlook tells nothing of a label. ``docs/batches.md``
+says what the figures are, the formula of the forecast and what it assumes.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from annotation.selectors.batches.progress import AnnotationProgress
 from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
 
-SHOWN = 14
+MAX_DAYS = 14
 HOUR = 3600
 CLOSED = N_("The batch is closed.")
 
@@ -86,17 +83,17 @@ class Outlook:
         return None if days is None else self._first + timedelta(days=days)
 
 
-def outlook(batch: Batch, watch: BatchStats | None, progress: AnnotationProgress) -> Outlook | None:
+def build_outlook(batch: Batch, watch: BatchStats | None, progress: AnnotationProgress) -> Outlook | None:
     """None where no worker has counted yet."""
     if watch is None:
         return None
     counted = {date.fromisoformat(day): n for day, n in watch.days.items()}
     last = timezone.localdate(watch.at)
-    day_counts = whole_days(counted, last)
+    day_counts = list_whole_days(counted, last)
     left = max(0, progress.needed - progress.submitted)
     return Outlook(
         at=watch.at,
-        days=tuple((day, counted.get(day, 0)) for day in _latest(last)),
+        days=tuple((day, counted.get(day, 0)) for day in _list_latest_days(last)),
         seen=len(day_counts),
         per_day=mean_per_day(day_counts),
         per_hour=watch.timed * HOUR / watch.timed_seconds if watch.timed_seconds else None,
@@ -106,10 +103,10 @@ def outlook(batch: Batch, watch: BatchStats | None, progress: AnnotationProgress
     )
 
 
-def whole_days(counted: Mapping[date, int], last: date) -> Sequence[int]:
+def list_whole_days(counted: Mapping[date, int], last: date) -> Sequence[int]:
     """The numbers of the latest days before ``last``, at most ``SHOWN`` of them, from the first with any work on."""
     began = min((day for day, n in counted.items() if n), default=last)
-    days = [last - timedelta(days=back) for back in range(SHOWN, 0, -1)]
+    days = [last - timedelta(days=back) for back in range(MAX_DAYS, 0, -1)]
     return [counted.get(day, 0) for day in days if day >= began]
 
 
@@ -119,14 +116,14 @@ def _forecast(batch: Batch, left: int, day_counts: tuple[int, ...], today: int) 
     return forecast_completion(left=left, days=day_counts, today=today)
 
 
-def _latest(last: date) -> list[date]:
-    return [last - timedelta(days=back) for back in range(SHOWN - 1, -1, -1)]
+def _list_latest_days(last: date) -> list[date]:
+    return [last - timedelta(days=back) for back in range(MAX_DAYS - 1, -1, -1)]
 
 
-KEPT_DAYS = 60
-TIMED = 500
-MOST_POINTS = 60
-LEAST_STEP = 10  # units between two points of the history
+HISTORY_DAYS = 60
+MAX_TIMED = 500
+MAX_POINTS = 60
+MIN_STEP = 10  # units between two points of the history
 
 
 @dataclass(frozen=True)
@@ -161,21 +158,21 @@ class HistoryPoint:
     high: float
 
 
-def watched() -> QuerySet[Batch]:
+def list_measured_batches() -> QuerySet[Batch]:
     """The batches to measure: at work or paused, and closed ones until they were measured once more."""
     ended = Q(state=Batch.State.CLOSED, watch__final=True)
     return Batch.objects.exclude(Q(state=Batch.State.DRAFT) | ended).order_by("pk")
 
 
-def watch_of(batch: Batch) -> BatchStats | None:
+def find_batch_stats(batch: Batch) -> BatchStats | None:
     return BatchStats.objects.filter(batch=batch).first()
 
 
-def watches_of(batches: Sequence[Batch]) -> dict[int, BatchStats]:
+def list_batch_stats(batches: Sequence[Batch]) -> dict[int, BatchStats]:
     return BatchStats.objects.in_bulk([batch.pk for batch in batches])
 
 
-def complete_tasks(batch: Batch) -> int:
+def count_complete_tasks(batch: Batch) -> int:
     """The tasks with all their annotations, counted along."""
     return sum(counts[state] for counts in count_by_stratum([batch.pk]).values() for state in COMPLETE)
 
@@ -185,12 +182,12 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
     time in a process, and then those that came since.
     """
     return [
-        _kept(counted.row(("percent_agreement", f"alpha_{counted.measurement}")))
+        _row_to_json(counted.row(("percent_agreement", f"alpha_{counted.measurement}")))
         for counted in LabelPatterns([batch]).counted()
     ]
 
 
-def rows_of(watch: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
+def list_agreement_rows(watch: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
     rows = watch.agreement if watch else []
     return tuple(
         AgreementMeasurement(**{**row, "alpha": AgreementFigure(**row["alpha"]), "percent": AgreementFigure(**row["percent"])})
@@ -198,73 +195,73 @@ def rows_of(watch: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
     )
 
 
-def history_of(watch: BatchStats | None) -> tuple[HistoryPoint, ...]:
+def list_history_points(watch: BatchStats | None) -> tuple[HistoryPoint, ...]:
     return tuple(HistoryPoint(*point) for point in (watch.history if watch else ()))
 
 
-def with_point(history: list[list[float]], first: AgreementMeasurement | None) -> list[list[float]]:
+def append_point(history: list[list[float]], first: AgreementMeasurement | None) -> list[list[float]]:
     """The history and, where enough has come since, the newest value; every other point goes where they are many."""
     if first is None or first.alpha.value is None or first.alpha.low is None or first.alpha.high is None:
         return history
-    if history and abs(first.n - history[-1][0]) < LEAST_STEP:
+    if history and abs(first.n - history[-1][0]) < MIN_STEP:
         return history
     point = [first.n, first.alpha.value, first.alpha.low, first.alpha.high]
     longer = [*history, point]
-    return longer if len(longer) <= MOST_POINTS else longer[::-2][::-1]
+    return longer if len(longer) <= MAX_POINTS else longer[::-2][::-1]
 
 
 def count_days(batch: Batch, watch: BatchStats | None, now: datetime) -> dict[str, int]:
     """The annotations handed in on each of the latest days. A day that was over when it was counted stays counted."""
     today = timezone.localdate(now)
-    first = today - timedelta(days=KEPT_DAYS)
-    known = {day: n for day, n in _days(watch).items() if day >= first}
+    first = today - timedelta(days=HISTORY_DAYS)
+    known = {day: n for day, n in _parse_days(watch).items() if day >= first}
     since = max(first, timezone.localdate(watch.at)) if watch else first
     counted = dict.fromkeys((day for day in known if day >= since), 0) | _count_since(batch, since)
     return {day.isoformat(): n for day, n in sorted((known | counted).items()) if n}
 
 
-def time_taken(batch: Batch) -> tuple[int, float]:
+def measure_time(batch: Batch) -> tuple[int, float]:
     """Of the latest annotations: how many were timed, and their seconds together."""
     latest = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__isnull=False)
     latest = exclude_gold_questions(latest, has_checks=has_gold_questions(batch))
-    ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:TIMED])
+    ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:MAX_TIMED])
     timed = Annotation.objects.filter(assignment__in=ids, current=True, seconds__gt=0)
     totals = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
     return totals["n"], totals["seconds"] or 0.0
 
 
-def standing_alarm(batch: Batch) -> Alarm | None:
+def find_standing_alarm(batch: Batch) -> Alarm | None:
     return Alarm.objects.filter(batch=batch, seen_at=None).first()
 
 
-def alarmed(batches: Sequence[Batch]) -> set[int]:
+def list_alarmed(batches: Sequence[Batch]) -> set[int]:
     """Those of the batches on which an alarm stands."""
     ids = [batch.pk for batch in batches]
     return set(Alarm.objects.filter(batch__in=ids, seen_at=None).values_list("batch", flat=True))
 
 
-def standing_alarms() -> int:
+def count_standing_alarms() -> int:
     """How many wait to be seen, of batches that are not over: the bar at the top of every manager's page asks."""
     return Alarm.objects.filter(seen_at=None).exclude(batch__state=Batch.State.CLOSED).count()
 
 
-def _kept(row: ReportRow) -> dict[str, Any]:
+def _row_to_json(row: ReportRow) -> dict[str, Any]:
     statistics = row.agreement.statistics
     return {
         "criterion": row.criterion,
         "measurement": row.measurement,
         "n": row.agreement.n,
         "disputed": row.agreement.disputed,
-        "alpha": asdict(_figure(statistics[f"alpha_{row.measurement}"])),
-        "percent": asdict(_figure(statistics["percent_agreement"])),
+        "alpha": asdict(_build_figure(statistics[f"alpha_{row.measurement}"])),
+        "percent": asdict(_build_figure(statistics["percent_agreement"])),
     }
 
 
-def _figure(statistic: Statistic) -> AgreementFigure:
+def _build_figure(statistic: Statistic) -> AgreementFigure:
     return AgreementFigure(statistic.value, statistic.low, statistic.high, statistic.reason)
 
 
-def _days(watch: BatchStats | None) -> dict[date, int]:
+def _parse_days(watch: BatchStats | None) -> dict[date, int]:
     days: Mapping[str, int] = watch.days if watch else {}
     return {date.fromisoformat(day): n for day, n in days.items()}
 

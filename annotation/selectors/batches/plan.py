@@ -26,9 +26,9 @@ from annotation.models import (
 from annotation.selectors.assignments.availability import kind_of, limits_of, working_members
 from annotation.selectors.counts import STATES, count_by_stratum
 
-MEASURED = 1000
+MAX_MEASURED = 1000
 # Of so many people every pair's shared count is shown.
-SHOWN_WHOLE = 12
+MAX_SHOWN_PEOPLE = 12
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Sharing:
 
     @property
     def is_shown_whole(self) -> bool:
-        return len(self.rows) <= SHOWN_WHOLE
+        return len(self.rows) <= MAX_SHOWN_PEOPLE
 
     @property
     def least(self) -> int:
@@ -165,7 +165,7 @@ class Plan:
         return self.overlap > 1 and not self.adjudicators
 
 
-def plan_of_responses(
+def plan_responses(
     responses: QuerySet[Response],
     *,
     guideline: Guideline | None,
@@ -186,8 +186,8 @@ def plan_of_responses(
     members = [Membership(person=person, quota=quota) for person in people]
     prefetch_related_objects(members, "person__own_models")
     places = {person: place for place, person in enumerate(people)}
-    dimensions = _by_dimension(tasks)
-    return _plan(
+    dimensions = _count_by_dimension(tasks)
+    return _build_plan(
         tasks,
         members,
         [tuple(sorted(places[person] for person in pair)) for pair in pairs],
@@ -197,11 +197,11 @@ def plan_of_responses(
         overlap=overlap,
         adjudicators=len(set(adjudicators)),
         seconds=seconds,
-        unanswerable=_unanswerable(guideline, dimensions),
+        unanswerable=_list_unanswerable(guideline, dimensions),
     )
 
 
-def plan_of_batch(batch: Batch) -> Plan:
+def plan_batch(batch: Batch) -> Plan:
     """The plan of a draft, as it will be when it is opened, or of a batch at which nobody worked yet; the seconds
     are the measured ones.
     """
@@ -210,14 +210,14 @@ def plan_of_batch(batch: Batch) -> Plan:
     places = {member.pk: place for place, member in enumerate(members)}
     keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)
     named = [[int(pk) for pk in key.split("-")] for key in keys]
-    measured = pace(batch.guideline.name)
-    return _plan(
+    measured = measure_pace(batch.guideline.name)
+    return _build_plan(
         {kind_of(stratum): counts["open"] for stratum, counts in strata.items()},
         members,
         [tuple(places[pk] for pk in pair) for pair in named if places.keys() >= set(pair)],
         pairing=batch.pairing,
         seed=batch.seed,
-        dimensions=_by_dimension(
+        dimensions=_count_by_dimension(
             {kind_of(stratum): sum(counts[state] for state in STATES) for stratum, counts in strata.items()}
         ),
         overlap=batch.overlap,
@@ -226,7 +226,7 @@ def plan_of_batch(batch: Batch) -> Plan:
     )
 
 
-def _plan(
+def _build_plan(
     tasks: Mapping[TaskKind, int],
     members: Sequence[Membership],
     pairs: Sequence[Block],
@@ -241,7 +241,7 @@ def _plan(
 ) -> Plan:
     """``pairs`` hold the places of ``members``, each pair's ascending."""
     tasks = {kind: number for kind, number in tasks.items() if number}
-    refused = _refused(tasks, members)
+    refused = _find_refusals(tasks, members)
     able = {
         kind: tuple(place for place in range(len(members)) if place not in refused_places)
         for kind, refused_places in refused.items()
@@ -259,7 +259,7 @@ def _plan(
         allotted = plan_allotments(
             tasks=tasks, eligible=able, pairs=full_pairs if fixed else None, overlap=overlap, seed=seed
         )
-        sharing = _sharing(allotted, members, full_pairs if fixed else None, overlap)
+        sharing = _build_sharing(allotted, members, full_pairs if fixed else None, overlap)
     is_short = len(members) < overlap or (fixed and not full_pairs)  # which is said already
     return Plan(
         dimensions=dimensions,
@@ -270,14 +270,14 @@ def _plan(
         unanswerable=unanswerable,
         pairing=pairing,
         sharing=sharing,
-        shortages=() if is_short else _shortages(tasks, members, refused, unassignable),
-        possible=_possible(tasks, members, able) if pairing == Batch.Pairing.POOL and not is_short else None,
+        shortages=() if is_short else _list_shortages(tasks, members, refused, unassignable),
+        possible=_count_possible(tasks, members, able) if pairing == Batch.Pairing.POOL and not is_short else None,
         unpaired=fixed and not full_pairs,
         is_limited=any(refused.values()),
     )
 
 
-def _refused(tasks: Mapping[TaskKind, int], members: Sequence[Membership]) -> dict[TaskKind, dict[int, str]]:
+def _find_refusals(tasks: Mapping[TaskKind, int], members: Sequence[Membership]) -> dict[TaskKind, dict[int, str]]:
     """For each kind of task, who must not be given it and why."""
     refused: dict[TaskKind, dict[int, str]] = {kind: {} for kind in tasks}
     for place, member in enumerate(members):
@@ -289,7 +289,7 @@ def _refused(tasks: Mapping[TaskKind, int], members: Sequence[Membership]) -> di
     return refused
 
 
-def _sharing(
+def _build_sharing(
     allotment_list: Sequence[Allotment[TaskKind]],
     members: Sequence[Membership],
     pairs: Sequence[Block] | None,
@@ -305,7 +305,7 @@ def _sharing(
         if pairs is None
         else [counts[pair] for pair in pairs]
     )
-    is_whole = len(members) <= SHOWN_WHOLE
+    is_whole = len(members) <= MAX_SHOWN_PEOPLE
     rows = [
         PlanRow(
             person=member.person,
@@ -322,7 +322,7 @@ def _sharing(
     return Sharing(tuple(rows), min(of_pairs, default=None), max(of_pairs, default=None))
 
 
-def _shortages(
+def _list_shortages(
     tasks: Mapping[TaskKind, int],
     members: Sequence[Membership],
     refused: Mapping[TaskKind, Mapping[int, str]],
@@ -341,21 +341,21 @@ def _shortages(
         causes: set[str] = set()
         for place, reason in refused[kinds[0]].items():
             people_by_reason[reason].append(str(members[place].person))
-            causes.add(_because(limits_of(members[place]), kinds[0]))
+            causes.add(_find_cause(limits_of(members[place]), kinds[0]))
         shortages.append(
             Shortage(
                 tasks=sum(tasks[kind] for kind in kinds),
                 able=len(members) - len(refused[kinds[0]]),
-                dimensions=_sorted({kind.dimension for kind in kinds}, "dimension" in causes),
-                languages=_sorted({kind.language for kind in kinds}, "language" in causes),
-                models=_sorted({names[kind.model] for kind in kinds}, "model" in causes),
+                dimensions=_sort_names({kind.dimension for kind in kinds}, "dimension" in causes),
+                languages=_sort_names({kind.language for kind in kinds}, "language" in causes),
+                models=_sort_names({names[kind.model] for kind in kinds}, "model" in causes),
                 whys=tuple(RefusalReason(reason, tuple(people)) for reason, people in sorted(people_by_reason.items())),
             )
         )
     return tuple(sorted(shortages, key=lambda shortage: -shortage.tasks))
 
 
-def _because(limits: MemberLimits, kind: TaskKind) -> str:
+def _find_cause(limits: MemberLimits, kind: TaskKind) -> str:
     """What of the kind rules it out: the reason that ``ruled_out`` gives."""
     limits_by_name = {
         "dimension": MemberLimits(dimensions=limits.dimensions, opted_out=limits.opted_out),
@@ -366,11 +366,11 @@ def _because(limits: MemberLimits, kind: TaskKind) -> str:
     return next(name for name, limit in limits_by_name.items() if find_obstacle(limit, kind) == reason)
 
 
-def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
+def _sort_names(names: set[str], matters: bool) -> tuple[str, ...]:
     return tuple(sorted(names)) if matters else ()
 
 
-def _possible(
+def _count_possible(
     tasks: Mapping[TaskKind, int], members: Sequence[Membership], able: Mapping[TaskKind, Block]
 ) -> int | None:
     """How many annotations the members of a pool may make together: each at most all tasks for them, and their
@@ -387,24 +387,24 @@ def _possible(
     )
 
 
-def _by_dimension(tasks: Mapping[TaskKind, int]) -> dict[str, int]:
+def _count_by_dimension(tasks: Mapping[TaskKind, int]) -> dict[str, int]:
     counts: dict[str, int] = defaultdict(int)
     for kind, number in tasks.items():
         counts[kind.dimension] += number
     return dict(sorted(counts.items()))
 
 
-def pace(guideline: str) -> AnnotationPace | None:
+def measure_pace(guideline: str) -> AnnotationPace | None:
     """None where nobody's time was measured yet."""
     timed = Annotation.objects.filter(
         current=True, seconds__gt=0, assignment__batch__guideline__name=guideline
     )
-    latest = timed.order_by("-pk").values_list("seconds", flat=True)[:MEASURED]
+    latest = timed.order_by("-pk").values_list("seconds", flat=True)[:MAX_MEASURED]
     seconds = [value for value in latest if value is not None]
     return AnnotationPace(seconds=median(seconds), n=len(seconds)) if seconds else None
 
 
-def _unanswerable(guideline: Guideline | None, dimensions: dict[str, int]) -> tuple[str, ...]:
+def _list_unanswerable(guideline: Guideline | None, dimensions: dict[str, int]) -> tuple[str, ...]:
     if guideline is None:
         return ()
     return tuple(name for name in dimensions if not guideline.document.criteria_for(name))

@@ -1,16 +1,12 @@
-"""How far a batch is: sums of what is counted along (selectors/counts.py), however many tasks there are.
+"""How far a batch is: sums of the counters (selectors/counts.py), however many tasks there are.
 
-What needs rows reads few, by an index: what is at hand, what came in last.
+What needs rows reads few of them, by an index: the claims of now, the latest submissions, the claims that expired, and
+the waiting disputes where these are not too many.
 
-Counts of annotations tell nothing of a label; counts of agreed, disputed and adjudicated tasks do, and so
-do a person's own counts beside them. Whoever works in an unclosed batch gets the first alone, and with gold checks
-among them: a count of the work that stands still when they submit would tell that they submitted a check.
-
-Who stands how far in which dimension: the matrix of a batch's board.
-
-What is done is counted along (selectors/counts.py). The rest walks over few rows, by an index each: the claims of now,
-the claims that ran out, and the disputes that wait, where these are not too many. It tells of labels: refuse whoever
-the batch is sealed for before this is asked.
+Counts of annotations tell nothing of a label; counts of agreed, disputed and adjudicated tasks do, and so do a person's
+own counts beside them, and the matrix of people and dimensions: refuse whoever the batch is sealed for first. Whoever
+works in an unclosed batch gets the counts of annotations alone, with gold checks among them: a count of the work that
+stands still when they submit would tell that they submitted a check.
 """
 
 from __future__ import annotations

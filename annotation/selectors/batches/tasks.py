@@ -1,9 +1,7 @@
-"""A batch's items as its manager finds them: by state, dimension, words of the prompt, or person.
+"""A batch's items as its manager finds them, and the tasks that nobody left may take, each with the reasons.
 
-Each way is bounded, however large the batch: what is rare is looked up by an index of its own; for the rest so many
-items are looked through at a time, in the order of handing out.
-
-The tasks that nobody left may take, each with the reason. They wait until the manager does something.
+Items are found by state, dimension, words of the prompt, or person. Each search is bounded, however large the batch:
+what is rare is looked up by an index of its own; the rest is scanned in the order of assignment, some items at a time.
 """
 
 from __future__ import annotations
@@ -38,11 +36,11 @@ from annotation.selectors.gold_questions import list_failed_people
 # Up to so many prompts, or items of a person, are looked up; with more, items are looked through.
 RARE = 500
 CHUNK = 2000
-MOST_LOOKED_THROUGH = 20_000
-Row = tuple[int, int]  # rank and id of a task
+MAX_SCANNED = 20_000
+RankedTask = tuple[int, int]  # rank and id of a task
 HELD_NOW, RAN_OUT = CLAIMS = ("held", "expired")
 # Of claims so many are looked up, the latest ones.
-MOST_CLAIMS = 2000
+MAX_CLAIMS = 2000
 HELD = Q(state__in=[Assignment.State.CLAIMED, Assignment.State.SUBMITTED])
 
 
@@ -93,24 +91,24 @@ def find_tasks(batch: Batch, task_filter: TaskFilter, *, limit: int, after: int 
         strata = Stratum.objects.filter(batch=batch, dimension=task_filter.dimension)
         tasks = tasks.filter(stratum__in=list(strata.values_list("pk", flat=True)))
     states = [task_filter.state] if task_filter.state else list(STATES)
-    few_tasks = _few(batch, task_filter)
+    few_tasks = _find_few(batch, task_filter)
     if few_tasks is not None:
-        fitting = _fitting(task_filter, tasks.filter(pk__in=few_tasks, state__in=states))
+        fitting = _filter_rows(task_filter, tasks.filter(pk__in=few_tasks, state__in=states))
         rows, end = sorted(row for row in fitting if after is None or row[0] > after), None
     elif task_filter.counted:
-        rows, end = _next(tasks, states, after, limit + 1), None
+        rows, end = _list_next_rows(tasks, states, after, limit + 1), None
     else:
-        rows, end = _looked_through(tasks, states, task_filter, after, limit + 1)
+        rows, end = _scan_rows(tasks, states, task_filter, after, limit + 1)
     is_cut = end is not None and len(rows) <= limit
     return TaskPage(
-        items=items([pk for _rank, pk in rows[:limit]]),
+        items=list_items([pk for _rank, pk in rows[:limit]]),
         after=end if is_cut else rows[limit - 1][0] if len(rows) > limit else None,
-        total=_total(batch, task_filter) if task_filter.counted else None,
+        total=_count_total(batch, task_filter) if task_filter.counted else None,
         cut=is_cut,
     )
 
 
-def items(tasks: Sequence[int]) -> tuple[BatchItem, ...]:
+def list_items(tasks: Sequence[int]) -> tuple[BatchItem, ...]:
     """These tasks, in this order, with who is on them; four queries."""
     rows = Task.objects.filter(pk__in=tasks).select_related("response__prompt", "stratum")
     tasks_by_id = {task.pk: task for task in rows}
@@ -118,7 +116,7 @@ def items(tasks: Sequence[int]) -> tuple[BatchItem, ...]:
     assigned = Assignment.objects.filter(task__in=tasks)
     for assignment in assigned.select_related("person", "imported").order_by("claimed_at"):
         by_task[assignment.task_id].append(assignment)
-    planned = _planned({task.panel_id for task in tasks_by_id.values()})
+    planned = _list_planned({task.panel_id for task in tasks_by_id.values()})
     return tuple(
         BatchItem(tasks_by_id[pk], tuple(by_task[pk]), tuple(planned[tasks_by_id[pk].panel_id]))
         for pk in tasks
@@ -126,7 +124,7 @@ def items(tasks: Sequence[int]) -> tuple[BatchItem, ...]:
     )
 
 
-def dimensions_of(batch: Batch) -> list[str]:
+def list_dimensions(batch: Batch) -> list[str]:
     return sorted(
         Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
         .order_by()
@@ -135,23 +133,23 @@ def dimensions_of(batch: Batch) -> list[str]:
     )
 
 
-def _few(batch: Batch, task_filter: TaskFilter) -> list[int] | None:
+def _find_few(batch: Batch, task_filter: TaskFilter) -> list[int] | None:
     """The tasks of the claims, of the prompts or of the person, if these are few; None where they are many or not
     asked for.
     """
     if task_filter.claim:
-        return list(_claims(batch, task_filter).values_list("task", flat=True)[:MOST_CLAIMS])
+        return list(_list_claims(batch, task_filter).values_list("task", flat=True)[:MAX_CLAIMS])
     if task_filter.words:
-        prompts = _prompts(task_filter.words)
+        prompts = _find_prompts(task_filter.words)
         if len(prompts) <= RARE:
             tasks = Task.objects.filter(batch=batch, response__prompt__in=prompts)
             return list(tasks.values_list("pk", flat=True))
-    if task_filter.person and _done_by(batch, task_filter.person) <= RARE:
-        return list(_theirs(task_filter.person).filter(batch=batch).values_list("task", flat=True))
+    if task_filter.person and _count_done_by(batch, task_filter.person) <= RARE:
+        return list(_list_person_assignments(task_filter.person).filter(batch=batch).values_list("task", flat=True))
     return None
 
 
-def _claims(batch: Batch, task_filter: TaskFilter) -> QuerySet[Assignment]:
+def _list_claims(batch: Batch, task_filter: TaskFilter) -> QuerySet[Assignment]:
     """What is at hand now; or what ran out and was not taken again by the same person, swept away or not yet."""
     claims = Assignment.objects.filter(batch=batch).order_by("-claimed_at")
     if task_filter.person:
@@ -163,37 +161,37 @@ def _claims(batch: Batch, task_filter: TaskFilter) -> QuerySet[Assignment]:
     return claims.filter(expired | (claimed & Q(lease_expires__lte=now)))
 
 
-def _prompts(words: str) -> list[int]:
+def _find_prompts(words: str) -> list[int]:
     """The prompts of this id, or else those with these words; no more than tells that they are many."""
     prompts = Prompt.objects.order_by().values_list("pk", flat=True)
     prompts_by_id = list(prompts.filter(key=words)[: RARE + 1])
     return prompts_by_id or list(prompts.filter(text__icontains=words)[: RARE + 1])
 
 
-def _theirs(person: str) -> QuerySet[Assignment]:
+def _list_person_assignments(person: str) -> QuerySet[Assignment]:
     """What the person holds, has labelled or has decided."""
     return Assignment.objects.filter(HELD, person__in=Person.objects.filter(username=person))
 
 
-def _done_by(batch: Batch, person: str) -> int:
+def _count_done_by(batch: Batch, person: str) -> int:
     counts = count_by_member(batch)
     members = batch.memberships.filter(person__username=person).values_list("pk", flat=True)
     return sum(counts[pk]["submitted"] + counts[pk]["adjudicated"] for pk in members if pk in counts)
 
 
-def _fitting(task_filter: TaskFilter, tasks: QuerySet[Task]) -> set[Row]:
+def _filter_rows(task_filter: TaskFilter, tasks: QuerySet[Task]) -> set[RankedTask]:
     """Those of a bounded number of tasks whose prompt has the words and which are the person's."""
     if task_filter.words:
         tasks = tasks.filter(Q(prompt__key=task_filter.words) | Q(prompt__text__icontains=task_filter.words))
     rows = set(tasks.order_by().values_list("rank", "pk"))
     if task_filter.person and not task_filter.claim:
-        assignments = _theirs(task_filter.person).filter(task__in=[pk for _rank, pk in rows])
+        assignments = _list_person_assignments(task_filter.person).filter(task__in=[pk for _rank, pk in rows])
         of_person = set(assignments.values_list("task", flat=True))
         rows = {row for row in rows if row[1] in of_person}
     return rows
 
 
-def _next(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit: int) -> list[Row]:
+def _list_next_rows(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit: int) -> list[RankedTask]:
     """The first of them: the first of each state, by the index that has them in order."""
     if after is not None:
         tasks = tasks.filter(rank__gt=after)
@@ -201,14 +199,14 @@ def _next(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit
     return sorted(row for state in states for row in of_state.filter(state=state)[:limit])[:limit]
 
 
-def _looked_through(
+def _scan_rows(
     tasks: QuerySet[Task], states: Sequence[str], task_filter: TaskFilter, after: int | None, limit: int
-) -> tuple[list[Row], int | None]:
+) -> tuple[list[RankedTask], int | None]:
     """The first of those that fit, and the rank of the last one looked at where there are more to look at."""
-    rows: list[Row] = []
-    for _chunk in range(MOST_LOOKED_THROUGH // CHUNK):
-        chunk = _next(tasks, states, after, CHUNK)
-        fitting = _fitting(task_filter, Task.objects.filter(pk__in=[pk for _rank, pk in chunk]))
+    rows: list[RankedTask] = []
+    for _chunk in range(MAX_SCANNED // CHUNK):
+        chunk = _list_next_rows(tasks, states, after, CHUNK)
+        fitting = _filter_rows(task_filter, Task.objects.filter(pk__in=[pk for _rank, pk in chunk]))
         rows += sorted(fitting)
         if len(chunk) < CHUNK:
             return rows[:limit], None
@@ -218,7 +216,7 @@ def _looked_through(
     return rows[:limit], after
 
 
-def _total(batch: Batch, task_filter: TaskFilter) -> int:
+def _count_total(batch: Batch, task_filter: TaskFilter) -> int:
     states = [task_filter.state] if task_filter.state else STATES
     return sum(
         counts[state]
@@ -228,7 +226,7 @@ def _total(batch: Batch, task_filter: TaskFilter) -> int:
     )
 
 
-def _planned(panels: set[int | None]) -> dict[int | None, list[Membership]]:
+def _list_planned(panels: set[int | None]) -> dict[int | None, list[Membership]]:
     by_panel: dict[int | None, list[Membership]] = defaultdict(list)
     ids = [pk for pk in panels if pk is not None]
     pairs = list(Panel.objects.filter(pk__in=ids).values_list("pk", "members"))
@@ -267,7 +265,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _RoleLimits:
     """What keeps the members of a role from a task, whatever they did on it."""
 
     members: Sequence[Membership]
@@ -277,43 +275,43 @@ class _Place:
         return [member for member in self.members if member.pk not in self.refused[stratum]]
 
 
-def needs(batch: Batch, *, limit: int) -> list[Need]:
+def list_needs(batch: Batch, *, limit: int) -> list[Need]:
     """The first ``limit`` of them in the order of handing out, annotations before adjudications."""
-    return list(islice(_needs(batch), limit))
+    return list(islice(_iterate_needs(batch), limit))
 
 
-def short_of_people(batch: Batch, *, limit: int) -> list[int]:
+def list_short_tasks(batch: Batch, *, limit: int) -> list[int]:
     """The first ``limit`` planned tasks with more free places than people of their plan who may take them."""
-    strata = _strata(batch)
-    place = _place(batch, Membership.Role.ANNOTATOR, strata)
+    strata = _list_strata(batch)
+    place = _build_role_limits(batch, Membership.Role.ANNOTATOR, strata)
     task_ids = (
         task.pk
-        for task, whys in _free_tasks(batch, place, strata, n_needed=F("overlap") - F("slots_taken"))
+        for task, whys in _iterate_free_tasks(batch, place, strata, n_needed=F("overlap") - F("slots_taken"))
         if len(whys.get("", ())) < task.overlap - task.slots_taken
         and (task.panel_id is not None or batch.pairing != Batch.Pairing.POOL)
     )
     return list(islice(task_ids, limit))
 
 
-def _needs(batch: Batch) -> Iterator[Need]:
-    strata = _strata(batch)
-    yield from _annotations(batch, _place(batch, Membership.Role.ANNOTATOR, strata), strata)
-    yield from _adjudications(batch, _place(batch, Membership.Role.ADJUDICATOR, strata), strata)
+def _iterate_needs(batch: Batch) -> Iterator[Need]:
+    strata = _list_strata(batch)
+    yield from _iterate_annotation_needs(batch, _build_role_limits(batch, Membership.Role.ANNOTATOR, strata), strata)
+    yield from _iterate_adjudication_needs(batch, _build_role_limits(batch, Membership.Role.ADJUDICATOR, strata), strata)
 
 
-def _strata(batch: Batch) -> list[Stratum]:
+def _list_strata(batch: Batch) -> list[Stratum]:
     """Of its work: a known item that was given back waits for its own person alone, and nobody need do anything."""
     return list(Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK))
 
 
-def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
+def _build_role_limits(batch: Batch, role: str, strata: Sequence[Stratum]) -> _RoleLimits:
     members = working_members(batch, role)
     counts = count_by_member(batch)
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
         member.pk
         for member in members
-        if not is_within_quota(member.quota, submitted=_done(counts.get(member.pk), role), live=0)
+        if not is_within_quota(member.quota, submitted=_count_done(counts.get(member.pk), role), live=0)
     }
     failed = list_failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
     limits = {member.pk: limits_of(member) for member in members}
@@ -325,49 +323,49 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
             reason = FAILED if member.person_id in failed else reason
             if reason:
                 of_stratum[member.pk] = reason
-    return _Place(members, refused)
+    return _RoleLimits(members, refused)
 
 
-def _done(counts: Counter[str] | None, role: str) -> int:
+def _count_done(counts: Counter[str] | None, role: str) -> int:
     if role == Membership.Role.ANNOTATOR:
         return sum_for_quota(counts)
     return counts["adjudicated"] + counts["repeats"] if counts else 0
 
 
-def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
-    for task, whys in _free_tasks(batch, place, strata, n_needed=Value(1)):
+def _iterate_annotation_needs(batch: Batch, place: _RoleLimits, strata: Sequence[Stratum]) -> Iterator[Need]:
+    for task, whys in _iterate_free_tasks(batch, place, strata, n_needed=Value(1)):
         if "" not in whys:
-            yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
+            yield Need(task, Membership.Role.ANNOTATOR, _build_reasons(whys))
 
 
-def _free_tasks(
-    batch: Batch, place: _Place, strata: Sequence[Stratum], *, n_needed: Combinable
+def _iterate_free_tasks(
+    batch: Batch, place: _RoleLimits, strata: Sequence[Stratum], *, n_needed: Combinable
 ) -> Iterator[tuple[Task, dict[str, list[Membership]]]]:
     """Those for which fewer people than ``wanted`` could be left, with the members by what keeps them from it; ""
     is nothing.
     """
-    panels = _panels(batch)
+    panels = _list_panels(batch)
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
-    tasks = work.filter(FREE, _suspect(batch, place, strata, panels))
-    tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels))
-    for chunk, past in _chunks(tasks.filter(had__gt=F("able") - n_needed).order_by("rank")):
+    tasks = work.filter(FREE, _build_suspect_filter(batch, place, strata, panels))
+    tasks = tasks.alias(had=_select_had(), able=_select_able(batch, place, strata, panels))
+    for chunk, past in _iterate_chunks(tasks.filter(had__gt=F("able") - n_needed).order_by("rank")):
         if any(task.panel_id is not None and task.panel_id not in panels for task in chunk):
-            panels = _panels(batch)  # one that a skip has made since
+            panels = _list_panels(batch)  # one that a skip has made since
         for task in chunk:
             planned = None if task.panel_id is None else panels.get(task.panel_id, frozenset())
             if planned is None and batch.pairing != Batch.Pairing.POOL:
                 planned = frozenset()
             whys: dict[str, list[Membership]] = defaultdict(list)
             for member in place.members:
-                reason = place.refused[task.stratum_id].get(member.pk) or _past_reason(past[task.pk], member)
+                reason = place.refused[task.stratum_id].get(member.pk) or _find_past_reason(past[task.pk], member)
                 if reason is None and planned is not None and member.pk not in planned:
                     reason = NOT_PLANNED
                 whys[reason or ""].append(member)
             yield task, whys
 
 
-def _suspect(
-    batch: Batch, place: _Place, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
+def _build_suspect_filter(
+    batch: Batch, place: _RoleLimits, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
 ) -> Q:
     """The free tasks that could need a person; of all others that is impossible, however many they are.
 
@@ -375,7 +373,7 @@ def _suspect(
     take it, and the plan counts on nobody who may not, somebody is left.
     """
     scarce = [stratum.pk for stratum in strata if len(place.may(stratum.pk)) < batch.overlap]
-    able = _unlimited(place)
+    able = _list_unlimited(place)
     planned = dict(Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list("pk", "tasks_planned"))
     broken = [pk for pk in planned if not panels.get(pk, frozenset()) <= able]
     suspect = Q(requeued=True) | Q(stratum__in=scarce) | Q(panel__in=broken)
@@ -384,14 +382,14 @@ def _suspect(
     return suspect | Q(panel=None) if unplanned else suspect
 
 
-def _able(
-    batch: Batch, place: _Place, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
+def _select_able(
+    batch: Batch, place: _RoleLimits, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
 ) -> Case:
     """At least how many may take a task if they did not have it: where fewer had it, somebody is left.
 
     The database leaves out by it what would be many: all that was skipped by a few of a large pool.
     """
-    able = _unlimited(place)
+    able = _list_unlimited(place)
     sizes: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for panel, members in panels.items():
         sizes[len(members & able)][0].append(panel)
@@ -403,12 +401,12 @@ def _able(
     return Case(*whens, default=Value(0))
 
 
-def _had() -> Coalesce:
+def _select_had() -> Coalesce:
     had = Assignment.objects.filter(task=OuterRef("pk")).order_by().values("task")
     return Coalesce(Subquery(had.annotate(n=Count("pk")).values("n")), Value(0))
 
 
-def _unlimited(place: _Place) -> set[int]:
+def _list_unlimited(place: _RoleLimits) -> set[int]:
     return {
         member.pk
         for member in place.members
@@ -416,7 +414,7 @@ def _unlimited(place: _Place) -> set[int]:
     }
 
 
-def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
+def _iterate_adjudication_needs(batch: Batch, place: _RoleLimits, strata: Sequence[Stratum]) -> Iterator[Need]:
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
     disputes = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
     tasks = disputes.exclude(pk__in=held.values("task"))
@@ -433,17 +431,17 @@ def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> It
         for stratum in strata
         if any(member.person_id not in barred for member in place.may(stratum.pk))
     ]
-    for chunk, past in _chunks(tasks.exclude(stratum__in=safe).order_by("rank")):
+    for chunk, past in _iterate_chunks(tasks.exclude(stratum__in=safe).order_by("rank")):
         for task in chunk:
             whys: dict[str, list[Membership]] = defaultdict(list)
             for member in place.members:
                 reason = place.refused[task.stratum_id].get(member.pk)
-                whys[reason or _past_reason(past[task.pk], member, adjudicating=True) or ""].append(member)
+                whys[reason or _find_past_reason(past[task.pk], member, adjudicating=True) or ""].append(member)
             if "" not in whys:
-                yield Need(task, Membership.Role.ADJUDICATOR, _whys(whys))
+                yield Need(task, Membership.Role.ADJUDICATOR, _build_reasons(whys))
 
 
-def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[int, Assignment]]]]:
+def _iterate_chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[int, Assignment]]]]:
     """The tasks in the order of handing out, some at a time, with what was done on each by person.
 
     Each some is a query of its own: a cursor would find all of them before it gives the first.
@@ -460,7 +458,7 @@ def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[
         rows = list(following.values_list("rank", "pk")[:NEEDS_CHUNK]) if len(rows) == NEEDS_CHUNK else []
 
 
-def _past_reason(
+def _find_past_reason(
     past: Mapping[int, Assignment], member: Membership, *, adjudicating: bool = False
 ) -> str | None:
     assignment = past.get(member.person_id)
@@ -474,12 +472,12 @@ def _past_reason(
     return LABELLED if live else None
 
 
-def _panels(batch: Batch) -> dict[int, frozenset[int]]:
+def _list_panels(batch: Batch) -> dict[int, frozenset[int]]:
     members: dict[int, set[int]] = defaultdict(set)
     for panel, member in Panel.objects.filter(batch=batch).values_list("pk", "members"):
         members[panel].add(member)
     return {pk: frozenset(ids) for pk, ids in members.items()}
 
 
-def _whys(whys: Mapping[str, Sequence[Membership]]) -> tuple[NeedReason, ...]:
+def _build_reasons(whys: Mapping[str, Sequence[Membership]]) -> tuple[NeedReason, ...]:
     return tuple(NeedReason(reason, tuple(people)) for reason, people in sorted(whys.items()))

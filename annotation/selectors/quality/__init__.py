@@ -1,6 +1,6 @@
-"""How people's labels and decisions stand beside the others'; docs/people.md says what counts.
+"""How people's labels and decisions compare with those of others; docs/quality.md says what counts.
 
-Refuse nobody here: ask only for batches whose results the reader may open.
+No function here refuses anybody: pass only batches whose results the reader may open.
 """
 
 from annotation.selectors.quality.annotator import (

@@ -1,7 +1,7 @@
 """How adjudicators decide: in agreement with themselves, with whom, for which reasons, how strictly, how fast.
 
-The letters A and B are drawn by chance for each dispute. So whoever has no leaning to a place decides as A as often
-as B, whoever the annotators are.
+The letters A and B are drawn by chance for each dispute. So an adjudicator without a leaning agrees with A as often as
+with B, whoever the annotators are.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Lean:
 
 @dataclass(frozen=True)
 class Adjudicator:
-    """Of one person. ``decisions`` counts disputes, the rest criteria: ``as_one`` how many were decided as some
-    annotator had it, ``neither`` as none. ``again``: repeat adjudications decided as the first time; ``changed``:
-    decided otherwise than their verdict unseen. ``shift``: levels above the mean of the annotators' labels, by task.
+    """Of one person. ``decisions`` counts disputes, the rest criteria: ``neither`` those decided as no annotator had
+    them. ``consistency``: repeat adjudications decided as the first time; ``changed``: decisions that differ from the
+    blind verdict. ``shift``: levels above the mean of the annotators' labels, by task.
     """
 
     person: Person
@@ -114,7 +114,7 @@ class IntraRaterAgreement:
 def measure_intra_rater_agreement(batch: Batch | None = None) -> list[IntraRaterAgreement]:
     """How often each adjudicator decided a criterion the second time as the first, in a batch or in all of them.
 
-    It tells of labels: only for whoever may see the results of the batch (``blindness.refuse_sealed``), and never
+    It tells of labels: only for whoever may see the results of the batch (``access.refuse_sealed``), and never
     for the adjudicators themselves. In order of names. Pages include annotation/adjudication/_consistency.html.
     """
     repeated = Adjudication.objects.filter(task__kind=Task.Kind.REPEAT)
@@ -262,7 +262,7 @@ def _build_adjudicator(person: Person, tally: _DecisionCounts, lean: Lean, consi
 
 
 def _measure_consistency(batches: Sequence[Batch]) -> dict[int, Rate]:
-    """By person how often a repeat adjudication of a criterion was the first decision."""
+    """By person the share of criteria whose repeat adjudication equals the first decision."""
     same: Counter[int] = Counter()
     n: Counter[int] = Counter()
     for batch in batches:

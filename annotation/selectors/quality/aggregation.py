@@ -1,6 +1,6 @@
-"""What the labels of a batch say together: the probability of each level of each task, by a model of all people.
+"""The probability of each level of each task, by a model of all people who labelled the batch.
 
-The models are those of ``annotation/domain/quality/aggregation.py``; ``docs/agreement.md`` says which labels they are given.
+The models are those of ``annotation/domain/quality/aggregation.py``; ``docs/agreement.md`` says which labels they get.
 """
 
 from __future__ import annotations

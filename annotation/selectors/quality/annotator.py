@@ -1,4 +1,4 @@
-"""One person's part in some batches: where they agree and where not, with whom, when, and how fast they work."""
+"""One person's labels in some batches: agreement by dimension, partner and day, shifts in level, and time taken."""
 
 from __future__ import annotations
 

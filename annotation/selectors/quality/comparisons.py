@@ -1,6 +1,6 @@
-"""What this process worked out of batches, kept for as long as their labels and gold stay as they are.
+"""The table of units that quality figures compare, and the cache of what this process computed from batches.
 
-The units of some batches with what their guidelines and strata say of them, and every comparison of two labels.
+A result stays cached while the labels and the gold of its batches stay as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The tasks behind one of a person's figures, with what each annotator said: each cell and line opens its own.
-
-What a person said of known items in a batch, one by one, and their rounds of qualification.
-"""
+"""The items behind one of a person's figures, their answers to gold checks, and their qualification attempts."""
 
 from __future__ import annotations
 

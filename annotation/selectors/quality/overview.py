@@ -1,8 +1,7 @@
-"""What stands out among the annotators of some batches: their figures, and what the corrected tests flag.
+"""The figures of all annotators of some batches, with what the corrected tests flag.
 
-Kept by each process for as long as the labels and their gold stay as they are.
-
-The quality of people's labels for machines, as ``people_quality --json`` prints it (docs/people.md).
+Each process caches an overview while the labels and their gold stay as they are. ``people_quality --json`` prints it
+with the adjudicators' figures (docs/quality.md).
 """
 
 from __future__ import annotations
@@ -206,7 +205,7 @@ def _person_to_json(overview: Overview, row: AnnotatorRow, names: Mapping[int, s
         else dict.fromkeys(("random", "severity", "drift", "speed"))
     )
     copied = any(
-        copying.flagged and row.person in (copying.one, copying.other) for copying in overview.copying
+        copying.flagged and row.person in (copying.first, copying.second) for copying in overview.copying
     )
     flags = [name for name, finding in findings.items() if finding and finding["flagged"]]
     return {
@@ -242,7 +241,7 @@ def _drift_to_json(overview: Overview, finding: Finding) -> dict[str, Any] | Non
 
 def _copying_to_json(copying: Copying, names: Mapping[int, str]) -> dict[str, Any]:
     return {
-        "people": sorted([names[copying.one], names[copying.other]]),
+        "people": sorted([names[copying.first], names[copying.second]]),
         "n": copying.n,
         "observed": copying.observed,
         "expected": copying.expected,

@@ -1,6 +1,6 @@
-"""How a person's labels stand beside the final ones and beside their partners'; docs/people.md says what counts.
+"""How a person's labels compare with the final ones and with their partners'; docs/quality.md says what counts.
 
-Refuse nobody here: ask only for batches whose results the reader may open.
+No function here refuses anybody: pass only batches whose results the reader may open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from annotation.core.proportions import wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assignment, GoldLabel, Person, Task
 from annotation.selectors.agreement import COMPLETE
 
-# Of everything that somebody handed in the latest are read: enough for any figure, and soon done.
+# Of everything that somebody submitted the latest items are read: enough for any figure, and soon done.
 MAX_READ = 5000
 CHUNK = 1000
 Labels = Mapping[str, Any]

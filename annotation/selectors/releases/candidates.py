@@ -17,7 +17,7 @@ from annotation.models.sql import FrozenLabel
 CHUNK = 10_000
 
 
-def frozen_labels(release: GoldRelease, *, after: int, to: int) -> Iterator[list[FrozenLabel]]:
+def iterate_frozen_labels(release: GoldRelease, *, after: int, to: int) -> Iterator[list[FrozenLabel]]:
     """The release's labels with ids above ``after`` and up to ``to``, part by part."""
     for start in range(after, to, CHUNK):
         yield sql.fetch_frozen_labels(release.pk, after=start, to=min(start + CHUNK, to))
@@ -69,7 +69,7 @@ _KEY = (
 )
 
 
-def settled_labels(batches: Iterable[Batch]) -> QuerySet[GoldLabel]:
+def list_settled_labels(batches: Iterable[Batch]) -> QuerySet[GoldLabel]:
     """The gold that a release of the batches takes: of their work tasks, but for the withdrawn ones."""
     batch_ids = [batch.pk for batch in batches]
     return GoldLabel.objects.filter(task__batch__in=batch_ids, task__kind=Task.Kind.WORK).exclude(
@@ -77,10 +77,10 @@ def settled_labels(batches: Iterable[Batch]) -> QuerySet[GoldLabel]:
     )
 
 
-def contradicted_keys(batches: Iterable[Batch]) -> QuerySet[Any, Any]:
+def list_contradicted_keys(batches: Iterable[Batch]) -> QuerySet[Any, Any]:
     """What was settled in two ways, a row of ids for each thing that was labelled, prompt by prompt."""
     keys: QuerySet[Any, Any] = (
-        settled_labels(batches)
+        list_settled_labels(batches)
         .values(*_KEY)
         .annotate(low=Min("value"), high=Max("value"))
         .filter(low__lt=F("high"))
@@ -97,11 +97,11 @@ class Contradiction:
     labels: Sequence[GoldLabel]
 
 
-def contradictions(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[Contradiction]:
+def list_contradictions(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[Contradiction]:
     """The gold behind some rows of ``contradicted_keys``, in one query."""
     chosen_keys = [tuple(row[name] for name in _KEY) for row in keys]
     labels_by_key: dict[tuple[Any, ...], list[GoldLabel]] = {key: [] for key in chosen_keys}
-    labels = settled_labels(batches).filter(task__prompt__in={key[1] for key in chosen_keys})
+    labels = list_settled_labels(batches).filter(task__prompt__in={key[1] for key in chosen_keys})
     related = ("task__batch__guideline", "task__response__model", "task__response__prompt__dataset")
     for label in labels.select_related(*related).order_by("task__batch__name", "task__position"):
         response = label.task.response
@@ -109,10 +109,10 @@ def contradictions(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> 
         key = (guideline, response.prompt_id, response.model_id, response.sha256, label.criterion)
         if key in labels_by_key:
             labels_by_key[key].append(label)
-    return [Contradiction(_label_key(same[0]), same) for same in labels_by_key.values() if same]
+    return [Contradiction(_build_label_key(same[0]), same) for same in labels_by_key.values() if same]
 
 
-def _label_key(label: GoldLabel) -> LabelKey:
+def _build_label_key(label: GoldLabel) -> LabelKey:
     response = label.task.response
     return LabelKey(
         label.task.batch.guideline.name,
@@ -137,7 +137,7 @@ HEADER = (
 )
 
 
-def csv_lines(contradictions: Iterable[Contradiction]) -> Iterator[str]:
+def iterate_csv_lines(contradictions: Iterable[Contradiction]) -> Iterator[str]:
     """A line for each label under a header; no text starts a formula (``safe_cell``)."""
     line = csv_writer()
     yield line(HEADER)

@@ -17,7 +17,7 @@ from annotation.models.sql import LabelChange, LabelChangeCount, LabelSide
 ADDED, REMOVED, VALUE, SOURCE, VERSION = "added", "removed", "value", "source", "version"
 KINDS = (VALUE, SOURCE, VERSION, ADDED, REMOVED)
 FILTERS = sql.CHANGE_FILTERS
-KEPT_SECONDS = 24 * 60 * 60
+CACHE_SECONDS = 24 * 60 * 60
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class ReleaseDifference:
     def to_json(self) -> dict[str, Any]:
         """How many labels are the same, and how many changed in which way; every kind is there."""
         return {
-            "before": _facts(self.before),
-            "after": _facts(self.after),
+            "before": _describe_release(self.before),
+            "after": _describe_release(self.after),
             "same": self.same,
             **{kind: self.count(kind) for kind in KINDS},
             "by_dimension": {name: dict(counts) for name, counts in self.by("dimension").items()},
@@ -85,11 +85,11 @@ class ReleaseDifference:
         return [(*move, n) for move, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _facts(release: GoldRelease) -> dict[str, Any]:
+def _describe_release(release: GoldRelease) -> dict[str, Any]:
     return {"name": release.name, "sha256": release.sha256, "labels": release.labels}
 
 
-def agreement_beside(before: GoldRelease, after: GoldRelease) -> list[dict[str, Any]]:
+def compare_agreement(before: GoldRelease, after: GoldRelease) -> list[dict[str, Any]]:
     """The rows of both agreement tables, one beside the other; a manifest of old has no table, so nothing is there."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for side, release in (("before", before), ("after", after)):
@@ -105,14 +105,14 @@ def agreement_beside(before: GoldRelease, after: GoldRelease) -> list[dict[str, 
 NEITHER = {"before": None, "after": None}
 
 
-def difference(before: GoldRelease, after: GoldRelease) -> ReleaseDifference:
+def compare_releases(before: GoldRelease, after: GoldRelease) -> ReleaseDifference:
     """Counted once for two hashes: a release never changes."""
     key = f"release-difference:{before.sha256}:{after.sha256}"
     cache = caches["process"]
     rows = cache.get(key)
     if rows is None:
         rows = [] if before.sha256 == after.sha256 else _count_changes(before, after)
-        cache.set(key, rows, KEPT_SECONDS)
+        cache.set(key, rows, CACHE_SECONDS)
     return ReleaseDifference(before, after, tuple(ChangeGroup(*row) for row in rows))
 
 
@@ -121,7 +121,7 @@ def _count_changes(before: GoldRelease, after: GoldRelease) -> list[LabelChangeC
     return sorted(counts, key=lambda row: (row.kind, row.dimension, row.criterion, -row.labels))
 
 
-def changes(
+def list_changes(
     before: GoldRelease, after: GoldRelease, filters: Mapping[str, str], *, start: int, count: int
 ) -> list[LabelChange]:
     """A page of the changes, prompt by prompt."""
@@ -130,7 +130,7 @@ def changes(
     return sql.fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
 
 
-def all_changes(
+def iterate_changes(
     before: GoldRelease, after: GoldRelease, filters: Mapping[str, str] | None = None
 ) -> Iterator[LabelChange]:
     """Every change, a chunk at a time."""
@@ -149,7 +149,7 @@ HEADER = (
 )
 
 
-def csv_lines(changes: Iterable[LabelChange]) -> Iterator[str]:
+def iterate_csv_lines(changes: Iterable[LabelChange]) -> Iterator[str]:
     """A line for each change, under a header; no text starts a formula (``safe_cell``)."""
     line = csv_writer()
     yield line(HEADER)
@@ -162,8 +162,8 @@ def csv_lines(changes: Iterable[LabelChange]) -> Iterator[str]:
             change.model,
             change.criterion,
         )
-        yield line([csv_cell(cell) for cell in (*description, *_cells(change.before), *_cells(change.after))])
+        yield line([csv_cell(cell) for cell in (*description, *_list_cells(change.before), *_list_cells(change.after))])
 
 
-def _cells(side: LabelSide | None) -> tuple[Any, ...]:
+def _list_cells(side: LabelSide | None) -> tuple[Any, ...]:
     return (None,) * 3 if side is None else (number(side.value), side.source, side.guideline_version)

@@ -1,11 +1,7 @@
-"""The bottom of every lineage walk: one task with all that was done on it.
-
-What stands behind the labels of a release: for each of its tasks who said what, and what was decided.
+"""The lineage of labels: one task with all that was done on it, and what stands behind the labels of a release.
 
 The labels of a task that has all its annotations never change, so the current ones are those that the release was cut
-from. A decision counts only if the release has a label of it: one that came later is none of this release's.
-
-What people said of the things that a release has gold for: the labels before they were settled.
+from. A decision counts only if the release has a label of it: a later one is none of this release's.
 """
 
 from __future__ import annotations
@@ -54,7 +50,7 @@ class TaskHistory:
     events: Sequence[AuditEvent]
 
 
-def task_history(person: Person, task_id: int) -> TaskHistory:
+def get_task_history(person: Person, task_id: int) -> TaskHistory:
     """Everything about a task; refused while its batch, or its dataset in another batch, is sealed for the person."""
     task = (
         Task.objects.exclude(kind=Task.Kind.REPEAT)
@@ -69,7 +65,7 @@ def task_history(person: Person, task_id: int) -> TaskHistory:
     refuse_sealed_gold(person, [task.batch])
     return TaskHistory(
         task=task,
-        annotations=_annotations([task.pk], current_only=False),
+        annotations=_list_annotations([task.pk], current_only=False),
         adjudication=Adjudication.objects.filter(task=task)
         .select_related("assignment__person", "assignment__verdict", "reason", ORIGIN)
         .first(),
@@ -78,11 +74,11 @@ def task_history(person: Person, task_id: int) -> TaskHistory:
         ),
         gold=list(GoldLabel.objects.filter(task=task).order_by("criterion")),
         released=list(ReleasedLabel.objects.filter(task=task).select_related("release").order_by("pk")),
-        events=_events(task),
+        events=_list_events(task),
     )
 
 
-def _annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation]:
+def _list_annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation]:
     annotations = Annotation.objects.filter(
         assignment__task__in=list(tasks), assignment__slot__lt=ADJUDICATION_SLOT
     )
@@ -95,7 +91,7 @@ def _annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation
     )
 
 
-def _events(task: Task) -> list[AuditEvent]:
+def _list_events(task: Task) -> list[AuditEvent]:
     targets = [
         f"task:{task.pk}",
         *(f"assignment:{pk}" for pk in task.assignments.values_list("pk", flat=True)),
@@ -119,7 +115,7 @@ def list_label_sources(labels: Sequence[ReleasedLabel]) -> list[LabelSources]:
     """The labels with their lineage, in two queries however many they are."""
     tasks = {label.task_id for label in labels}
     annotations_by_task: dict[int, list[Annotation]] = {task: [] for task in tasks}
-    for annotation in _annotations(tasks, current_only=True):
+    for annotation in _list_annotations(tasks, current_only=True):
         annotations_by_task[annotation.assignment.task_id].append(annotation)
     decisions = Adjudication.objects.select_related("assignment__person", ORIGIN).in_bulk(
         [label.adjudication_id for label in labels if label.adjudication_id is not None]
@@ -183,9 +179,9 @@ def _add_annotations(sources: dict[int, TaskSources]) -> None:
         sources[row.assignment.task_id].annotations.append(
             SubmissionSource(
                 person=row.assignment.person_id,
-                labels=_sorted(row.labels),
+                labels=_sort_fields(row.labels),
                 rationale=row.rationale,
-                evidence=[_sorted(span) for span in row.evidence],
+                evidence=[_sort_fields(span) for span in row.evidence],
                 flags=row.flags,
                 seconds=row.seconds,
                 at=row.created_at,
@@ -201,7 +197,7 @@ def _add_decisions(release: GoldRelease, sources: dict[int, TaskSources]) -> Non
     for adjudication in Adjudication.objects.filter(pk__in=released_ids).select_related(ORIGIN, "reason"):
         sources[adjudication.task_id].decision = SubmissionSource(
             person=adjudication.assignment.person_id,
-            labels=_sorted(adjudication.labels),
+            labels=_sort_fields(adjudication.labels),
             rationale=adjudication.rationale,
             evidence=[],
             flags=[],
@@ -212,12 +208,12 @@ def _add_decisions(release: GoldRelease, sources: dict[int, TaskSources]) -> Non
         )
 
 
-def _sorted(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _sort_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """By name: each database keeps them in an order of its own."""
     return {name: fields[name] for name in sorted(fields)}
 
 
-_TOLD = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
+_COLUMNS = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
 _SOURCE = "assignment__imported__source"
 _ORIGIN = (f"{_SOURCE}__file_name", f"{_SOURCE}__format", f"{_SOURCE}__sha256", "assignment__imported__line")
 
@@ -256,13 +252,13 @@ def list_annotator_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow
     tasks = Task.objects.filter(pk__in=criteria)
     facts = tasks.values_list("pk", "batch__name", "position", "response__sha256")
     places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in facts}
-    labels_by_task = _said(criteria)
+    labels_by_task = _group_stated_labels(criteria)
     return [(row, [TaskStatedLabels(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows]
 
 
-def _said(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[StatedLabels]]:
+def _group_stated_labels(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[StatedLabels]]:
     labels_by_task: dict[int, list[StatedLabels]] = defaultdict(list)
-    for is_decision, rows in ((False, _raw_annotations(list(criteria))), (True, _decisions(list(criteria)))):
+    for is_decision, rows in ((False, _iterate_annotations(list(criteria))), (True, _iterate_decisions(list(criteria)))):
         for task, person, labels, *rest in rows:
             values = {name: number(labels[name]) for name in sorted(criteria[task]) if name in labels}
             if values:
@@ -270,7 +266,7 @@ def _said(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[Stated
     return labels_by_task
 
 
-def _raw_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+def _iterate_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     submitted = Annotation.objects.filter(
         current=True,
         assignment__task__in=tasks,
@@ -278,16 +274,16 @@ def _raw_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         assignment__slot__lt=ADJUDICATION_SLOT,
     )
     rows = submitted.order_by("assignment__slot").values_list(
-        "assignment__task_id", *_TOLD, "evidence", "revision", *_ORIGIN
+        "assignment__task_id", *_COLUMNS, "evidence", "revision", *_ORIGIN
     )
     for *row, revision, file, form, sha256, line in rows:
         imported = file is not None and revision == 1
         yield (*row, (label_place(file, form, is_decision=False), sha256, line) if imported else None)
 
 
-def _decisions(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+def _iterate_decisions(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     """A decision has no evidence."""
     decided = Adjudication.objects.filter(task__in=tasks).order_by()
-    for *row, file, form, sha256, line in decided.values_list("task_id", *_TOLD, *_ORIGIN):
+    for *row, file, form, sha256, line in decided.values_list("task_id", *_COLUMNS, *_ORIGIN):
         imported = file is not None
         yield (*row, [], (label_place(file, form, is_decision=True), sha256, line) if imported else None)

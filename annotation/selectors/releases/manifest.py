@@ -112,7 +112,7 @@ class ManifestCounts:
 FIELDS = ("dataset", "dimension", "subcomponent", "language", "model", "criterion", "value", "source")
 
 
-def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestCounts) -> dict[str, Any]:
+def build_manifest(release: GoldRelease, batches: Sequence[Batch], tally: ManifestCounts) -> dict[str, Any]:
     """Everything about the release that its datasheet needs; of people there are numbers only."""
     datasets = dict(Dataset.objects.filter(pk__in=tally.by("dataset")).values_list("pk", "name"))
     superseded = release.supersedes
@@ -125,24 +125,24 @@ def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestC
         "about": release.about,
         "supersedes": None if superseded is None else {"name": superseded.name, "sha256": superseded.sha256},
         "batches": sorted(batch.name for batch in batches),
-        "protocol": [protocol_of(batch) for batch in sorted(batches, key=lambda batch: batch.name)],
-        "guidelines": guidelines_of(batches),
+        "protocol": [describe_protocol(batch) for batch in sorted(batches, key=lambda batch: batch.name)],
+        "guidelines": describe_guidelines(batches),
         "datasets": sorted(datasets.values()),
-        "counts": _counts(tally),
+        "counts": _describe_counts(tally),
         "splits": {split: dict(tally.splits[split]) for split in SPLITS},
-        "people": people_of(batches),
+        "people": describe_people(batches),
         "imported": count_imported_work(batches),
         "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],
-        "adjudication_reasons": _reasons(release),
-        "warnings": _warnings(tally, datasets),
+        "adjudication_reasons": _count_reasons(release),
+        "warnings": _list_warnings(tally, datasets),
     }
 
 
-def protocol_of(batch: Batch) -> dict[str, Any]:
+def describe_protocol(batch: Batch) -> dict[str, Any]:
     """How a batch was worked on: its policy, its dates, its tasks by state, how many people there were."""
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
     states = dict(work.values_list("state").annotate(n=Count("pk")))
-    days = handed_in([batch]).aggregate(first=Min("submitted_at"), last=Max("submitted_at"))
+    days = list_submitted([batch]).aggregate(first=Min("submitted_at"), last=Max("submitted_at"))
     return {
         "name": batch.name,
         "guideline": batch.guideline.name,
@@ -161,11 +161,11 @@ def protocol_of(batch: Batch) -> dict[str, Any]:
         "first_submitted": days["first"] and days["first"].date().isoformat(),
         "last_submitted": days["last"] and days["last"].date().isoformat(),
         "tasks": {state: states.get(state, 0) for state in STATES},
-        **_numbers([batch]),
+        **_count_people([batch]),
     }
 
 
-def handed_in(batches: Iterable[Batch]) -> Any:
+def list_submitted(batches: Iterable[Batch]) -> Any:
     """What people handed in on the work of the batches, as a query of assignments."""
     return Assignment.objects.filter(
         batch__in=[batch.pk for batch in batches],
@@ -174,38 +174,38 @@ def handed_in(batches: Iterable[Batch]) -> Any:
     ).order_by()
 
 
-def _numbers(batches: Sequence[Batch]) -> dict[str, int]:
+def _count_people(batches: Sequence[Batch]) -> dict[str, int]:
     numbers = Counter(annotators=0, adjudicators=0, annotations=0)
-    people = handed_in(batches).values("person").annotate(n=Count("pk"))
+    people = list_submitted(batches).values("person").annotate(n=Count("pk"))
     for row in people.filter(slot__lt=ADJUDICATION_SLOT):
         numbers.update(annotators=1, annotations=row["n"])
     numbers["adjudicators"] = len(people.filter(slot=ADJUDICATION_SLOT))
     return dict(numbers)
 
 
-def people_of(batches: Sequence[Batch]) -> dict[str, Any]:
+def describe_people(batches: Sequence[Batch]) -> dict[str, Any]:
     """How many people there were in all, and what the annotators say that they read."""
-    annotators = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct()
+    annotators = list_submitted(batches).filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct()
     person_languages = list(Person.objects.filter(pk__in=annotators).values_list("languages", flat=True))
     languages = Counter(language for languages_read in person_languages for language in languages_read)
     return {
-        **_numbers(batches),
-        "languages": _sorted(languages),
+        **_count_people(batches),
+        "languages": _sort_counts(languages),
         "languages_unknown": sum(not languages_read for languages_read in person_languages),
     }
 
 
-def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+def describe_guidelines(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     versions: dict[int, Guideline] = {batch.guideline.pk: batch.guideline for batch in batches}
     return [
         {
             "name": version.name,
             "version": version.version,
             "sha256": version.sha256,
-            "title": _words(version.document.title),
-            "dimensions": [_dimension(dimension) for dimension in version.document.dimensions],
+            "title": _localize(version.document.title),
+            "dimensions": [_describe_dimension(dimension) for dimension in version.document.dimensions],
             "criteria": [
-                _criterion(version.document, name)
+                _describe_criterion(version.document, name)
                 for name in (criterion.name for criterion in version.document.criteria)
             ],
         }
@@ -213,58 +213,58 @@ def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     ]
 
 
-def _dimension(dimension: Dimension) -> dict[str, Any]:
+def _describe_dimension(dimension: Dimension) -> dict[str, Any]:
     parts = [
-        {"name": subcomponent.name, "label": _words(subcomponent.label)}
+        {"name": subcomponent.name, "label": _localize(subcomponent.label)}
         for subcomponent in dimension.subcomponents
     ]
-    return {"name": dimension.name, "label": _words(dimension.label), "subcomponents": parts}
+    return {"name": dimension.name, "label": _localize(dimension.label), "subcomponents": parts}
 
 
-def _criterion(document: GuidelineDocument, name: str) -> dict[str, Any]:
+def _describe_criterion(document: GuidelineDocument, name: str) -> dict[str, Any]:
     criterion = document.criterion(name)
     return {
         "name": name,
-        "label": _words(criterion.label),
+        "label": _localize(criterion.label),
         "measurement": criterion.measurement,
-        "levels": {str(level.value): _words(level.name) for level in criterion.scale},
+        "levels": {str(level.value): _localize(level.name) for level in criterion.scale},
     }
 
 
-def _words(text: Mapping[str, str]) -> dict[str, str]:
+def _localize(text: Mapping[str, str]) -> dict[str, str]:
     return {language: localize(text, language) for language in LANGUAGES}
 
 
-def _counts(tally: ManifestCounts) -> dict[str, Any]:
+def _describe_counts(tally: ManifestCounts) -> dict[str, Any]:
     models = dict(EvaluatedModel.objects.filter(pk__in=tally.by("model")).values_list("pk", "name"))
     return {
         "rows": tally.rows,
         "labels": tally.labels,
         "prompts": tally.prompts,
         "adjudicated": tally.adjudicated,
-        "by_dimension": _sorted(tally.by("dimension")),
-        "by_subcomponent": _nested(tally.by("dimension", "subcomponent")),
-        "by_model": _sorted({models[model]: n for model, n in tally.by("model").items()}),
-        "by_language": _sorted(tally.by("language")),
-        "by_source": _sorted(tally.by("source")),
-        "by_level": _nested(
+        "by_dimension": _sort_counts(tally.by("dimension")),
+        "by_subcomponent": _nest_counts(tally.by("dimension", "subcomponent")),
+        "by_model": _sort_counts({models[model]: n for model, n in tally.by("model").items()}),
+        "by_language": _sort_counts(tally.by("language")),
+        "by_source": _sort_counts(tally.by("source")),
+        "by_level": _nest_counts(
             {(name, str(number(value))): n for (name, value), n in tally.by("criterion", "value").items()}
         ),
     }
 
 
-def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+def _sort_counts(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: counts[name] for name in sorted(counts)}
 
 
-def _nested(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+def _nest_counts(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
     nested: dict[str, dict[str, int]] = {}
     for outer, inner in sorted(counts):
         nested.setdefault(outer, {})[inner] = counts[outer, inner]
     return nested
 
 
-def _reasons(release: GoldRelease) -> list[dict[str, Any]]:
+def _count_reasons(release: GoldRelease) -> list[dict[str, Any]]:
     """Why annotators differed where an adjudicator's decision is released, the most frequent first."""
     decided = release.items.exclude(adjudication=None).order_by().values("adjudication")
     reasons = Adjudication.objects.filter(pk__in=decided).order_by().values(key=F("reason__key"))
@@ -279,7 +279,7 @@ def _reasons(release: GoldRelease) -> list[dict[str, Any]]:
     ]
 
 
-def _warnings(tally: ManifestCounts, datasets: Mapping[int, str]) -> list[dict[str, Any]]:
+def _list_warnings(tally: ManifestCounts, datasets: Mapping[int, str]) -> list[dict[str, Any]]:
     """Prompts that say the same under several ids may stand on both sides of a split."""
     groups = tally.same_texts()
     if not groups:

@@ -20,7 +20,7 @@ from annotation.selectors.counts import count_by_stratum
 RELEASE_JOB = "release"
 
 
-def release_named(name: str) -> GoldRelease:
+def get_release(name: str) -> GoldRelease:
     release = GoldRelease.objects.filter(name=name).first()
     if release is None:
         known = ", ".join(GoldRelease.objects.values_list("name", flat=True)[:20]) or "-"
@@ -28,29 +28,29 @@ def release_named(name: str) -> GoldRelease:
     return release
 
 
-def release_for(person: Person, name: str) -> GoldRelease:
+def get_release_for(person: Person, name: str) -> GoldRelease:
     """The release, if the person may open it."""
-    release = release_named(name)
+    release = get_release(name)
     refuse_sealed_gold(person, release.batches.all())
     return release
 
 
-def heir_of(release: GoldRelease) -> GoldRelease | None:
+def find_successor(release: GoldRelease) -> GoldRelease | None:
     """The release that supersedes this one."""
     return release.superseded_by.first()
 
 
-def chain_of(release: GoldRelease) -> list[GoldRelease]:
+def list_release_chain(release: GoldRelease) -> list[GoldRelease]:
     """The releases that superseded each other, this one among them, the oldest first."""
     chain = [release]
     while (previous := chain[0].supersedes) is not None:
         chain.insert(0, previous)
-    while (successor := heir_of(chain[-1])) is not None:
+    while (successor := find_successor(chain[-1])) is not None:
         chain.append(successor)
     return chain
 
 
-def current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:
+def order_current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:
     """Those that nothing supersedes before the others, each the newest first; ``is_superseded`` tells which."""
     successors = GoldRelease.objects.filter(supersedes=OuterRef("pk"))
     return releases.annotate(is_superseded=Exists(successors)).order_by("is_superseded", "-created_at", "-pk")
@@ -66,7 +66,7 @@ class ReleaseRow:
     heir: str
 
 
-def releases_for(person: Person) -> list[ReleaseRow]:
+def list_releases(person: Person) -> list[ReleaseRow]:
     """Every release, the newest first."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
@@ -95,24 +95,24 @@ class BatchChoice:
     disputed: int | None
 
 
-def batch_choices(person: Person) -> list[BatchChoice]:
+def list_batch_choices(person: Person) -> list[BatchChoice]:
     """Every batch with its work tasks by state: settled (agreed or adjudicated), open and disputed."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     batches = list(Batch.objects.select_related("guideline"))
     counts_by_batch = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
     for stratum, counts in count_by_stratum(counts_by_batch).items():
         counts_by_batch[stratum.batch_id].update(counts)
-    return [_choice(batch, counts_by_batch.get(batch.pk)) for batch in batches]
+    return [_build_choice(batch, counts_by_batch.get(batch.pk)) for batch in batches]
 
 
-def _choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
+def _build_choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
     if counts is None:
         return BatchChoice(batch, True, None, None, None)
     settled = counts[Task.State.AGREED] + counts[Task.State.ADJUDICATED]
     return BatchChoice(batch, False, settled, counts[Task.State.OPEN], counts[Task.State.DISPUTED])
 
 
-def released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:
+def list_released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:
     """The release's labels for reading, narrowed by any of criterion, source, model, dimension."""
     paths = {
         "criterion": "criterion",

@@ -72,7 +72,7 @@ class ReleaseContent:
     @cached_property
     def order(self) -> RowOrder:
         order = RowOrder()
-        for task, row in _read_places(_places(self.release).values_list("pk", "place")):
+        for task, row in _iterate_places(_select_places(self.release).values_list("pk", "place")):
             order.add(task, row)
         return order
 
@@ -80,8 +80,8 @@ class ReleaseContent:
     def orders(self) -> Mapping[str, RowOrder]:
         """The rows of each split."""
         orders: dict[str, RowOrder] = {split: RowOrder() for split in SPLITS}
-        places = _places(self.release).values_list("pk", "place", "prompt__dataset__name", "prompt__key")
-        for task, row, dataset, prompt in _read_places(places):
+        places = _select_places(self.release).values_list("pk", "place", "prompt__dataset__name", "prompt__key")
+        for task, row, dataset, prompt in _iterate_places(places):
             orders[split_of(dataset, prompt)].add(task, row)
         return orders
 
@@ -91,7 +91,7 @@ class ReleaseContent:
         """The rows of the order, or of all, from ``start`` on and before ``stop``; at most ``size`` at a time."""
         rows = (order or self.order).between(start, stop)
         parts = iter(lambda: list(islice(rows, size)), [])
-        yield from _ahead(map(self._read, parts))
+        yield from _read_ahead(map(self._read, parts))
 
     def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
         labels = self._labels(list(chain.from_iterable(rows)))
@@ -190,7 +190,7 @@ class RowOrder:
             yield tuple(row)
 
 
-def _ahead(items: Iterator[T]) -> Iterator[T]:
+def _read_ahead(items: Iterator[T]) -> Iterator[T]:
     """The items; while one is worked on, another thread has the database find the next.
 
     Inside a transaction, which another connection does not see, they come one by one.
@@ -205,22 +205,22 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
                 coming = thread.submit(next, items, None)
                 yield item
         finally:
-            thread.submit(_leave).result()
+            thread.submit(_close_connection).result()
 
 
-def _leave() -> None:
+def _close_connection() -> None:
     """Close the connection of the thread that this runs in."""
     connection.close()
 
 
-def _places(release: GoldRelease) -> QuerySet[Any]:
+def _select_places(release: GoldRelease) -> QuerySet[Any]:
     """The release's tasks row by row; those of one row have one ``place``. The database sorts, by bytes."""
-    by_bytes = [Collate(F(name), BYTES[connection.vendor]) for name in _sorted_by(release)]
+    by_bytes = [Collate(F(name), BYTES[connection.vendor]) for name in _list_sort_columns(release)]
     tasks = Task.objects.filter(pk__in=release.items.order_by().values("task"))
     return tasks.annotate(place=Window(DenseRank(), order_by=by_bytes)).order_by(*by_bytes, "pk")
 
 
-def _sorted_by(release: GoldRelease) -> list[str]:
+def _list_sort_columns(release: GoldRelease) -> list[str]:
     """Guideline, version, dataset, prompt id, model and hash of the response; but for what all rows share."""
     manifest = release.manifest
     distinct_counts = {
@@ -234,5 +234,5 @@ def _sorted_by(release: GoldRelease) -> list[str]:
     return [name for name, number in distinct_counts.items() if number != 1]
 
 
-def _read_places(places: QuerySet[Any, Any]) -> Iterator[Any]:
+def _iterate_places(places: QuerySet[Any, Any]) -> Iterator[Any]:
     return places.iterator(chunk_size=PLACES)

@@ -17,10 +17,10 @@ MAX_KEY_LENGTH = 50
 @transaction.atomic
 def add_reason(*, words: Mapping[str, str], makes_note: bool, actor: Person) -> DisputeReason:
     """At the end of the list; its key is made of the English words, and stays."""
-    reasons = _locked()
+    reasons = _lock_reasons()
     _refuse_same_words(words, reasons)
     made = DisputeReason.objects.create(
-        key=_key(words["en"], {reason.key for reason in reasons}),
+        key=_build_key(words["en"], {reason.key for reason in reasons}),
         words=dict(words),
         makes_note=makes_note,
         position=max((reason.position for reason in reasons), default=-1) + 1,
@@ -32,8 +32,8 @@ def add_reason(*, words: Mapping[str, str], makes_note: bool, actor: Person) -> 
 @transaction.atomic
 def change_reason(*, key: str, words: Mapping[str, str], makes_note: bool, actor: Person) -> DisputeReason:
     """Its words, also for the decisions that named it before; its key stays."""
-    reasons = _locked()
-    reason = _named(key, reasons)
+    reasons = _lock_reasons()
+    reason = _get_reason(key, reasons)
     _refuse_same_words(words, [other for other in reasons if other.pk != reason.pk])
     if (reason.words, reason.makes_note) != (dict(words), makes_note):
         reason.words, reason.makes_note = dict(words), makes_note
@@ -45,8 +45,8 @@ def change_reason(*, key: str, words: Mapping[str, str], makes_note: bool, actor
 @transaction.atomic
 def move_reason(*, key: str, up: bool, actor: Person) -> None:
     """One place up or down among all of them; at the end nothing happens."""
-    reasons = _locked()
-    place = reasons.index(_named(key, reasons))
+    reasons = _lock_reasons()
+    place = reasons.index(_get_reason(key, reasons))
     other = place - 1 if up else place + 1
     if not 0 <= other < len(reasons):
         return
@@ -60,8 +60,8 @@ def move_reason(*, key: str, up: bool, actor: Person) -> None:
 @transaction.atomic
 def set_reason_active(*, key: str, active: bool, actor: Person) -> None:
     """Take it off the adjudicators' list, or put it back. One always stays: a decision needs one."""
-    reasons = _locked()
-    reason = _named(key, reasons)
+    reasons = _lock_reasons()
+    reason = _get_reason(key, reasons)
     if reason.active == active:
         return
     if not active and not any(other.active for other in reasons if other.pk != reason.pk):
@@ -71,13 +71,13 @@ def set_reason_active(*, key: str, active: bool, actor: Person) -> None:
     _record(actor, "restore_dispute_reason" if active else "retire_dispute_reason", reason)
 
 
-def _locked() -> list[DisputeReason]:
+def _lock_reasons() -> list[DisputeReason]:
     """All of them in their order, locked: two managers change the list one after the other."""
     list(DisputeReason.objects.select_for_update().order_by("pk").values_list("pk"))
     return list(DisputeReason.objects.all())
 
 
-def _named(key: str, reasons: list[DisputeReason]) -> DisputeReason:
+def _get_reason(key: str, reasons: list[DisputeReason]) -> DisputeReason:
     match = next((reason for reason in reasons if reason.key == key), None)
     if match is None:
         raise NotFound(N_("There is no reason {key}."), key=key)
@@ -90,7 +90,7 @@ def _refuse_same_words(words: Mapping[str, str], reasons: list[DisputeReason]) -
             raise Unprocessable(N_("There is already a reason {words}."), words=text)
 
 
-def _key(english: str, used_keys: set[str]) -> str:
+def _build_key(english: str, used_keys: set[str]) -> str:
     """``Reading slip`` becomes ``reading_slip``, numbered where that is taken."""
     plain = slugify(english).replace("-", "_")[: MAX_KEY_LENGTH - 5] or "reason"
     numbered = (f"{plain}_{number}" for number in range(2, 10_000))

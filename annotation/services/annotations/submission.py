@@ -30,7 +30,7 @@ from annotation.models import (
     sql,
 )
 from annotation.selectors.annotations.closings import is_closed
-from annotation.selectors.annotations.own_work import latest_annotation
+from annotation.selectors.annotations.own_work import find_latest_annotation
 from annotation.selectors.assignments.items import texts_to_mark
 from annotation.selectors.gold_questions import Feedback, find_feedback
 from annotation.services.annotations.drafts import ITEM_IS_DISPUTE, save_refused_draft
@@ -120,7 +120,7 @@ def _confirm_earlier(assignment: Assignment, key: str, work: Submission) -> Rece
     earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
-    latest = latest_annotation(assignment)
+    latest = find_latest_annotation(assignment)
     assert latest is not None
     raise AlreadySubmitted(_build_receipt(latest, created=False, feedback=find_feedback(assignment)))
 
@@ -139,7 +139,7 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
         return earlier
     if _is_requested_before(assignment, key, work):
         return None
-    latest = latest_annotation(assignment)
+    latest = find_latest_annotation(assignment)
     if latest is None:
         raise Conflict(N_("Nothing was submitted for this item yet."))
     refuse_who_left(assignment)

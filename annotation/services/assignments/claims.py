@@ -62,7 +62,7 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
     expired = careful = False
     while True:
         try:
-            return _next_assignment(batch, person, ahead=ahead, expired=expired, careful=careful)
+            return _claim_next_task(batch, person, ahead=ahead, expired=expired, careful=careful)
         except _LeasesRanOutError:
             expired = True
             expire_leases(batch=batch)
@@ -79,18 +79,18 @@ def next_dispute(
     disputes of the batch have run out.
     """
     expire_leases(batch=batch)
-    return _next_dispute(batch, person, dispute_filter)
+    return _claim_next_dispute(batch, person, dispute_filter)
 
 
 @transaction.atomic
-def _next_assignment(
+def _claim_next_task(
     batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
 ) -> Assignment | None:
     locked = lock_membership(batch, person, Membership.Role.ANNOTATOR)
     conditions = read_conditions(locked.membership)
     if conditions.leases_ran_out and not expired:
         raise _LeasesRanOutError
-    live = list(_annotating(batch, person)) if conditions.has_live else []
+    live = list(_filter_annotation_claims(batch, person)) if conditions.has_live else []
     if has_enough_claims(len(live), ahead=ahead):
         return live[-1] if ahead else live[0]
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
@@ -104,16 +104,16 @@ def _next_assignment(
     if conditions.round == RUNNING:
         task = search.take_begun() or next_of_round(search) or search.take_given_back()
         if task is not None:
-            return _claim_free(task, search)
+            return _claim_task(task, search)
         conditions = read_conditions(locked.membership)  # the round may have ended now
     if conditions.round not in LET_IN or (live and not search.leaves_enough_for_all()):
         return None
     task = search.take_begun() or next_check(search, live=len(live)) or search.take_next()
-    return None if task is None else _claim_free(task, search)
+    return None if task is None else _claim_task(task, search)
 
 
 @transaction.atomic
-def _next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFilter) -> Assignment | None:
+def _claim_next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFilter) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
     conditions = read_conditions(member)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
@@ -123,10 +123,10 @@ def _next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFilter) -
         decided = count_decisions(member, with_repeats=True)
         if not is_within_quota(member.quota, submitted=decided, live=0):
             return None
-    return _take_wanted(member, dispute_filter, resting=list_resting_strata(batch, person, conditions.budget))
+    return _claim_dispute(member, dispute_filter, resting=list_resting_strata(batch, person, conditions.budget))
 
 
-def _take_wanted(
+def _claim_dispute(
     member: Membership, dispute_filter: DisputeFilter, *, resting: Sequence[int]
 ) -> Assignment | None:
     tasks = list_waiting_disputes(member, resting=resting)
@@ -134,30 +134,30 @@ def _take_wanted(
     repeat_waits = repeats.exists()
     if repeat_waits:
         tasks = tasks.filter(priority__gt=0)
-    task = next(filter(None, map(_take_dispute, dispute_filter.ways(tasks))), None)
+    task = next(filter(None, map(_lock_first_dispute, dispute_filter.ways(tasks))), None)
     if task is None and repeat_waits:
-        task = _take_dispute(repeats)
+        task = _lock_first_dispute(repeats)
     if task is None:
         return None
     past = Assignment.objects.filter(task=task, person=member.person).first()
-    assignment = _claimed(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
+    assignment = _build_claim(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
     execute(sql.write_claim(assignment))
     return assignment
 
 
-def _annotating(batch: Batch, person: Person) -> QuerySet[Assignment]:
+def _filter_annotation_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
     """The person's live claims to annotate, the oldest first."""
     return live_claims(batch, person).exclude(slot=ADJUDICATION_SLOT).order_by("claimed_at", "id")
 
 
-def _claim_free(task: FreeTask, search: Search) -> Assignment:
+def _claim_task(task: FreeTask, search: Search) -> Assignment:
     """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
     member = search.member
     slot = find_free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
     if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
         raise Conflict(N_("This task has no free place."))
     past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None
-    assignment = _claimed(task.id, member.person, past, slot=slot, batch=member.batch)
+    assignment = _build_claim(task.id, member.person, past, slot=slot, batch=member.batch)
     execute(
         sql.take_slot(task.id),
         sql.remember_place(member.pk, last_prompt=task.prompt, cursor=search.cursor),
@@ -167,7 +167,7 @@ def _claim_free(task: FreeTask, search: Search) -> Assignment:
     return assignment
 
 
-def _take_dispute(disputes: QuerySet[Task]) -> Task | None:
+def _lock_first_dispute(disputes: QuerySet[Task]) -> Task | None:
     """The first of them that nobody is taking this moment, locked; waits for others only when it is the last.
 
     Claiming a dispute does not change its task's row, so it is looked at again under the lock; what others hold
@@ -193,9 +193,9 @@ def _take_dispute(disputes: QuerySet[Task]) -> Task | None:
     return None
 
 
-def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:
+def _build_claim(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:
     """The claim, new or the ``past`` one once more; not written yet."""
-    if not may_claim_again(_past(past), adjudication=slot == ADJUDICATION_SLOT):
+    if not may_claim_again(_build_past_claim(past), adjudication=slot == ADJUDICATION_SLOT):
         raise Conflict(N_("This item was yours before."))
     assignment = past or Assignment(task_id=task, person=person)
     now = timezone.now()
@@ -204,7 +204,7 @@ def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, b
     return assignment
 
 
-def _past(assignment: Assignment | None) -> PastClaim | None:
+def _build_past_claim(assignment: Assignment | None) -> PastClaim | None:
     if assignment is None:
         return None
     return PastClaim(

@@ -40,7 +40,7 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     candidates = [candidate for candidate in candidates if candidate.language == language] or candidates
     candidates = [candidate for candidate in candidates if candidate.dimension == dimension] or candidates
     return (
-        _made(search, pick_item(candidates, seed=seed, turn=number), Task.Kind.CHECK, number)
+        _make_task(search, pick_item(candidates, seed=seed, turn=number), Task.Kind.CHECK, number)
         if candidates
         else None
     )
@@ -63,10 +63,10 @@ def next_of_round(search: Search) -> FreeTask | None:
         return None
     turn = sum(item.given for item in items)
     candidate = pick_item(free, seed=derive_seed(member.pk), turn=f"{current.attempt}:{turn}")
-    return _made(search, candidate, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
+    return _make_task(search, candidate, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
 
 
-def _made(
+def _make_task(
     search: Search, item: KnownCandidate, kind: Task.Kind, position: int, *, attempt: int = 1
 ) -> FreeTask:
     """A task of its own for this member; what belongs to it is written with the claim."""

@@ -21,7 +21,7 @@ from annotation.domain.assignments.pairing import Block
 from annotation.domain.assignments.plan import Allotment, count_tasks_by_person, plan_allotments
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
 from annotation.selectors.assignments.availability import may_take, working_members
-from annotation.selectors.batches.tasks import short_of_people
+from annotation.selectors.batches.tasks import list_short_tasks
 from annotation.selectors.counts import count_by_member, sum_for_quota
 from annotation.selectors.gold_questions import list_failed_people
 from annotation.services.table_statistics import refresh_statistics
@@ -55,10 +55,10 @@ class Planner:
         """``tasks`` maps a stratum to the number of its tasks. Raises where that is more than somebody's quota."""
         planner = cls(batch)
         members = working_members(batch, Membership.Role.ANNOTATOR)
-        allotments_by_design = _allotments(batch, members, tasks)
+        allotments_by_design = _build_allotments(batch, members, tasks)
         _refuse_beyond_quotas(members, allotments_by_design)
         for allotment in allotments_by_design:
-            turns = _named(allotment.blocks(), members)
+            turns = _list_panel_members(allotment.blocks(), members)
             planner.turns |= dict.fromkeys(allotment.kinds, turns)
         return planner
 
@@ -92,7 +92,7 @@ def plan_open_tasks(batch: Batch) -> None:
         if panel is not None:
             by_panel[panel].append(task)
     for panel, tasks in by_panel.items():
-        for chunk in _chunks(tasks):
+        for chunk in _split_ids(tasks):
             Task.objects.filter(pk__in=chunk).update(panel=panel)
     planner.save()
     refresh_statistics(Task, rows=sum(map(len, by_panel.values())))
@@ -104,7 +104,7 @@ def plan_again(task: Task, *, without: int) -> None:
 
     Nothing happens where the task is not planned for them, or is finished. The task's row must be locked.
     """
-    _plan_again(Batch.objects.get(pk=task.batch_id), [task.pk], without=without)
+    _replan_tasks(Batch.objects.get(pk=task.batch_id), [task.pk], without=without)
 
 
 def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] | None = None) -> None:
@@ -114,10 +114,10 @@ def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] |
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state__in=PLANNED, panel__members=without)
     if strata is not None:
         tasks = tasks.filter(stratum__in=list(strata))
-    ids = _locked(tasks)
+    ids = _lock_tasks(tasks)
     assignments = Assignment.objects.filter(batch=batch, person=without.person_id, state__in=LIVE)
     taken_tasks = set(assignments.values_list("task", flat=True))
-    _plan_again(batch, [pk for pk in ids if pk not in taken_tasks], without=without.pk, many=True)
+    _replan_tasks(batch, [pk for pk in ids if pk not in taken_tasks], without=without.pk, many=True)
 
 
 def plan_for_whom_nobody_is_left(batch: Batch) -> int:
@@ -127,12 +127,12 @@ def plan_for_whom_nobody_is_left(batch: Batch) -> int:
     """
     if batch.state == Batch.State.DRAFT:
         return 0
-    ids = _locked(Task.objects.filter(pk__in=short_of_people(batch, limit=MAX_TASKS_AT_ONCE)))
+    ids = _lock_tasks(Task.objects.filter(pk__in=list_short_tasks(batch, limit=MAX_TASKS_AT_ONCE)))
     if not ids:
         return 0
     office = Replanner.of(batch)
     plan: Plan = defaultdict(list)
-    for task, past in _tasks(ids):
+    for task, past in _list_tasks(ids):
         members = office.fill(task, past)
         if members is not None:
             plan[members].append(task)
@@ -164,7 +164,7 @@ def plan_for(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, req
     changes: Counter[int] = Counter()
     for members, tasks in plan.items():
         panel = panels[members]
-        for chunk in _chunks([task.pk for task in tasks]):
+        for chunk in _split_ids([task.pk for task in tasks]):
             Task.objects.filter(pk__in=chunk).update(panel=panel, **mark)
         changes.subtract(task.panel_id for task in tasks if task.panel_id is not None)
         if panel is not None:
@@ -190,19 +190,19 @@ def name_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
 
 
 def named_pairs(batch: Batch) -> list[Members]:
-    return [tuple(map(int, key.split("-"))) for key in _named_keys(batch)]
+    return [tuple(map(int, key.split("-"))) for key in _list_named_keys(batch)]
 
 
 def refuse_without_pairs(batch: Batch) -> None:
-    if batch.pairing == Batch.Pairing.FIXED and not _named_keys(batch):
+    if batch.pairing == Batch.Pairing.FIXED and not _list_named_keys(batch):
         raise AssayError(N_("The pairing fixed needs the pairs: name who works with whom."))
 
 
-def _named_keys(batch: Batch) -> list[str]:
+def _list_named_keys(batch: Batch) -> list[str]:
     return list(Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True))
 
 
-def _allotments(
+def _build_allotments(
     batch: Batch, members: Sequence[Membership], tasks: Mapping[int, int]
 ) -> list[Allotment[int]]:
     places = {member.pk: place for place, member in enumerate(members)}
@@ -219,10 +219,10 @@ def _allotments(
     )
 
 
-def _refuse_beyond_quotas(members: Sequence[Membership], found: Iterable[Allotment[int]]) -> None:
+def _refuse_beyond_quotas(members: Sequence[Membership], allotments: Iterable[Allotment[int]]) -> None:
     """A plan that somebody's quota does not allow would leave tasks that nobody may take."""
     planned: Counter[int] = Counter()
-    for allotment in found:
+    for allotment in allotments:
         planned.update(count_tasks_by_person(allotment.counts()))
     for place, member in enumerate(members):
         if member.quota is not None and planned[place] > member.quota:
@@ -237,14 +237,14 @@ def _refuse_beyond_quotas(members: Sequence[Membership], found: Iterable[Allotme
             )
 
 
-def _named(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Iterator[Members | None]:
+def _list_panel_members(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Iterator[Members | None]:
     return (None if block is None else tuple([members[place].pk for place in block]) for block in blocks)
 
 
-def _plan_again(batch: Batch, tasks: Sequence[int], *, without: int, many: bool = False) -> None:
+def _replan_tasks(batch: Batch, tasks: Sequence[int], *, without: int, many: bool = False) -> None:
     office = Replanner.of(batch)
     plan: Plan = defaultdict(list)
-    for task, past in _tasks(tasks):
+    for task, past in _list_tasks(tasks):
         members = office.substitute(task, past, without=without) if task.state in PLANNED else None
         if members is not None:
             plan[members].append(task)
@@ -254,32 +254,32 @@ def _plan_again(batch: Batch, tasks: Sequence[int], *, without: int, many: bool 
         Membership.objects.filter(batch=batch, cursor__gt=first).update(cursor=first)
 
 
-def _locked(tasks: QuerySet[Task]) -> list[int]:
+def _lock_tasks(tasks: QuerySet[Task]) -> list[int]:
     """The tasks, locked all before any panel is changed."""
     ids = list(tasks.order_by("pk").values_list("pk", flat=True))
-    for chunk in _chunks(ids):
+    for chunk in _split_ids(ids):
         list(
             Task.objects.select_for_update(no_key=True).filter(pk__in=chunk).order_by("pk").values_list("pk")
         )
     return ids
 
 
-def _tasks(ids: Sequence[int]) -> Iterator[tuple[Task, _Past]]:
+def _list_tasks(ids: Sequence[int]) -> Iterator[tuple[Task, _TaskHistory]]:
     """The tasks, each with what happened on it."""
-    for chunk in _chunks(ids):
+    for chunk in _split_ids(ids):
         assignments: dict[int, list[Assignment]] = defaultdict(list)
         for assignment in Assignment.objects.filter(task__in=chunk):
             assignments[assignment.task_id].append(assignment)
         for task in Task.objects.filter(pk__in=chunk).select_related("stratum").order_by("rank"):
-            yield task, _Past.of(assignments[task.pk])
+            yield task, _TaskHistory.of(assignments[task.pk])
 
 
-def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def _split_ids(ids: Sequence[int]) -> Iterator[Sequence[int]]:
     return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
 
 
 @dataclass(frozen=True)
-class _Past:
+class _TaskHistory:
     """The people whom what happened on a task bars from it, who have a place on it now, and who gave one back."""
 
     barred: frozenset[int]
@@ -287,7 +287,7 @@ class _Past:
     gave_back: frozenset[int]
 
     @classmethod
-    def of(cls, assignments: Iterable[Assignment]) -> _Past:
+    def of(cls, assignments: Iterable[Assignment]) -> _TaskHistory:
         barred, live, gave_back = set(), set(), set()
         for assignment in assignments:
             if assignment.state in LIVE and not assignment.is_adjudication:
@@ -299,7 +299,7 @@ class _Past:
         return cls(frozenset(barred), frozenset(live), frozenset(gave_back))
 
 
-class _Able(NamedTuple):
+class _EligibleMember(NamedTuple):
     """A membership that may take the tasks of a stratum."""
 
     pk: int
@@ -316,7 +316,7 @@ class Replanner:
     panels: dict[int, Members]
     load: Counter[int]
     shared: Counter[tuple[int, int]]
-    by_stratum: dict[int, list[_Able]] = field(default_factory=dict)
+    by_stratum: dict[int, list[_EligibleMember]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, batch: Batch) -> Replanner:
@@ -341,46 +341,46 @@ class Replanner:
         for pk, planned in Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list(
             "pk", "tasks_planned"
         ):
-            office._count(people[pk], planned)
+            office._add_load(people[pk], planned)
         return office
 
-    def substitute(self, task: Task, past: _Past, *, without: int) -> Members | None:
+    def substitute(self, task: Task, past: _TaskHistory, *, without: int) -> Members | None:
         """The members of the task's panel with another in the place of one; None where nobody else may take it,
         or where it is not planned for that one.
         """
-        planned = self._panel(task)
+        planned = self._get_panel(task)
         if without not in planned:
             return None
         stay = [pk for pk in planned if pk != without]
-        return self._with(task, stay, self._able(task, past, stay=stay, without=without)[:1])
+        return self._replace_panel(task, stay, self._rank_candidates(task, past, stay=stay, without=without)[:1])
 
-    def fill(self, task: Task, past: _Past) -> Members | None:
+    def fill(self, task: Task, past: _TaskHistory) -> Members | None:
         """Those who have a place or may take theirs, and as many others as there are places for; None where
         there are no others, or no places.
         """
-        able = {member.pk for member in self._for(task) if member.person not in past.barred}
+        able = {member.pk for member in self._list_eligible(task) if member.person not in past.barred}
         holders = [pk for pk, person in self.person_of.items() if person in past.live]
-        stay = [*holders, *(pk for pk in self._panel(task) if pk in able)]
-        return self._with(task, stay, self._able(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
+        stay = [*holders, *(pk for pk in self._get_panel(task) if pk in able)]
+        return self._replace_panel(task, stay, self._rank_candidates(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
 
-    def _panel(self, task: Task) -> Members:
+    def _get_panel(self, task: Task) -> Members:
         return () if task.panel_id is None else self.panels[task.panel_id]
 
-    def _for(self, task: Task) -> list[_Able]:
+    def _list_eligible(self, task: Task) -> list[_EligibleMember]:
         if task.stratum_id not in self.by_stratum:
             able = may_take(self.members, task.stratum)
             self.by_stratum[task.stratum_id] = [
-                _Able(member.pk, member.person_id, member.quota) for member in able
+                _EligibleMember(member.pk, member.person_id, member.quota) for member in able
             ]
         return self.by_stratum[task.stratum_id]
 
-    def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:
+    def _rank_candidates(self, task: Task, past: _TaskHistory, *, stay: Sequence[int], without: int = 0) -> list[int]:
         """Who could take a place beside those who stay, the best first: who did not give it back before, is
         within their quota with all that is planned for them, has least to do, and shares least with the others.
         """
         able = [
             member
-            for member in self._for(task)
+            for member in self._list_eligible(task)
             if member.pk not in stay and member.pk != without and member.person not in past.barred
         ]
         able.sort(
@@ -394,15 +394,15 @@ class Replanner:
         )
         return [member.pk for member in able]
 
-    def _with(self, task: Task, stay: Sequence[int], chosen: Sequence[int]) -> Members | None:
-        if not chosen:
+    def _replace_panel(self, task: Task, stay: Sequence[int], added: Sequence[int]) -> Members | None:
+        if not added:
             return None
-        members = tuple(sorted([*stay, *chosen]))
-        self._count(self._panel(task), -1)
-        self._count(members, 1)
+        members = tuple(sorted([*stay, *added]))
+        self._add_load(self._get_panel(task), -1)
+        self._add_load(members, 1)
         return members
 
-    def _count(self, members: Sequence[int], tasks: int) -> None:
+    def _add_load(self, members: Sequence[int], tasks: int) -> None:
         for member in members:
             self.load[member] += tasks
         for pair in permutations(members, 2):

@@ -107,7 +107,7 @@ class Search:
 
     def take_begun(self) -> FreeTask | None:
         """What the member had begun when the lease ran out, if nobody took it over; locked. It comes first."""
-        return self._take_again(Assignment.State.EXPIRED) if self.conditions.has_expired else None
+        return self._retake(Assignment.State.EXPIRED) if self.conditions.has_expired else None
 
     def take_next(self) -> FreeTask | None:
         """The next task in order, locked.
@@ -126,7 +126,7 @@ class Search:
         return self.take_given_back()
 
     def take_given_back(self) -> FreeTask | None:
-        return self._take_again(Assignment.State.RELEASED)
+        return self._retake(Assignment.State.RELEASED)
 
     def kind_of_next(self) -> tuple[str, str] | None:
         """The dimension and the language of the next task in order, locked by others or not; None without one."""
@@ -146,7 +146,7 @@ class Search:
         """
         if not self.tasks.pool:
             return True
-        other_members = _annotators(self.member.batch).exclude(pk=self.member.pk).count()
+        other_members = _filter_annotators(self.member.batch).exclude(pk=self.member.pk).count()
         return self.tasks.count(start=self.cursor, most=other_members + 1) > other_members
 
     def _take_in_order(self, not_prompt: int | None) -> FreeTask | None:
@@ -154,29 +154,29 @@ class Search:
 
         Where all are being taken by others this moment, wait for what becomes of them.
         """
-        for wait in self._ways():
+        for wait in self._list_wait_modes():
             for requeued in (True, False) if self.conditions.requeued else (False,):
                 take = partial(
                     self.tasks.lock_first, start=self.cursor, requeued=requeued, not_prompt=not_prompt
                 )
-                task = self._tried(partial(take, wait=wait))
+                task = self._try_take(partial(take, wait=wait))
                 if task is not None:
                     return task
         return None
 
-    def _take_again(self, ended: Assignment.State) -> FreeTask | None:
+    def _retake(self, ended: Assignment.State) -> FreeTask | None:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
         own_tasks = list(
             given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True)
         )
-        for wait in self._ways() if own_tasks else ():
-            task = self._tried(partial(self.tasks.lock_first_of, own_tasks, wait=wait))
+        for wait in self._list_wait_modes() if own_tasks else ():
+            task = self._try_take(partial(self.tasks.lock_first_of, own_tasks, wait=wait))
             if task is not None:
                 self.had = True
                 return task
         return None
 
-    def _ways(self) -> Iterator[bool]:
+    def _list_wait_modes(self) -> Iterator[bool]:
         """First passing over what others are taking, then waiting for them. On SQLite nobody else is at work."""
         yield False
         if connection.features.has_select_for_update:
@@ -184,7 +184,7 @@ class Search:
                 raise OthersAreTakingError
             yield True
 
-    def _tried(self, take: Callable[[], FreeTask | None]) -> FreeTask | None:
+    def _try_take(self, take: Callable[[], FreeTask | None]) -> FreeTask | None:
         """What ``take`` finds. PostgreSQL keeps the locks of rows that turn out to be taken: whoever waits for others
         gives them back first, so that nobody waits in a circle.
         """
@@ -205,5 +205,5 @@ class Search:
         Membership.objects.filter(pk=self.member.pk).update(cursor=self.cursor)
 
 
-def _annotators(batch: Batch) -> QuerySet[Membership]:
+def _filter_annotators(batch: Batch) -> QuerySet[Membership]:
     return Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR, active=True)

@@ -72,7 +72,7 @@ def check_batch(spec: BatchSpec, *, actor: Person | None) -> None:
     with transaction.atomic():
         batch, responses = _prepare(spec, actor)
         if spec.open_now and batch.pairing != Batch.Pairing.POOL:
-            Planner.of(batch, _strata(batch, responses)[1])
+            Planner.of(batch, _make_strata(batch, responses)[1])
         transaction.set_rollback(True)
 
 
@@ -96,7 +96,7 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
         (Membership.Role.ADJUDICATOR, spec.adjudicators),
     ):
         add_members(batch=batch, role=role, people=[people[pk] for pk in members], shares=shares)
-    _name_pairs(batch, spec.pairs)
+    _save_pairs(batch, spec.pairs)
     if spec.open_now:
         refuse_without_pairs(batch)
     return batch, responses
@@ -144,13 +144,13 @@ def add_tasks(
     With ``plan`` they are planned for people where the batch's pairing asks for it; a draft's are when it opens.
     The batch is new, or its row is locked.
     """
-    strata, counts = _strata(batch, responses)
+    strata, counts = _make_strata(batch, responses)
     planner = Planner.of(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
     start = count_tasks(batch)
     total = sum(counts.values())
-    positions = _positions(batch, start, total)
+    positions = _list_positions(batch, start, total)
     made = 0
-    with closing(_chunks(responses)) as chunks:
+    with closing(_read_chunks(responses)) as chunks:
         for chunk in chunks:
             tasks = []
             for pk, prompt, *kind in chunk:
@@ -180,14 +180,14 @@ def add_tasks(
     return made
 
 
-def _chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
+def _read_chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
     """Response, prompt and ``KIND`` of some responses at a time."""
     rows = responses.values_list("pk", "prompt", *KIND).iterator(chunk_size=CHUNK)
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
 
 
-def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
+def _make_strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
     """The strata of these responses by ``KIND``, and the number of responses in each."""
     work = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
     strata = {
@@ -214,7 +214,7 @@ def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any
     return strata, {strata[kind]: n for kind, n in counts.items()}
 
 
-def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:
+def _list_positions(batch: Batch, start: int, number: int) -> Iterator[int]:
     if batch.order == Batch.Order.PROMPTS:
         return iter(range(start, start + number))
     shuffled = list(range(start, start + number))
@@ -222,7 +222,7 @@ def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:
     return iter(shuffled)
 
 
-def _name_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
+def _save_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
     if pairs and batch.pairing != Batch.Pairing.FIXED:
         raise AssayError(
             N_("Pairs are named for the pairing fixed; this batch's is {pairing}."), pairing=batch.pairing
@@ -277,7 +277,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
             wanted=Batch.State(state).label,
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
-        check_annotators(batch.overlap, _annotators_in(batch))
+        check_annotators(batch.overlap, _count_annotators(batch))
         check_enough_questions(locked)
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:
@@ -337,7 +337,7 @@ def _check_shares(
             )
 
 
-def _annotators_in(batch: Batch) -> int:
+def _count_annotators(batch: Batch) -> int:
     return batch.memberships.filter(role=Membership.Role.ANNOTATOR, active=True).count()
 
 

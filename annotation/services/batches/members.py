@@ -49,7 +49,7 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     lock_memberships(batch)
     lock_people(person.pk for person in people)
     refuse_result_openers(batch, people)
-    _refuse_who_may_have_read(batch, people)
+    _refuse_possible_readers(batch, people)
     add_members(batch=batch, role=role, people=people)
     planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
     names = [person.username for person in people]
@@ -86,10 +86,10 @@ def set_member_active(
     membership.save(update_fields=["active", "cursor"])
     released = 0
     if not active:
-        released = end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
+        released = end_claims(Assignment.objects.filter(_build_slot_filter(role), batch=batch, person=person))
     planned = 0
     if role == ANNOTATOR:
-        planned = plan_for_whom_nobody_is_left(batch) if active else _plan_for_others(batch, membership)
+        planned = plan_for_whom_nobody_is_left(batch) if active else _replan_for_others(batch, membership)
     record(
         actor=actor,
         verb="member_returns" if active else "member_leaves",
@@ -140,7 +140,7 @@ def set_limits(
     if role == ANNOTATOR:
         ruled_out = strata_ruled_out(membership)
         if ruled_out:
-            planned = _plan_for_others(batch, membership, strata=ruled_out)
+            planned = _replan_for_others(batch, membership, strata=ruled_out)
         planned += plan_for_whom_nobody_is_left(batch)
     record(
         actor=actor,
@@ -154,7 +154,7 @@ def set_limits(
     return planned
 
 
-def _plan_for_others(batch: Batch, member: Membership, strata: Sequence[int] | None = None) -> int:
+def _replan_for_others(batch: Batch, member: Membership, strata: Sequence[int] | None = None) -> int:
     before = _count_planned_tasks(member)
     plan_again_for(batch, without=member, strata=strata)
     return before - _count_planned_tasks(member)
@@ -164,7 +164,7 @@ def _count_planned_tasks(member: Membership) -> int:
     return member.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
 
 
-def _slots(role: str) -> Q:
+def _build_slot_filter(role: str) -> Q:
     return Q(slot=ADJUDICATION_SLOT) if role == ADJUDICATOR else Q(slot__lt=ADJUDICATION_SLOT)
 
 
@@ -173,7 +173,7 @@ def _refuse_closed(batch: Batch) -> None:
         raise Conflict(N_("The batch {name} is closed; its people stay as they are."), name=batch.name)
 
 
-def _refuse_who_may_have_read(batch: Batch, people: Sequence[Person]) -> None:
+def _refuse_possible_readers(batch: Batch, people: Sequence[Person]) -> None:
     if not batch.assignments.filter(state=Assignment.State.SUBMITTED).exists():
         return
     readers = Person.objects.filter(Q(groups__name__in=[MANAGER, RESEARCHER]) | Q(is_superuser=True))
@@ -205,7 +205,7 @@ def waive_qualification(
     member, qualification = _lock_qualification(batch, person, reason)
     if qualification.state in (State.PASSED, State.WAIVED):
         return qualification
-    _leave_the_rest(member, qualification)
+    _end_open_questions(member, qualification)
     qualification.state, qualification.decided_by = State.WAIVED, actor
     qualification.ended_at = qualification.ended_at or timezone.now()
     qualification.save()
@@ -247,12 +247,12 @@ def _lock_qualification(batch: Batch, person: Person, reason: str) -> tuple[Memb
     return member, get_or_start_attempt(member)
 
 
-def _leave_the_rest(member: Membership, found: Qualification) -> None:
+def _end_open_questions(member: Membership, qualification: Qualification) -> None:
     """What was submitted of the round closes; what was not is taken back."""
     question_tasks = GoldQuestionTask.objects.filter(
-        person=found.person_id,
-        attempt=found.attempt,
-        item__batch=found.batch_id,
+        person=qualification.person_id,
+        attempt=qualification.attempt,
+        item__batch=qualification.batch_id,
         task__kind=Task.Kind.QUALIFICATION,
         task__state=Task.State.OPEN,
     )

@@ -16,14 +16,14 @@ from django.utils import timezone
 from annotation.models import Alarm, Batch, BatchStats, Person
 from annotation.selectors.batches.monitoring import (
     AgreementMeasurement,
-    complete_tasks,
+    count_complete_tasks,
     count_days,
     measure_agreement,
-    rows_of,
-    time_taken,
-    watch_of,
-    watched,
-    with_point,
+    list_agreement_rows,
+    measure_time,
+    find_batch_stats,
+    list_measured_batches,
+    append_point,
 )
 from annotation.services.annotations.closings import close_blocks
 from annotation.services.audit import record
@@ -40,7 +40,7 @@ REST = 20
 
 def watch_all() -> None:
     """Measure every batch that is due. What goes wrong with one must not keep the others from it."""
-    for batch in watched():
+    for batch in list_measured_batches():
         try:
             close_blocks(batch)
             watch(batch)
@@ -50,9 +50,9 @@ def watch_all() -> None:
 
 def watch(batch: Batch) -> BatchStats:
     """Measure the batch if it is due, and raise the alarm that its agreement asks for."""
-    before = watch_of(batch)
+    before = find_batch_stats(batch)
     stats = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
-    rows = rows_of(stats)
+    rows = list_agreement_rows(stats)
     if rows and _is_low(batch, rows[0]):
         _raise_alarm(batch, rows[0])
     return stats
@@ -77,11 +77,11 @@ def _is_due(batch: Batch, watch: BatchStats) -> bool:
 def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
     now, started = timezone.now(), monotonic()
     final = batch.state == Batch.State.CLOSED
-    complete = complete_tasks(batch)
+    complete = count_complete_tasks(batch)
     # A complete task's labels do not change any more, so neither does agreement without another complete task.
     same = before is not None and before.complete == complete and not final
     agreement = before.agreement if before is not None and same else measure_agreement(batch)
-    timed, timed_seconds = time_taken(batch)
+    timed, timed_seconds = measure_time(batch)
     measured = {
         "at": now,
         "complete": complete,
@@ -91,8 +91,8 @@ def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
         "timed_seconds": timed_seconds,
         "final": final,
     }
-    rows = rows_of(BatchStats(agreement=agreement))
-    measured["history"] = with_point(before.history if before else [], rows[0] if rows else None)
+    rows = list_agreement_rows(BatchStats(agreement=agreement))
+    measured["history"] = append_point(before.history if before else [], rows[0] if rows else None)
     measured["took"] = monotonic() - started
     stats, _created = BatchStats.objects.update_or_create(batch=batch, defaults=measured)
     return stats

@@ -40,9 +40,9 @@ def assign(
     What others hold at this moment is taken back. Nobody named gives tasks of a pool back to everybody. Refused
     where a task would be left with fewer people than places. The number of tasks assigned.
     """
-    members = _members(batch, people)
+    members = _get_members(batch, people)
     plan: Plan = defaultdict(list)
-    for task in _locked(batch, tasks, Task.State.OPEN):
+    for task in _lock_tasks(batch, tasks, Task.State.OPEN):
         _end_claims(task, keep={member.person_id for member in members})
         done = set(
             Assignment.objects.filter(task=task, state=Assignment.State.SUBMITTED).values_list(
@@ -55,10 +55,10 @@ def assign(
             ids = {*(member.pk for member in members), *had.values_list("pk", flat=True)}
             plan[tuple(sorted(ids))].append(task)
         else:
-            _refuse_nobody(batch)
+            _refuse_no_people(batch)
             plan[None].append(task)
     plan_for(batch, plan)
-    _tell(batch, actor, "assign_tasks", tasks, people=[person.username for person in people])
+    _record_act(batch, actor, "assign_tasks", tasks, people=[person.username for person in people])
     return sum(map(len, plan.values()))
 
 
@@ -69,12 +69,12 @@ def withdraw(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Person |
     What was submitted stays stored, and counts again when they are brought back. The number withdrawn.
     """
     withdrawn = 0
-    for task in _locked(batch, tasks, Task.State.OPEN, Task.State.DISPUTED):
+    for task in _lock_tasks(batch, tasks, Task.State.OPEN, Task.State.DISPUTED):
         _end_claims(task, keep=set())
-        _move(task, Task.State.WITHDRAWN, submitted=-_submitted(task))
+        _set_task_state(task, Task.State.WITHDRAWN, submitted=-_count_submitted(task))
         withdrawn += 1
-    _void_what_was_read(batch)
-    _tell(batch, actor, "withdraw_tasks", tasks, reason=reason)
+    _renew_labels_version(batch)
+    _record_act(batch, actor, "withdraw_tasks", tasks, reason=reason)
     return withdrawn
 
 
@@ -82,14 +82,14 @@ def withdraw(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Person |
 def bring_back(*, batch: Batch, tasks: Sequence[int], actor: Person | None = None) -> int:
     """Undo a withdrawal: each task goes on where it stood. The number of tasks brought back."""
     back = 0
-    for task in _locked(batch, tasks, Task.State.WITHDRAWN):
-        submitted = _submitted(task)
+    for task in _lock_tasks(batch, tasks, Task.State.WITHDRAWN):
+        submitted = _count_submitted(task)
         state = Task.State.OPEN if submitted < task.overlap else Task.State.DISPUTED
-        _move(task, state, submitted=submitted)
+        _set_task_state(task, state, submitted=submitted)
         Task.objects.filter(pk=task.pk).update(requeued=True)
         back += 1
-    _void_what_was_read(batch)
-    _tell(batch, actor, "bring_tasks_back", tasks)
+    _renew_labels_version(batch)
+    _record_act(batch, actor, "bring_tasks_back", tasks)
     return back
 
 
@@ -99,15 +99,15 @@ def set_priority(*, batch: Batch, tasks: Sequence[int], priority: int, actor: Pe
     if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
         raise AssayError(N_("A priority is a whole number from -{most} to {most}."), most=MAX_PRIORITY)
     changed = 0
-    for task in _locked(batch, tasks, Task.State.OPEN, Task.State.DISPUTED):
+    for task in _lock_tasks(batch, tasks, Task.State.OPEN, Task.State.DISPUTED):
         rank = task.position - priority * PRIORITY_STEP
         Task.objects.filter(pk=task.pk).update(priority=priority, rank=rank, requeued=True)
         changed += 1
-    _tell(batch, actor, "set_priority", tasks, priority=priority)
+    _record_act(batch, actor, "set_priority", tasks, priority=priority)
     return changed
 
 
-def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
+def _lock_tasks(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
     """The tasks with their rows locked; refused before anything is changed where one is in another state."""
     lock_memberships(batch)
     state = Batch.objects.select_for_update(no_key=True).values_list("state", flat=True).get(pk=batch.pk)
@@ -132,7 +132,7 @@ def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
     yield from locked
 
 
-def _members(batch: Batch, people: Sequence[Person]) -> list[Membership]:
+def _get_members(batch: Batch, people: Sequence[Person]) -> list[Membership]:
     members = {
         membership.person_id: membership
         for membership in batch.memberships.filter(
@@ -165,7 +165,7 @@ def _refuse_too_few(task: Task, members: Sequence[Membership], done: set[int]) -
         )
 
 
-def _refuse_nobody(batch: Batch) -> None:
+def _refuse_no_people(batch: Batch) -> None:
     if batch.pairing != Batch.Pairing.POOL:
         raise AssayError(N_("Name the people: in this batch each item is planned for somebody."))
 
@@ -176,20 +176,20 @@ def _end_claims(task: Task, *, keep: set[int]) -> None:
         free(claim, Assignment.State.RELEASED)
 
 
-def _submitted(task: Task) -> int:
+def _count_submitted(task: Task) -> int:
     return task.assignments.filter(state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT).count()
 
 
-def _move(task: Task, state: str, *, submitted: int) -> None:
+def _set_task_state(task: Task, state: str, *, submitted: int) -> None:
     Task.objects.filter(pk=task.pk).update(state=state)
     add_batch_counts(task.stratum_id, **{task.state: -1, state: 1, "submitted": submitted})
     task.state = state
 
 
-def _void_what_was_read(batch: Batch) -> None:
+def _renew_labels_version(batch: Batch) -> None:
     """What comes and goes at once leaves no trace in the counts by which ``selectors/units.py`` knows what is new."""
     Batch.objects.filter(pk=batch.pk).update(labels_version=F("labels_version") + 1)
 
 
-def _tell(batch: Batch, actor: Person | None, verb: str, tasks: Iterable[int], **data: object) -> None:
+def _record_act(batch: Batch, actor: Person | None, verb: str, tasks: Iterable[int], **data: object) -> None:
     record(actor=actor, verb=verb, target=f"batch:{batch.name}", tasks=sorted(tasks), **data)

@@ -68,11 +68,11 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
     if export.verified_at is not None:
         return dict(context.job.result)
     try:
-        made = _write(export, context)
+        made = _write_export(export, context)
     except Exception as error:
         if not context.is_final(error):
             raise  # whoever goes on, here or elsewhere, needs the files
-        _remove(get_export_folder(export))
+        _remove_folders(get_export_folder(export))
         if isinstance(error, OSError):
             raise AssayError(
                 N_("The files cannot be written: {why}."), why=error.strerror or error
@@ -81,7 +81,7 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
     return _save_result(export, made, context)
 
 
-def _write(export: Export, context: jobs.JobContext) -> Made:
+def _write_export(export: Export, context: jobs.JobContext) -> Made:
     final = get_export_folder(export)
     part = _get_partial_folder(final)
     if final.exists():  # a worker died between the name and the row
@@ -118,14 +118,14 @@ def discard_export(*, export: Export, actor: Person) -> None:
             raise Conflict(N_("This export is being written; cancel it first."))
         _record_act(locked, "discard_export", actor)
         locked.delete()
-        transaction.on_commit(partial(_remove, get_export_folder(locked)))
+        transaction.on_commit(partial(_remove_folders, get_export_folder(locked)))
 
 
 def record_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:
     """Into the audit trail: who took which file out, and whether it names people. One that ``goes_on`` where it broke
     off is there already, unless it never began.
     """
-    about = {"verb": DOWNLOAD, "target": _target(export), "actor": actor}
+    about = {"verb": DOWNLOAD, "target": _build_target(export), "actor": actor}
     if goes_on and AuditEvent.objects.filter(**about, data__export=export.pk, data__file=file).exists():
         return
     _record_act(export, DOWNLOAD, actor, file=file)
@@ -140,7 +140,7 @@ def _record_act(export: Export, verb: str, actor: Person, **more: str) -> None:
     record(
         actor=actor,
         verb=verb,
-        target=_target(export),
+        target=_build_target(export),
         export=export.pk,
         format=export.format,
         real_names=bool(options.get("real_names")),
@@ -149,7 +149,7 @@ def _record_act(export: Export, verb: str, actor: Person, **more: str) -> None:
     )
 
 
-def _target(export: Export) -> str:
+def _build_target(export: Export) -> str:
     return f"release:{export.release.name}"
 
 
@@ -157,6 +157,6 @@ def _get_partial_folder(final: Path) -> Path:
     return final.with_name(final.name + PART)
 
 
-def _remove(final: Path) -> None:
+def _remove_folders(final: Path) -> None:
     for folder in (final, _get_partial_folder(final)):
         shutil.rmtree(folder, ignore_errors=True)

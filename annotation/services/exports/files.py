@@ -53,7 +53,7 @@ class Made:
     files: Sequence[FileMade]
 
 
-def _nobody(*_args: Any) -> None:
+def _ignore(*_args: Any) -> None:
     """Nobody watches, nothing is kept."""
 
 
@@ -67,20 +67,20 @@ class ExportProgress:
     """
 
     saved: Mapping[str, Any] = field(default_factory=dict)
-    save: SaveProgress = _nobody
-    report: Report = _nobody
+    save: SaveProgress = _ignore
+    report: Report = _ignore
 
 
-def write_files(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> Made:
+def write_files(writer: Writer, spec: ExportSpec, folder: Path, progress: ExportProgress) -> Made:
     """Write all files into the folder, which may hold those of an attempt that was killed, and check them.
 
     Nothing else may be in the folder. Raises Conflict where they do not hold what the release holds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*writer.parts(spec), *_list_common_parts(spec)]
-    with _garbage_of_now_only():
-        _Writing(parts, folder, course).run()
-        return _check_and_hash(writer, spec, parts, folder, course)
+    with _freeze_garbage():
+        _PartWriter(parts, folder, progress).run()
+        return _check_and_hash(writer, spec, parts, folder, progress)
 
 
 def _check_and_hash(
@@ -93,7 +93,7 @@ def _check_and_hash(
 
 
 @contextmanager
-def _garbage_of_now_only() -> Iterator[None]:
+def _freeze_garbage() -> Iterator[None]:
     """What was there before is no garbage: walking it for every few thousand rows takes a fifth of the time."""
     gc.freeze()
     try:
@@ -105,20 +105,20 @@ def _garbage_of_now_only() -> Iterator[None]:
 def _list_common_parts(spec: ExportSpec) -> list[Part]:
     """What goes with every format."""
     return [
-        _small("manifest.json", json.dumps(spec.manifest, ensure_ascii=False, indent=1) + "\n"),
-        _small("datasheet.md", render_markdown(spec.manifest, "en")),
-        _small("datasheet.zh.md", render_markdown(spec.manifest, "zh")),
+        _build_small_file("manifest.json", json.dumps(spec.manifest, ensure_ascii=False, indent=1) + "\n"),
+        _build_small_file("datasheet.md", render_markdown(spec.manifest, "en")),
+        _build_small_file("datasheet.zh.md", render_markdown(spec.manifest, "zh")),
     ]
 
 
-def _small(name: str, text: str) -> TextFile:
+def _build_small_file(name: str, text: str) -> TextFile:
     return TextFile(name, lambda _position: iter(()), total=0, head=text)
 
 
 def _check_files(writer: Writer, spec: ExportSpec, folder: Path, course: ExportProgress) -> ExportCounts:
     rows = max(1, spec.rows)
     course.report(WRITING_SHARE, N_("reading the files back"))
-    beat = _Beat()
+    beat = _ReportTimer()
 
     def tell(done: int) -> None:
         if beat.is_due():
@@ -139,7 +139,7 @@ def _measure_file(folder: Path, name: str) -> FileMade:
     return FileMade(name, size, sha256.hexdigest(), crc32)
 
 
-class _Beat:
+class _ReportTimer:
     """True once in ``KEEP_SECONDS``."""
 
     def __init__(self) -> None:
@@ -152,13 +152,13 @@ class _Beat:
         return True
 
 
-class _Writing:
+class _PartWriter:
     def __init__(self, parts: Sequence[Part], folder: Path, course: ExportProgress) -> None:
         self._parts, self._folder, self._course = parts, folder, course
         self._done: list[str] = [name for name in course.saved.get("done", ()) if (folder / name).is_file()]
         self._total = max(1, sum(part.total for part in parts))
         self._before = 0
-        self._beat = _Beat()
+        self._beat = _ReportTimer()
 
     def run(self) -> None:
         for part in self._parts:
@@ -182,7 +182,7 @@ class _Writing:
 
     def _write_text(self, part: TextFile, path: Path) -> None:
         size, position = self._find_written(part, path)
-        with _cut_back(path, size) as file:
+        with _open_from(path, size) as file:
             if not position:
                 file.write(part.head.encode())
             for text, reached in part.chunks(position) if position < part.total else ():
@@ -213,7 +213,7 @@ class _Writing:
 
 
 @contextmanager
-def _cut_back(path: Path, size: int) -> Iterator[IO[bytes]]:
+def _open_from(path: Path, size: int) -> Iterator[IO[bytes]]:
     """The file from ``size`` on. Not for appending: a worker that lost the job would write the same bytes to the same
     places, where they do no harm.
     """
@@ -264,16 +264,16 @@ def export_release(
     writer, place = writer_named(format_name), Path(folder)
     heeded = Options.of((options or Options()).to_json(writer.options))
     spec = ExportSpec(ReleaseContent(release), heeded)
-    with _plain_refusals(place), _make_hidden_folder(place) as hidden:
+    with _translate_errors(place), _make_hidden_folder(place) as hidden:
         made = write_files(
             writer, spec, hidden, ExportProgress(report=report) if report else ExportProgress()
         )
-        _move(made, hidden, place)
+        _move_files(made, hidden, place)
     return Written(place, made.counted.rows, made.counted.labels, tuple(made.files))
 
 
 @contextmanager
-def _plain_refusals(place: Path) -> Iterator[None]:
+def _translate_errors(place: Path) -> Iterator[None]:
     try:
         if place.is_file():
             raise InputError(N_("this is a file; name a folder."), path=str(place))
@@ -295,7 +295,7 @@ def _make_hidden_folder(place: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _move(made: Made, hidden: Path, place: Path) -> None:
+def _move_files(made: Made, hidden: Path, place: Path) -> None:
     """All of the files, or none where one would take the place of another."""
     for file in made.files:
         _refuse_other_content(hidden / file.name, place / file.name)

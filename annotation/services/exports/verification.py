@@ -27,7 +27,7 @@ def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> Exp
 
     counter = _LabelCounter()
     sha256 = release_sha256(counter.lines(labels()))
-    _check(release, ExportCounts(counted, counter.labels), sha256)
+    _check_release(release, ExportCounts(counted, counter.labels), sha256)
     return ExportCounts(counted, counter.labels)
 
 
@@ -35,7 +35,7 @@ def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: Tel
     """The same of gold labels that were settled anew from a file of raw ones; their number."""
     counter = _LabelCounter(tell)
     sha256 = release_sha256(counter.lines(labels))
-    _check(release, ExportCounts(release.manifest["counts"]["rows"], counter.labels), sha256)
+    _check_release(release, ExportCounts(release.manifest["counts"]["rows"], counter.labels), sha256)
     return counter.labels
 
 
@@ -71,7 +71,7 @@ def settled_labels(row: GoldRow) -> Iterator[SettledLabel]:
         )
 
 
-def _check(release: GoldRelease, counted: ExportCounts, sha256: str) -> None:
+def _check_release(release: GoldRelease, counted: ExportCounts, sha256: str) -> None:
     expected = release.manifest["counts"]
     if counted != (expected["rows"], expected["labels"]):
         raise Conflict(

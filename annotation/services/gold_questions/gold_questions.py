@@ -47,7 +47,7 @@ def add_items(
     responses = Response.objects.select_related("prompt").in_bulk([item.response for item in items])
     for item in items:
         refuse_unfit(locked, responses[item.response], item)
-    _refuse_twice(locked, items, responses)
+    _refuse_duplicates(locked, items, responses)
     _make_strata(locked, kind, [item.response for item in items])
     last = GoldQuestion.objects.filter(batch=batch).aggregate(n=Max("position"))["n"]
     start = 0 if last is None else last + 1
@@ -153,7 +153,7 @@ def _lock_batch(batch: Batch) -> Batch:
     return locked
 
 
-def _refuse_twice(batch: Batch, items: Sequence[GoldAnswer], responses: Mapping[int, Response]) -> None:
+def _refuse_duplicates(batch: Batch, items: Sequence[GoldAnswer], responses: Mapping[int, Response]) -> None:
     ids = [item.response for item in items]
     twice = next((pk for pk in ids if ids.count(pk) > 1), None) if len(set(ids)) < len(ids) else None
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=ids)

@@ -72,11 +72,11 @@ def end_attempt_if_complete(batch: Batch, person: Person) -> bool:
     items = list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member))
     if not items or not all(item.ended for item in items):
         return False
-    _end(qualification, member)
+    _end_attempt(qualification, member)
     return True
 
 
-def _end(qualification: Qualification, member: Membership) -> None:
+def _end_attempt(qualification: Qualification, member: Membership) -> None:
     question_tasks = GoldQuestionTask.objects.filter(
         item__batch=qualification.batch_id,
         item__kind=GoldQuestion.Kind.QUALIFICATION,

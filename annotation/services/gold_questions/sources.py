@@ -241,7 +241,7 @@ class _AnswerReader:
                 known=", ".join(sorted(FIELDS)),
             )
         response = get_response(row)
-        explanation = row.whole("explanation") if row.has("explanation") else ""
+        explanation = row.raw_text("explanation") if row.has("explanation") else ""
         answer = GoldAnswer(response.pk, _read_labels(row), explanation)
         try:
             refuse_unfit(self.batch, response, answer)

@@ -67,24 +67,24 @@ def find_or_make(target: ImportRequest, intake: Intake) -> ImportTarget:
     if batch is not None:
         _refuse_other_guideline(batch, target)
     if intake.form.complete:
-        return _complete(batch, target, intake)
+        return _import_content(batch, target, intake)
     dataset = get_dataset(target.dataset) if target.dataset else None
     if batch is not None:
         return ImportTarget(batch=batch, dataset=dataset, is_new=False)
-    return _made(target, dataset, intake)
+    return _make_batch(target, dataset, intake)
 
 
-def _refuse_other_guideline(batch: Batch, target: ImportRequest) -> None:
-    if target.guideline and get_guideline(target.guideline) != batch.guideline:
+def _refuse_other_guideline(batch: Batch, request: ImportRequest) -> None:
+    if request.guideline and get_guideline(request.guideline) != batch.guideline:
         raise Conflict(
             N_("The batch {name} follows {guideline}, not {other}."),
             name=batch.name,
             guideline=str(batch.guideline),
-            other=target.guideline,
+            other=request.guideline,
         )
 
 
-def _made(target: ImportRequest, dataset: Dataset | None, intake: Intake) -> ImportTarget:
+def _make_batch(target: ImportRequest, dataset: Dataset | None, intake: Intake) -> ImportTarget:
     """A batch of all the dataset's responses, as ``create_batch`` makes it; its people come with the file."""
     if dataset is None or not target.guideline:
         raise AssayError(
@@ -102,16 +102,16 @@ def _made(target: ImportRequest, dataset: Dataset | None, intake: Intake) -> Imp
     return ImportTarget(batch=batch, dataset=dataset, is_new=True)
 
 
-def _complete(batch: Batch | None, target: ImportRequest, intake: Intake) -> ImportTarget:
+def _import_content(batch: Batch | None, target: ImportRequest, intake: Intake) -> ImportTarget:
     """The file brings everything: the dataset, its prompts and responses, and the batch with a task for each."""
     model = intake.model_of(1, None)
     goal = ImportTarget(
-        batch=batch or _complete_batch(target, intake),
+        batch=batch or _make_complete_batch(target, intake),
         dataset=intake.dataset(target.dataset or intake.form.name),
         is_new=batch is None,
     )
     assert goal.dataset is not None
-    responses = _responses(intake, goal.dataset)
+    responses = _import_responses(intake, goal.dataset)
     intake.report.add_made("responses", responses.imported)
     intake.report.include(responses)
     responses_of_model = responses_for(
@@ -123,20 +123,20 @@ def _complete(batch: Batch | None, target: ImportRequest, intake: Intake) -> Imp
     return goal
 
 
-def _responses(intake: Intake, dataset: Dataset) -> ImportReport:
+def _import_responses(intake: Intake, dataset: Dataset) -> ImportReport:
     report = ImportReport(kind=RESPONSES, format=intake.form.name, file=intake.source.name)
     store_responses(replace(intake, report=report, run=PLAIN), dataset)
     intake.problems.refuse_any()
     return report
 
 
-def _complete_batch(target: ImportRequest, intake: Intake) -> Batch:
-    guideline = _guideline(target.guideline or intake.form.name, intake)
+def _make_complete_batch(target: ImportRequest, intake: Intake) -> Batch:
+    guideline = _get_or_load_guideline(target.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
     return new_batch(name=target.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
 
 
-def _guideline(reference: str, intake: Intake) -> Guideline:
+def _get_or_load_guideline(reference: str, intake: Intake) -> Guideline:
     """The one asked for; the format's own is loaded where nobody has loaded one of that name yet."""
     own = intake.form.name
     if reference == own and not Guideline.objects.filter(name=own).exists():
@@ -178,7 +178,7 @@ def import_annotations(
     )
     places = Places(intake, goal.batch, goal.dataset)
     replay = Replay(intake=intake, batch=goal.batch, members=members)
-    _replay(intake, places, replay, without_final=without_final)
+    _replay_records(intake, places, replay, without_final=without_final)
     intake.problems.refuse_any()
     if goal.is_new:
         set_state(batch=goal.batch, state=Batch.State.OPEN, actor=run.actor)
@@ -192,7 +192,7 @@ def import_annotations(
     )
 
 
-def _replay(intake: Intake, places: Places, replay: Replay, *, without_final: bool) -> None:
+def _replay_records(intake: Intake, places: Places, replay: Replay, *, without_final: bool) -> None:
     left_out = 0
     wording = Wording(replay.document) if intake.form.is_worded else None
     for chunk in intake.chunks(intake.form.annotation_reader()):
@@ -200,7 +200,7 @@ def _replay(intake: Intake, places: Places, replay: Replay, *, without_final: bo
         left_out += len(chunk) - len(records)
         places.load(records)
         for record in records:
-            _replay_one(record, intake, places, replay, wording)
+            _replay_record(record, intake, places, replay, wording)
         replay.save()
     if wording is not None and wording.unused:
         intake.report.note(N_("Not used: {fields}."), fields=", ".join(wording.unused))
@@ -208,13 +208,13 @@ def _replay(intake: Intake, places: Places, replay: Replay, *, without_final: bo
         intake.report.note(N_("{number} final decisions were left out."), number=left_out)
 
 
-def _replay_one(
+def _replay_record(
     record: Judgement, intake: Intake, places: Places, replay: Replay, wording: Wording | None
 ) -> None:
     try:
         place = places.of(record)
         if wording is not None:
-            record = _in_numbers(record, wording, place.task.response.prompt.dimension, intake)
+            record = _translate_labels(record, wording, place.task.response.prompt.dimension, intake)
         if isinstance(record, AdjudicationRecord):
             is_new = replay.decide(place, record)
         else:
@@ -225,7 +225,7 @@ def _replay_one(
         intake.report.count(is_new=is_new)
 
 
-def _in_numbers(record: Judgement, wording: Wording, dimension: str, intake: Intake) -> Judgement:
+def _translate_labels(record: Judgement, wording: Wording, dimension: str, intake: Intake) -> Judgement:
     """The record with the guideline's criteria and values in place of words."""
     try:
         labels = wording.labels(record.labels, dimension)

@@ -85,17 +85,17 @@ def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> Imp
     bundle = Bundle(source)
     names = batch_names(bundle.manifest, called.batches)
     _refuse_blind(bundle.manifest, run.actor)
-    coming = _Coming(bundle, names, run)
-    before = coming.earlier()
+    bundle_import = _BundleImport(bundle, names, run)
+    before = bundle_import.earlier()
     if before is not None:
         _refuse_late(called.release, bundle.manifest)
         return before
     refuse_taken(names, called.release)
-    coming.begin()
+    bundle_import.begin()
     bundle.check(lambda done: run.progress(CHECKED * done))
-    coming.take_all()
-    coming.verify(called.release)
-    return coming.finish()
+    bundle_import.take_all()
+    bundle_import.verify(called.release)
+    return bundle_import.finish()
 
 
 def batch_names(manifest: BundleManifest, called: Mapping[str, str]) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _refuse_blind(manifest: BundleManifest, actor: Person | None) -> None:
         )
 
 
-class _Coming:
+class _BundleImport:
     """A bundle on its way in. ``names`` are what its batches are called here."""
 
     def __init__(self, bundle: Bundle, names: Mapping[str, str], run: Run) -> None:
@@ -158,7 +158,7 @@ class _Coming:
         self._datasets: dict[str, Dataset] = {}
         self._batches: dict[str, Batch] = {}
         self._members: dict[str, Members] = {}
-        self._groups: dict[Group, _Group] = {}
+        self._groups: dict[Group, _LabelGroup] = {}
         self._done = 0
         self._total = max(1, sum(map(self._manifest.lines, (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS))))
 
@@ -175,14 +175,14 @@ class _Coming:
         self._run = self._run.begun(self._bundle.source)
 
     def take_all(self) -> None:
-        guidelines = {facts.reference: self._guideline(facts) for facts in self._manifest.guidelines}
+        guidelines = {facts.reference: self._import_guideline(facts) for facts in self._manifest.guidelines}
         self._datasets = {name: self._intake(PROMPTS).dataset(name) for name in self._manifest.datasets}
-        self._take_prompts()
-        self._take_responses()
+        self._import_prompts()
+        self._import_responses()
         for facts in self._manifest.batches:
             self._batches[facts.name] = self._batch(facts, guidelines[facts.guideline])
-        self._take_labels(ANNOTATIONS, _annotation)
-        self._take_labels(ADJUDICATIONS, _adjudication)
+        self._import_labels(ANNOTATIONS, _parse_annotation)
+        self._import_labels(ADJUDICATIONS, _parse_adjudication)
         for facts in self._manifest.batches:
             self._finish_batch(facts)
 
@@ -217,7 +217,7 @@ class _Coming:
         target = f"batch:{', '.join(self._names.values())}"
         return self._intake(ANNOTATIONS).finish(target=target, **options)
 
-    def _guideline(self, facts: Any) -> Guideline:
+    def _import_guideline(self, facts: Any) -> Guideline:
         """The version as it was published; one of this name that is here must be the same."""
         stored = Guideline.objects.filter(name=facts.name, version=facts.version).first()
         if stored is not None and stored.sha256 != facts.sha256:
@@ -262,9 +262,9 @@ class _Coming:
         # It was closed elsewhere: whoever brings it here has its labels in their file.
         Batch.objects.filter(pk=batch.pk).update(closed_by=None)
 
-    def _take_prompts(self) -> None:
+    def _import_prompts(self) -> None:
         shelves: dict[str, PromptShelf] = {}
-        for name, records in self._by(PROMPTS, _prompt, self._dataset_of):
+        for name, records in self._group_records(PROMPTS, _parse_prompt, self._dataset_of):
             intake = self._intake(PROMPTS, dataset=name)
             shelf = shelves.setdefault(name, PromptShelf(intake, self._datasets[name]))
             self._refuse_other_prompts(intake, self._datasets[name], records)
@@ -289,9 +289,9 @@ class _Coming:
                         kept=getattr(known, name) or "",
                     )
 
-    def _take_responses(self) -> None:
+    def _import_responses(self) -> None:
         shelves: dict[str, ResponseShelf] = {}
-        for name, records in self._by(RESPONSES, _response, self._dataset_of):
+        for name, records in self._group_records(RESPONSES, _parse_response, self._dataset_of):
             intake = self._intake(RESPONSES, dataset=name)
             own = replace(intake, report=ImportReport(kind=KIND, format=FORMAT, file=intake.source.name))
             shelf = shelves.setdefault(name, ResponseShelf(own, self._datasets[name]))
@@ -301,32 +301,32 @@ class _Coming:
         for shelf in shelves.values():
             self._report.include(shelf.report)
 
-    def _take_labels(self, table: str, parse: Callable[[FileRow], Iterable[Judgement]]) -> None:
-        for (batch, dataset), records in self._by(table, parse, self._group_of):
-            group = self._group(batch, dataset, self._intake(table, dataset=dataset))
-            known = [self._known(record) for record in records]
+    def _import_labels(self, table: str, parse: Callable[[FileRow], Iterable[Judgement]]) -> None:
+        for (batch, dataset), records in self._group_records(table, parse, self._group_of):
+            group = self._get_group(batch, dataset, self._intake(table, dataset=dataset))
+            known = [self._rename_person(record) for record in records]
             if table == ANNOTATIONS:
                 self._report.add_made("tasks", group.make_tasks(known))
             self._report.imported += group.take(known)
 
-    def _known(self, record: Judgement) -> Judgement:
+    def _rename_person(self, record: Judgement) -> Judgement:
         """Under the name that the person has here: it tells of which file they came, and cannot be anybody's else."""
         if isinstance(record, AnnotationRecord):
-            return replace(record, annotator=self._stranger(record.annotator))
-        return replace(record, adjudicator=self._stranger(record.adjudicator))
+            return replace(record, annotator=self._build_username(record.annotator))
+        return replace(record, adjudicator=self._build_username(record.adjudicator))
 
-    def _stranger(self, pseudonym: str) -> str:
+    def _build_username(self, pseudonym: str) -> str:
         return STRANGER.format(sha256=self._sha256[:8], pseudonym=pseudonym)
 
-    def _group(self, batch: str, dataset: str, intake: Intake) -> _Group:
+    def _get_group(self, batch: str, dataset: str, intake: Intake) -> _LabelGroup:
         group = self._groups.get((batch, dataset))
         if group is None or group.intake.source.name != intake.source.name:
             members = self._members[batch]
-            group = _Group(intake, self._batches[batch], self._datasets[dataset], members)
+            group = _LabelGroup(intake, self._batches[batch], self._datasets[dataset], members)
             self._groups[batch, dataset] = group
         return group
 
-    def _by(
+    def _group_records(
         self, table: str, parse: Callable[[FileRow], Iterable[R]], key: Callable[[FileRow], Any]
     ) -> Iterator[tuple[Any, list[R]]]:
         """The records of a table, about a thousand at a time, those with one key together."""
@@ -358,7 +358,7 @@ class _Coming:
     def _intake(self, table: str, *, dataset: str | None = None) -> Intake:
         return Intake(
             source=Source(self._bundle.source.path, self._bundle.place(table)),
-            form=_form(self._bundle, dataset),
+            form=_build_format(self._bundle, dataset),
             run=self._run,
             report=self._report,
             problems=Problems(1),
@@ -366,7 +366,7 @@ class _Coming:
         )
 
 
-class _Group:
+class _LabelGroup:
     """The labels of one batch on the responses of one dataset."""
 
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset, members: Members) -> None:
@@ -404,7 +404,7 @@ class _Group:
         return len(records)
 
 
-def _form(bundle: Bundle, dataset: str | None) -> Format:
+def _build_format(bundle: Bundle, dataset: str | None) -> Format:
     """The bundle's tables as a format, for whoever looks up where a prompt or a response was first."""
 
     def rows(table: str) -> Callable[[Source], Iterator[FileRow | InputError]]:
@@ -418,37 +418,37 @@ def _form(bundle: Bundle, dataset: str | None) -> Format:
         name=FORMAT,
         is_json=True,
         guess=lambda _fields: None,
-        prompts=Reader(rows=rows(PROMPTS), parse=_prompt, known=None),
-        responses=Reader(rows=rows(RESPONSES), parse=_response, known=None),
+        prompts=Reader(rows=rows(PROMPTS), parse=_parse_prompt, known=None),
+        responses=Reader(rows=rows(RESPONSES), parse=_parse_response, known=None),
     )
 
 
-def _prompt(row: FileRow) -> Iterable[PromptRecord]:
+def _parse_prompt(row: FileRow) -> Iterable[PromptRecord]:
     return _PARSE.prompt_reader().parse(row)
 
 
-def _response(row: FileRow) -> Iterator[ResponseRecord]:
+def _parse_response(row: FileRow) -> Iterator[ResponseRecord]:
     for record in _PARSE.response_reader().parse(row):
         if response_sha256(record.text, record.turns) != row.fields.get("sha256"):
             raise row.error(N_("the response has not this sha256."), field="sha256")
         yield record
 
 
-def _annotation(row: FileRow) -> Iterator[AnnotationRecord]:
+def _parse_annotation(row: FileRow) -> Iterator[AnnotationRecord]:
     for record in _PARSE.annotation_reader().parse(row):
         if not isinstance(record, AnnotationRecord):
             raise row.error(N_("here stand annotations alone; name the annotator."), field="annotator")
-        yield replace(record, at=_moment(row))
+        yield replace(record, at=_parse_time(row))
 
 
-def _adjudication(row: FileRow) -> Iterator[AdjudicationRecord]:
+def _parse_adjudication(row: FileRow) -> Iterator[AdjudicationRecord]:
     for record in _PARSE.annotation_reader().parse(row):
         if not isinstance(record, AdjudicationRecord):
             raise row.error(N_("here stand adjudications alone; name the adjudicator."), field="adjudicator")
-        yield replace(record, at=_moment(row), reason=row.optional("reason", longest=50))
+        yield replace(record, at=_parse_time(row), reason=row.optional("reason", longest=50))
 
 
-def _moment(row: FileRow) -> datetime | None:
+def _parse_time(row: FileRow) -> datetime | None:
     if not row.has("at"):
         return None
     try:

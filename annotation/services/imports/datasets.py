@@ -34,15 +34,15 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, lo
 def import_prompts(*, source: Source, format: str, dataset: str, run: Run = PLAIN) -> ImportReport:  # noqa: A002
     """Take the prompts of a file into the dataset, which is made if there is none of this name."""
     intake = Intake.open(source, format, PROMPTS, run)
-    shelf = PromptShelf(intake, intake.dataset(dataset))
+    store = PromptShelf(intake, intake.dataset(dataset))
     for chunk in intake.chunks(intake.form.prompt_reader()):
-        for made in shelf.put(chunk):
+        for made in store.put(chunk):
             intake.report.count(is_new=made)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset)
 
 
-def same_text(one: str, other: str) -> bool:
-    return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+def same_text(text: str, other: str) -> bool:
+    return text == other or unicodedata.normalize("NFC", text) == unicodedata.normalize("NFC", other)
 
 
 class PromptShelf:
@@ -62,11 +62,11 @@ class PromptShelf:
         for record in records:
             known = stored.get(record.ref.key)
             if known is None:
-                known = stored[record.ref.key] = self._prompt(record)
+                known = stored[record.ref.key] = self._build_prompt(record)
                 first[record.ref.key] = record.line
                 new.append(known)
                 verdicts.append(True)
-            elif self._agrees(record, known, first.get(record.ref.key)):
+            elif self._is_same_prompt(record, known, first.get(record.ref.key)):
                 verdicts.append(False)
         Prompt.objects.bulk_create(new)
         return verdicts
@@ -86,9 +86,9 @@ class PromptShelf:
     def check_wording(self, line: int, ref: PromptRef, prompt: Prompt) -> None:
         """A record that gives an id and a text must mean the stored text."""
         if ref.id and ref.text and not same_text(ref.text, prompt.text):
-            self._differs(line, ref, prompt, None)
+            self._report_difference(line, ref, prompt, None)
 
-    def _prompt(self, record: PromptRecord) -> Prompt:
+    def _build_prompt(self, record: PromptRecord) -> Prompt:
         return Prompt(
             dataset=self.dataset,
             key=record.ref.key,
@@ -99,17 +99,17 @@ class PromptShelf:
             attack_method=record.attack_method,
         )
 
-    def _agrees(self, record: PromptRecord, known: Prompt, first_line: int | None) -> bool:
+    def _is_same_prompt(self, record: PromptRecord, known: Prompt, first_line: int | None) -> bool:
         if not same_text(record.ref.text, known.text):
             try:
-                self._differs(record.line, record.ref, known, first_line)
+                self._report_difference(record.line, record.ref, known, first_line)
             except InputError as error:
                 self._intake.problems.add(error)
                 return False
         self._note_differences(record, known)
         return True
 
-    def _differs(self, line: int, ref: PromptRef, known: Prompt, first_line: int | None) -> None:
+    def _report_difference(self, line: int, ref: PromptRef, known: Prompt, first_line: int | None) -> None:
         """Another wording is an error; of prompts that are joined on their id, a note, unless one file has both."""
         in_this_file = known.pk is None or known.pk > self._before
         params: dict[str, Any] = {"id": ref.key, "dataset": self.dataset.name}
@@ -132,7 +132,7 @@ class PromptShelf:
     def _first_line(self, key: str) -> int | None:
         """Read again rather than remember every line of every file."""
         for reader in (self._intake.form.prompts, self._intake.form.responses):
-            for item in reader.items(self._intake.source.again()) if reader is not None else ():
+            for item in reader.items(self._intake.source.reopen()) if reader is not None else ():
                 if not isinstance(item, InputError) and item.ref.key == key:
                     return item.line
         return None
@@ -173,9 +173,9 @@ def import_responses(
 
 def store_responses(intake: Intake, dataset: Dataset) -> None:
     """The writing itself, without the transaction and without the record of it."""
-    shelf = ResponseShelf(intake, dataset)
+    store = ResponseShelf(intake, dataset)
     for chunk in intake.chunks(intake.form.response_reader()):
-        shelf.put(chunk)
+        store.put(chunk)
 
 
 class ResponseShelf:
@@ -193,7 +193,7 @@ class ResponseShelf:
         candidates = []
         for record in records:
             try:
-                candidates.append((record, self._response(record, prompts)))
+                candidates.append((record, self._build_response(record, prompts)))
             except InputError as error:
                 self._intake.problems.add(error)
         self._store(candidates)
@@ -202,14 +202,14 @@ class ResponseShelf:
         refs = [record.ref for record in records]
         prompts = self._prompts.find(refs)
         new_records = [
-            r.prompt for r in records if r.prompt is not None and not _found_by_text(r.prompt, prompts)
+            r.prompt for r in records if r.prompt is not None and not _is_stored_by_text(r.prompt, prompts)
         ]
         if new_records:
             self._intake.report.add_made("prompts", sum(self._prompts.put(new_records)))
             prompts = self._prompts.find(refs)
         return prompts
 
-    def _response(self, record: ResponseRecord, prompts: dict[PromptRef, Prompt]) -> Response:
+    def _build_response(self, record: ResponseRecord, prompts: dict[PromptRef, Prompt]) -> Response:
         prompt = prompts.get(record.ref)
         if prompt is None:
             raise self._intake.error(
@@ -223,8 +223,8 @@ class ResponseShelf:
             self._prompts.check_wording(record.line, record.ref, prompt)
         return Response(
             prompt=prompt,
-            model=self._model(record),
-            collection=self._collection(record),
+            model=self._get_or_make_model(record),
+            collection=self._get_or_make_collection(record),
             text=record.text,
             turns=[dict(turn) for turn in record.turns],
             sha256=response_sha256(record.text, record.turns),
@@ -248,10 +248,10 @@ class ResponseShelf:
             elif sha256 == response.sha256:
                 self._intake.report.count(is_new=False)
             else:
-                self._intake.problems.add(self._contradiction(record, response, lines.get(place), pk))
+                self._intake.problems.add(self._build_contradiction(record, response, lines.get(place), pk))
         Response.objects.bulk_create(new)
 
-    def _contradiction(
+    def _build_contradiction(
         self, record: ResponseRecord, response: Response, first_line: int | None, pk: int
     ) -> InputError:
         params: dict[str, Any] = {"model": response.model.name, "id": response.prompt.key}
@@ -267,26 +267,26 @@ class ResponseShelf:
     def _first_line(self, record: ResponseRecord) -> int | None:
         """Read again rather than remember every line of every file."""
         key = (record.ref.key, record.model, record.collection)
-        for item in self._intake.form.response_reader().items(self._intake.source.again()):
+        for item in self._intake.form.response_reader().items(self._intake.source.reopen()):
             if not isinstance(item, InputError) and (item.ref.key, item.model, item.collection) == key:
                 return item.line
         return None
 
-    def _model(self, record: ResponseRecord) -> EvaluatedModel:
+    def _get_or_make_model(self, record: ResponseRecord) -> EvaluatedModel:
         name = self._intake.model_of(record.line, record.model)
         if name not in self._models:
             self._models[name], made = EvaluatedModel.objects.get_or_create(name=name)
             self._intake.report.add_made("models", int(made))
         return self._models[name]
 
-    def _collection(self, record: ResponseRecord) -> Collection:
+    def _get_or_make_collection(self, record: ResponseRecord) -> Collection:
         name = record.collection or self._intake.origin.collection or ""
         if name not in self._collections:
             self._collections[name], _made = Collection.objects.get_or_create(name=name)
         return self._collections[name]
 
 
-def _found_by_text(prompt: PromptRecord, found: dict[PromptRef, Prompt]) -> bool:
+def _is_stored_by_text(prompt: PromptRecord, prompts: dict[PromptRef, Prompt]) -> bool:
     """A prompt without an id that is stored under one of its own: nothing to make."""
-    known = found.get(prompt.ref)
+    known = prompts.get(prompt.ref)
     return known is not None and known.key != prompt.ref.key

@@ -96,7 +96,7 @@ class Places:
         if len(candidates) > 1:
             candidates = [task for task in candidates if not task.response.collection.name] or candidates
         if len(candidates) != 1:
-            raise self._not_one(record, model, len(candidates))
+            raise self._build_error(record, model, len(candidates))
         return self._places[candidates[0].pk]
 
     def _candidates(self, record: Judgement) -> list[Task]:
@@ -114,14 +114,14 @@ class Places:
         for decision in Adjudication.objects.filter(task__in=list(self._places)):
             self._places[decision.task_id].decision = decision
 
-    def _not_one(self, record: Judgement, model: str, found: int) -> InputError:
-        template, field = self._why_not(record, model, found)
+    def _build_error(self, record: Judgement, model: str, number: int) -> InputError:
+        template, field = self._explain_mismatch(record, model, number)
         return self._intake.error(
             record.line, field, template, id=record.ref.key, model=model, batch=self._batch.name
         )
 
-    def _why_not(self, record: Judgement, model: str, found: int) -> tuple[str, str]:
-        if found:
+    def _explain_mismatch(self, record: Judgement, model: str, number: int) -> tuple[str, str]:
+        if number:
             return N_(
                 "several responses of {model} to the prompt {id} are in the batch {batch}; name the dataset"
                 " or the collection."
@@ -154,15 +154,15 @@ class Members:
         """The person, as a member in this role; raises AssayError for one who is unknown and not to be made."""
         known = self._people.get((name, role))
         if known is None:
-            known = self._people[name, role] = self._person(name)
-            self._join(known, role)
+            known = self._people[name, role] = self._get_or_make_person(name)
+            self._add_member(known, role)
         return known
 
     def membership(self, person: Person, role: Membership.Role) -> int:
         """The id of the membership of somebody who was ``named`` in this role."""
         return self._memberships[person.pk, role]
 
-    def _person(self, name: str) -> Person:
+    def _get_or_make_person(self, name: str) -> Person:
         person = Person.objects.filter(username=name).first()
         if person is not None:
             self._refuse_worker(person)
@@ -186,7 +186,7 @@ class Members:
                 batch=self._batch.name,
             )
 
-    def _join(self, person: Person, role: Membership.Role) -> None:
+    def _add_member(self, person: Person, role: Membership.Role) -> None:
         membership, joined = Membership.objects.get_or_create(
             batch=self._batch,
             person=person,

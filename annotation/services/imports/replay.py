@@ -48,28 +48,28 @@ class Replay:
         self._nominal = frozenset(c.name for c in self.document.criteria if c.measurement == "nominal")
         self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
         self._now: datetime = timezone.now()
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._new: list[Assignment] = []
         self._retaken: list[Assignment] = []
         self._annotations: list[Annotation] = []
         self._decisions: list[Adjudication] = []
         self._imported: list[ImportedLabel] = []
         self._gold: list[GoldLabel] = []
-        self._touched: dict[int, Task] = {}
+        self._changed_tasks: dict[int, Task] = {}
         self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
 
     def annotate(self, place: TaskSlot, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
-        person = self._member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
-        labels = self._checked_labels(place, record)
+        person = self._get_person(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
+        labels = self._check_labels(place, record)
         past = place.revisions.get(person.pk)
         if past is not None:
-            return self._again(record, labels, past)
-        assignment = self._assignment(place, record, person)
+            return self._check_repeated_annotation(record, labels, past)
+        assignment = self._claim_annotation(place, record, person)
         self._submit(place, record, assignment, labels)
-        counts = self._counts_of(person, Membership.Role.ANNOTATOR, place.task)
+        counts = self._get_counts(person, Membership.Role.ANNOTATOR, place.task)
         counts["submitted"] += 1
         if len(place.submitted) == place.task.overlap:
             self._settle(place, counts)
@@ -77,13 +77,13 @@ class Replay:
 
     def decide(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Take an adjudication; False if it was there already."""
-        person = self._member(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
+        person = self._get_person(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
         if record.is_whole and place.task.state in {Task.State.AGREED, Task.State.ADJUDICATED}:
-            return self._said_again(place, record)
+            return self._check_settled_answer(place, record)
         if place.decision is not None:
-            return self._decided_again(place.decision, place, record, person)
-        labels = self._decision(place, record)
-        assignment = self._adjudication(place, record, person)
+            return self._check_repeated_decision(place.decision, place, record, person)
+        labels = self._check_decision(place, record)
+        assignment = self._claim_adjudication(place, record, person)
         work = Submission(labels=labels, rationale=record.rationale)
         place.decision = Adjudication(
             task=place.task,
@@ -92,16 +92,16 @@ class Replay:
             rationale=record.rationale,
             seconds=record.seconds,
             reason_id=self._reasons.get(record.reason),
-            idempotency_key=self._key(record),
+            idempotency_key=self._build_key(record),
             body_sha256=work.sha256,
             channel=Channel.IMPORT,
             created_at=record.at or self._now,
         )
         self._decisions.append(place.decision)
         self._add_origin(assignment, record)
-        self._write_gold(place.task, resolve_dispute(tuple(labels), labels))
-        counts = self._counts_of(person, Membership.Role.ADJUDICATOR, place.task)
-        self._move(place.task, Task.State.ADJUDICATED, counts)
+        self._add_gold(place.task, resolve_dispute(tuple(labels), labels))
+        counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
+        self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
         return True
 
     def save(self) -> None:
@@ -116,34 +116,34 @@ class Replay:
         self._save_tasks()
         for (membership, stratum), counts in self._counts.items():
             add_member_counts(membership, stratum, **counts)
-        self._begin()
+        self._reset()
 
-    def _counts_of(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:
+    def _get_counts(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:
         return self._counts[self._members.membership(person, role), task.stratum_id]
 
     def _save_tasks(self) -> None:
         """One statement for all tasks that end alike: there are few ways to end."""
         ids_by_end: dict[tuple[str, int, datetime | None], list[int]] = {}
-        for task in self._touched.values():
+        for task in self._changed_tasks.values():
             ids_by_end.setdefault((task.state, task.slots_taken, task.settled_at), []).append(task.pk)
         for (state, slots_taken, settled_at), ids in ids_by_end.items():
             Task.objects.filter(pk__in=ids).update(
                 state=state, slots_taken=slots_taken, settled_at=settled_at
             )
 
-    def _member(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Person:
+    def _get_person(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Person:
         try:
             return self._members.named(name, role)
         except AssayError as error:
             raise self._intake.placed(error, record.line, field) from error
 
-    def _checked_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, int | float]:
+    def _check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, int | float]:
         try:
             return self.document.check_labels(place.task.response.prompt.dimension, record.labels)
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
 
-    def _checked_evidence(
+    def _check_evidence(
         self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, int | float]
     ) -> list[dict[str, Any]]:
         """What a level requires is asked of people who label here, not of labels made elsewhere."""
@@ -160,20 +160,20 @@ class Replay:
         except AssayError as error:
             raise self._intake.placed(error, record.line, "evidence") from error
 
-    def _again(
+    def _check_repeated_annotation(
         self, record: AnnotationRecord, labels: Mapping[str, int | float], past: list[Annotation]
     ) -> bool:
         """The same once more changes nothing, also after a correction here; other labels contradict."""
         if any(revision.labels == labels for revision in past):
             return False
-        raise self._contradiction(
+        raise self._build_contradiction(
             record,
             record.annotator,
             past[-1].idempotency_key,
             N_("{name} labelled this response otherwise {where}."),
         )
 
-    def _decided_again(
+    def _check_repeated_decision(
         self, decision: Adjudication, place: TaskSlot, record: AdjudicationRecord, person: Person
     ) -> bool:
         assignment = place.assignments.get(person.pk)
@@ -183,22 +183,22 @@ class Replay:
             and decision.labels == record.labels
         ):
             return False
-        raise self._contradiction(
+        raise self._build_contradiction(
             record,
             record.adjudicator,
             decision.idempotency_key,
             N_("this dispute was decided otherwise {where}."),
         )
 
-    def _said_again(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
+    def _check_settled_answer(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Who answers every criterion says of a settled response what it was settled as, or contradicts."""
         decided = place.decision.labels if place.decision is not None else {}
-        self._refuse_overruling(record, {**_values(self._outcome(place)), **decided})
+        self._refuse_overruling(record, {**_list_settled_values(self._compute_outcome(place)), **decided})
         return False
 
     def _refuse_overruling(self, record: AdjudicationRecord, settled: Mapping[str, Any]) -> None:
         if any(record.labels.get(name, value) != value for name, value in settled.items()):
-            raise self._error(
+            raise self._build_error(
                 record,
                 "labels",
                 N_(
@@ -207,33 +207,33 @@ class Replay:
                 name=record.adjudicator,
             )
 
-    def _contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
+    def _build_contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
         """Says where the other one stands: on a line of this file, or in the database."""
         file, _colon, line = key.rpartition(":")
         is_same_file = file == KEY.format(sha256=self._intake.sha256, line="").rstrip(":")
         where = _("on line {line}").format(line=line) if is_same_file else _("before")
-        return self._error(record, "labels", template, name=name, where=where)
+        return self._build_error(record, "labels", template, name=name, where=where)
 
-    def _assignment(self, place: TaskSlot, record: AnnotationRecord, person: Person) -> Assignment:
+    def _claim_annotation(self, place: TaskSlot, record: AnnotationRecord, person: Person) -> Assignment:
         """The person's claim on a free slot: their own from before, or a new one."""
         past = place.assignments.get(person.pk)
         if place.task.state == Task.State.WITHDRAWN:
-            raise self._error(record, "prompt_id", N_("this response was withdrawn from the batch."))
+            raise self._build_error(record, "prompt_id", N_("this response was withdrawn from the batch."))
         if past is not None and past.is_adjudication:
-            raise self._error(
+            raise self._build_error(
                 record,
                 "annotator",
                 N_("{name} adjudicates this response and cannot annotate it."),
                 name=person.username,
             )
         if past is not None and past.skip_reason:
-            raise self._error(record, "annotator", N_("{name} skipped this response."), name=person.username)
+            raise self._build_error(record, "annotator", N_("{name} skipped this response."), name=person.username)
         if past is not None and past.state == Assignment.State.CLAIMED:
             self._retaken.append(past)
             return past
         slot = find_free_slot(place.slots, place.task.overlap)
         if slot is None or place.task.state != Task.State.OPEN:
-            raise self._error(
+            raise self._build_error(
                 record,
                 "annotator",
                 N_("all {overlap} annotations of this response are taken; {name} has none of them."),
@@ -243,21 +243,21 @@ class Replay:
         place.task.slots_taken += 1
         return self._claim(place, person, past, slot)
 
-    def _adjudication(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> Assignment:
+    def _claim_adjudication(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> Assignment:
         past, held = place.assignments.get(person.pk), place.adjudicating
         if past is not None and not past.is_adjudication:
-            raise self._error(
+            raise self._build_error(
                 record,
                 "adjudicator",
                 N_("{name} had this response to annotate and cannot adjudicate it."),
                 name=person.username,
             )
         if past is not None and past.skip_reason:
-            raise self._error(
+            raise self._build_error(
                 record, "adjudicator", N_("{name} skipped this response."), name=person.username
             )
         if held is not None and held is not past:
-            raise self._error(record, "adjudicator", N_("someone else is deciding this dispute now."))
+            raise self._build_error(record, "adjudicator", N_("someone else is deciding this dispute now."))
         assignment = self._claim(place, person, past, ADJUDICATION_SLOT)
         assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, record.at or self._now
         return assignment
@@ -286,7 +286,7 @@ class Replay:
         assignment: Assignment,
         labels: Mapping[str, int | float],
     ) -> None:
-        evidence = self._checked_evidence(place, record, labels)
+        evidence = self._check_evidence(place, record, labels)
         work = Submission(
             labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags
         )
@@ -297,7 +297,7 @@ class Replay:
             evidence=evidence,
             flags=list(record.flags),
             seconds=record.seconds,
-            idempotency_key=self._key(record),
+            idempotency_key=self._build_key(record),
             body_sha256=work.sha256,
             channel=Channel.IMPORT,
             created_at=record.at or self._now,
@@ -306,7 +306,7 @@ class Replay:
         place.revisions[assignment.person_id] = [annotation]
         self._annotations.append(annotation)
         self._add_origin(assignment, record)
-        self._touched[place.task.pk] = place.task
+        self._changed_tasks[place.task.pk] = place.task
 
     def _add_origin(self, assignment: Assignment, record: Judgement) -> None:
         source = self._intake.run.upload
@@ -314,23 +314,23 @@ class Replay:
         self._imported.append(ImportedLabel(assignment=assignment, source=source, line=record.line))
 
     def _settle(self, place: TaskSlot, counts: Counter[str]) -> None:
-        outcome = self._outcome(place)
-        self._write_gold(place.task, outcome.settled)
-        self._move(place.task, Task.State(outcome.state), counts)
+        outcome = self._compute_outcome(place)
+        self._add_gold(place.task, outcome.settled)
+        self._set_task_state(place.task, Task.State(outcome.state), counts)
 
-    def _outcome(self, place: TaskSlot) -> Outcome:
+    def _compute_outcome(self, place: TaskSlot) -> Outcome:
         labels = [annotation.labels for annotation in place.submitted]
         return settle(labels, tolerance=self._batch.tolerance, nominal=self._nominal)
 
-    def _decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, int | float]:
+    def _check_decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, int | float]:
         """The values for the disputed criteria, all of them and no others; who answers every criterion says of the
         others what they were settled as.
         """
         self._refuse_undisputed(place, record)
-        outcome = self._outcome(place)
+        outcome = self._compute_outcome(place)
         disputed, labels = outcome.disputed, record.labels
         if record.is_whole:
-            self._refuse_overruling(record, _values(outcome))
+            self._refuse_overruling(record, _list_settled_values(outcome))
             labels = {name: value for name, value in labels.items() if name in disputed}
         try:
             resolve_dispute(disputed, labels)
@@ -347,29 +347,29 @@ class Replay:
             template = N_(
                 "this response has {found} of {overlap} annotations; it cannot be decided before it is disputed."
             )
-        raise self._error(
+        raise self._build_error(
             record, "adjudicator", template, found=len(place.submitted), overlap=place.task.overlap
         )
 
-    def _write_gold(self, task: Task, settled: Mapping[str, SettledValue]) -> None:
+    def _add_gold(self, task: Task, settled: Mapping[str, SettledValue]) -> None:
         self._gold += [
             GoldLabel(task=task, criterion=name, value=label.value, source=label.source, created_at=self._now)
             for name, label in settled.items()
         ]
 
-    def _move(self, task: Task, state: Task.State, counts: Counter[str]) -> None:
+    def _set_task_state(self, task: Task, state: Task.State, counts: Counter[str]) -> None:
         counts.update({task.state: -1, state: 1})
         task.state = state
         task.settled_at = None if state == Task.State.DISPUTED else self._now
-        self._touched[task.pk] = task
+        self._changed_tasks[task.pk] = task
 
-    def _key(self, record: Judgement) -> str:
+    def _build_key(self, record: Judgement) -> str:
         return KEY.format(sha256=self._intake.sha256, line=record.line)
 
-    def _error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
+    def _build_error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
         return self._intake.error(record.line, field, template, **params)
 
 
-def _values(outcome: Outcome) -> dict[str, Any]:
+def _list_settled_values(outcome: Outcome) -> dict[str, Any]:
     """What is settled, by criterion."""
     return {name: label.value for name, label in outcome.settled.items()}

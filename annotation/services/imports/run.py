@@ -59,16 +59,16 @@ class Problems:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._found: list[InputError] = []
+        self._problems: list[InputError] = []
 
     def add(self, error: InputError) -> None:
-        self._found.append(error)
-        if len(self._found) >= self._most:
-            raise ImportRefused(self._found)
+        self._problems.append(error)
+        if len(self._problems) >= self._most:
+            raise ImportRefused(self._problems)
 
     def refuse_any(self) -> None:
-        if self._found:
-            raise ImportRefused(self._found)
+        if self._problems:
+            raise ImportRefused(self._problems)
 
     def sift(self, items: Iterable[T | InputError]) -> Iterator[T]:
         """What is right goes through; what is wrong stays here."""
@@ -123,9 +123,9 @@ class ImportReport:
         """Rows that were new, of whatever kind."""
         return self.imported + sum(self.made.values())
 
-    def add_made(self, what: str, number: int = 1) -> None:
+    def add_made(self, kind: str, number: int = 1) -> None:
         if number:
-            self.made[what] = self.made.get(what, 0) + number
+            self.made[kind] = self.made.get(kind, 0) + number
 
     def note(self, template: str, **params: Any) -> None:
         """At most so many; of the rest only the number is kept."""
@@ -152,13 +152,13 @@ class ImportReport:
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints."""
-        return self._counts() | {"notes": [str(note) for note in self.all_notes()]}
+        return self._build_counts() | {"notes": [str(note) for note in self.all_notes()]}
 
     def stored(self) -> dict[str, Any]:
         """What the Import row keeps: the notes still in no language."""
-        return self._counts() | {"notes": [note.as_json() for note in self.all_notes()]}
+        return self._build_counts() | {"notes": [note.as_json() for note in self.all_notes()]}
 
-    def _counts(self) -> dict[str, Any]:
+    def _build_counts(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "format": self.format,
@@ -267,7 +267,7 @@ class Intake:
 
     def chunks(self, reader: Reader[T]) -> Iterator[list[T]]:
         """The good records, about a thousand at a time."""
-        source = self.source.again()
+        source = self.source.reopen()
         good = self.problems.sift(reader.items(source))
         while chunk := list(islice(good, CHUNK)):
             yield chunk
@@ -284,9 +284,9 @@ class Intake:
         """A rule's refusal, with the place in the file that it is about."""
         return self.error(line, field, error.template, **error.params)
 
-    def model_of(self, line: int, given: str | None) -> str:
+    def model_of(self, line: int, model: str | None) -> str:
         """The model that a record names, or that was named for the file; the two must not contradict."""
-        name = given or self.origin.model
+        name = model or self.origin.model
         if name is None:
             raise self.error(
                 line,

@@ -40,7 +40,7 @@ def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
     """Keep the file under a random name, and guess what it is. Where that fails nothing of it stays."""
     path = f"imports/{uuid4().hex}"
     try:
-        return _receive(path, file, name, actor)
+        return _store_upload(path, file, name, actor)
     except OSError as error:
         default_storage.delete(path)
         logger.error("an upload cannot be stored: %s", error)
@@ -54,7 +54,7 @@ def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
 
 
 @transaction.atomic
-def _receive(path: str, file: File[bytes], name: str, actor: Person) -> Import:
+def _store_upload(path: str, file: File[bytes], name: str, actor: Person) -> Import:
     default_storage.save(path, file)
     upload = Import(
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
@@ -84,7 +84,7 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
         )  # here, and not by the job, which would hold the person's row until its end
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
-        _refuse_again(locked)
+        _refuse_imported(locked)
         upload.report = {}
         upload.job = jobs.enqueue(
             kind=JOB_KIND,
@@ -102,7 +102,7 @@ def confirm_bundle(*, upload: Import, called: bundle.As, actor: Person) -> Job:
     bundle.check_coming(contents, called, actor)
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
-        _refuse_again(locked)
+        _refuse_imported(locked)
         upload.options = {"batches": dict(called.batches), "release": called.release}
         upload.options |= {"datasets": list(contents.manifest.datasets)}
         upload.report = {}
@@ -120,7 +120,7 @@ def discard(*, upload: Import, actor: Person) -> None:
     """Forget a file that was uploaded and never imported."""
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
-        _refuse_again(locked)
+        _refuse_imported(locked)
         if not locked.path:
             raise Conflict(N_("This file was imported by a command; there is nothing to discard."))
         path = locked.path
@@ -133,11 +133,11 @@ def run_import(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job. Done again after a worker died, it finds what it did, or finds nothing done."""
     upload = Import.objects.select_related("created_by", "job").get(pk=context.payload["import"])
     if "taken" not in upload.report and upload.format == FORMAT:
-        return _run_bundle(upload, context)
+        return _execute_bundle(upload, context)
     return run_upload(upload.pk, report=context.report)
 
 
-def _run_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
+def _execute_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
     """One transaction, in which it takes long to store and to check: another thread tells how far it is."""
     context.report(0, N_("storing"))
     called = bundle.As(upload.options["batches"], upload.options["release"])
@@ -152,18 +152,18 @@ def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     upload = Import.objects.select_related("created_by", "job").get(pk=import_id)
     if "taken" in upload.report:
         return dict(upload.report)
-    _read_through(upload, report)
+    _read_file(upload, report)
     report(READ, N_("storing"))
     actor = upload.job.created_by if upload.job is not None else upload.created_by
     try:
-        done = _put(upload, Run(actor=actor, most_problems=MAX_PROBLEMS, upload=upload))
+        done = _import_file(upload, Run(actor=actor, most_problems=MAX_PROBLEMS, upload=upload))
     except ImportRefused as error:
-        _keep_problems(import_id, error.problems)
+        _save_problems(import_id, error.problems)
         raise
     return done.stored()
 
 
-def _read_through(upload: Import, report: Report) -> None:
+def _read_file(upload: Import, report: Report) -> None:
     """Tells how far it is, and can be cancelled; what is wrong is found again when storing."""
     source = build_source(upload)
     source.check()
@@ -180,11 +180,11 @@ def _is_short(upload: Import) -> bool:
 def _rehearse(upload: Import, actor: Person) -> None:
     """The import itself, rolled back: raises what it would raise."""
     with transaction.atomic():
-        _put(upload, Run(actor=actor, most_problems=MAX_PROBLEMS))
+        _import_file(upload, Run(actor=actor, most_problems=MAX_PROBLEMS))
         transaction.set_rollback(True)
 
 
-def _put(upload: Import, run: Run) -> ImportReport:
+def _import_file(upload: Import, run: Run) -> ImportReport:
     source, options = build_source(upload), upload.options
     if upload.kind == PROMPTS:
         return import_prompts(source=source, format=upload.format, dataset=options["dataset"], run=run)
@@ -209,7 +209,7 @@ def _put(upload: Import, run: Run) -> ImportReport:
     )
 
 
-def _keep_problems(import_id: int, problems: list[InputError]) -> None:
+def _save_problems(import_id: int, problems: list[InputError]) -> None:
     records = [
         {"line": problem.line, "field": problem.field, "template": problem.template, "params": problem.params}
         for problem in problems
@@ -217,7 +217,7 @@ def _keep_problems(import_id: int, problems: list[InputError]) -> None:
     Import.objects.filter(pk=import_id).update(report={"problems": records})
 
 
-def _refuse_again(upload: Import) -> None:
+def _refuse_imported(upload: Import) -> None:
     if "taken" in upload.report:
         raise Conflict(N_("This file was imported already."))
     if has_running_job(upload):

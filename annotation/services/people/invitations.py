@@ -71,7 +71,7 @@ def accept_invitation(
     *, secret: str, name: str, password: str, display_name: str = "", languages: Sequence[str] = ()
 ) -> Person:
     """Make the person that the invitation is for. Of several who come with one link at once, one is let in."""
-    invitation = _locked(secret_sha256=hash_secret(secret))
+    invitation = _lock_invitation(secret_sha256=hash_secret(secret))
     state = read_link_state(invitation)
     if state != LinkState.WAITING:
         raise LinkEnded(ENDED[state])
@@ -96,7 +96,7 @@ def accept_invitation(
 @transaction.atomic
 def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
     """End the link. Twice changes nothing; an account that was made with it stays."""
-    invitation = _locked(pk=invitation_id)
+    invitation = _lock_invitation(pk=invitation_id)
     if invitation.accepted_at is not None:
         raise Conflict(
             N_("This invitation was used already; to shut the person out, deactivate the account.")
@@ -108,8 +108,8 @@ def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
     record(actor=actor, verb="revoke_invitation", target=_target(invitation))
 
 
-def _locked(**which: object) -> Invitation:
-    invitation = Invitation.objects.select_for_update(no_key=True).filter(**which).first()
+def _lock_invitation(**lookup: object) -> Invitation:
+    invitation = Invitation.objects.select_for_update(no_key=True).filter(**lookup).first()
     if invitation is None:
         raise NotFound(N_("There is no such invitation."))
     return invitation

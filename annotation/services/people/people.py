@@ -62,7 +62,7 @@ def add_person(
             N_("{name} cannot be a person's name: {why}"), name=repr(name), why=" ".join(error.messages)
         ) from error
     person.save()
-    person.groups.add(*_groups(roles))
+    person.groups.add(*_get_or_make_groups(roles))
     if own_models:
         person.own_models.add(*own_models)
     record(
@@ -84,13 +84,13 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
     refuse_above(person, actor)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
         raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
-    memberships = _lock_current(person)
+    memberships = _lock_current_memberships(person)
     before = set(person.groups.values_list("name", flat=True))
-    person.groups.set(_groups(roles))
+    person.groups.set(_get_or_make_groups(roles))
     lost = set() if person.is_superuser else before.difference(roles)
-    released = _give_up_work(person, memberships, lost)
+    released = _release_work(person, memberships, lost)
     if set(roles) - before:
-        _work_anew(memberships)
+        _restart_searches(memberships)
     record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles, released=released)
 
 
@@ -124,13 +124,13 @@ def set_languages(*, person: Person, languages: Iterable[str], actor: Person | N
     """
     refuse_above(person, actor)
     tags = language_tags(languages)
-    memberships = _lock_current(person)
+    memberships = _lock_current_memberships(person)
     person.refresh_from_db(fields=["languages"])
     if tags == person.languages:
         return
     person.languages = tags
     person.save(update_fields=["languages"])
-    _work_anew(memberships)
+    _restart_searches(memberships)
     record(actor=actor, verb="set_languages", target=f"person:{person.username}", languages=tags)
 
 
@@ -139,7 +139,7 @@ def set_own_models(
     *,
     person: Person,
     models: Iterable[EvaluatedModel],
-    among: Iterable[EvaluatedModel] | None = None,
+    visible: Iterable[EvaluatedModel] | None = None,
     actor: Person | None = None,
 ) -> None:
     """The models that the person helped to build: their responses go to others, as with ``set_languages``.
@@ -147,15 +147,15 @@ def set_own_models(
     With ``among`` only those are changed, and the others stay: whoever changes this may not see every name.
     """
     refuse_above(person, actor)
-    memberships = _lock_current(person)
+    memberships = _lock_current_memberships(person)
     before, new_models = set(person.own_models.all()), set(models)
-    if among is not None:
-        visible_models = set(among)
+    if visible is not None:
+        visible_models = set(visible)
         new_models = (before - visible_models) | (new_models & visible_models)
     if new_models == before:
         return
     person.own_models.set(new_models)
-    _work_anew(memberships)
+    _restart_searches(memberships)
     names = sorted(model.name for model in new_models)
     record(actor=actor, verb="set_own_models", target=f"person:{person.username}", models=names)
 
@@ -168,7 +168,7 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     What they have at hand of these goes back at once, unlike with ``set_languages``: the number of these items.
     """
     names = sorted(set(dimensions))
-    memberships = _lock_current(person)
+    memberships = _lock_current_memberships(person)
     person.refresh_from_db(fields=["opted_out"])
     if names == person.opted_out:
         return 0
@@ -176,7 +176,7 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     person.save(update_fields=["opted_out"])
     # Before the plans: a place that somebody has taken is not planned for anybody else.
     released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
-    _work_anew(memberships)
+    _restart_searches(memberships)
     record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
     return released
 
@@ -208,7 +208,7 @@ def language_tags(languages: Iterable[str]) -> list[str]:
     return list(tags.values())
 
 
-def _lock_current(person: Person) -> list[int]:
+def _lock_current_memberships(person: Person) -> list[int]:
     """The person's memberships in batches that are not closed. Everybody's there are locked, in the order in which
     all lock them, because what was planned goes to others.
     """
@@ -218,7 +218,7 @@ def _lock_current(person: Person) -> list[int]:
     return [pk for pk, owner in locked.values_list("pk", "person") if owner == person.pk]
 
 
-def _work_anew(memberships: Sequence[int]) -> None:
+def _restart_searches(memberships: Sequence[int]) -> None:
     """After what rules out work has changed: the search for the next item begins anew, and plans follow."""
     Membership.objects.filter(pk__in=memberships).update(cursor=Membership.START)
     annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
@@ -239,18 +239,18 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
     refuse_above(person, actor)
     if person == actor:
         raise Conflict(N_("You cannot deactivate yourself; ask another manager."))
-    memberships = _lock_current(person)
+    memberships = _lock_current_memberships(person)
     if not Person.objects.select_for_update(no_key=True).get(pk=person.pk).is_active:
         person.is_active = False
         return 0
     person.is_active = False
     person.save(update_fields=["is_active"])
-    released = _give_up_work(person, memberships, {ANNOTATOR, ADJUDICATOR})
+    released = _release_work(person, memberships, {ANNOTATOR, ADJUDICATOR})
     record(actor=actor, verb="deactivate", target=f"person:{person.username}", released=released)
     return released
 
 
-def _give_up_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
+def _release_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
     """What the person has at hand in these ``roles`` goes back, and what was planned for them goes to others."""
     claims = Assignment.objects.filter(person=person)
     if ANNOTATOR not in roles:
@@ -269,12 +269,12 @@ def _give_up_work(person: Person, memberships: Sequence[int], roles: Set[str]) -
 def activate_person(*, person: Person, actor: Person) -> None:
     """Let a person in again; where a batch has places that nobody is left for, they are planned for them."""
     refuse_above(person, actor)
-    memberships = _lock_current(person)
+    memberships = _lock_current_memberships(person)
     changed = not Person.objects.select_for_update(no_key=True).get(pk=person.pk).is_active
     person.is_active = True
     if changed:
         person.save(update_fields=["is_active"])
-        _work_anew(memberships)
+        _restart_searches(memberships)
         record(actor=actor, verb="activate", target=f"person:{person.username}")
 
 
@@ -292,7 +292,7 @@ def refuse_above(person: Person, actor: Person | None) -> None:
         raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
 
 
-def _groups(roles: list[str]) -> list[Group]:
+def _get_or_make_groups(roles: list[str]) -> list[Group]:
     """The roles' groups; one that somebody deleted is made again, so that no role is lost in silence."""
     return [Group.objects.get_or_create(name=role)[0] for role in roles]
 

@@ -73,7 +73,7 @@ def _count_attempt(request: HttpRequest, name: str) -> ratelimit.RateLimitUsage 
     """First by address and account, so that a stranger's guesses do not shut the owner out; then by account alone,
     but for an address from which the account has signed in lately.
     """
-    account = _account_key(name)
+    account = _build_account_key(name)
     usage = _consume(request, "login_failed", key=f"{account}\n{ratelimit.get_ip(request)}")
     if usage is None:
         return None
@@ -97,7 +97,7 @@ def check_present_password(request: HttpRequest, person: Person, password: str) 
 def is_token_guess_too_many(request: HttpRequest) -> bool:
     """Counts a token that was refused; the trail keeps one event in five minutes and address of them."""
     if _consume(request, "token_refused_event") is not None:
-        record(actor=None, verb=TOKEN_REFUSED, target="token", **_origin(request))
+        record(actor=None, verb=TOKEN_REFUSED, target="token", **_describe_origin(request))
     return _consume(request, "token_refused") is None
 
 
@@ -110,10 +110,10 @@ def client_address(request: HttpRequest | None) -> str:
         warn_of_unnamed_proxy()
     hops = [*(hop.strip() for hop in forwarded.split(",")), peer] if forwarded else [peer]
     hop = hops[max(0, len(hops) - 1 - settings.TRUSTED_PROXIES)]
-    return _unmapped(str(clean_client_ip(hop) or peer))
+    return _unmap_address(str(clean_client_ip(hop) or peer))
 
 
-def _unmapped(address: str) -> str:
+def _unmap_address(address: str) -> str:
     """``::ffff:198.51.100.7`` is an IPv4 address on a socket for both kinds: all of them share their first 64 bits."""
     try:
         mapped = getattr(ip_address(address), "ipv4_mapped", None)
@@ -131,7 +131,7 @@ def warn_of_unnamed_proxy() -> None:
     )
 
 
-def _account_key(name: str) -> str:
+def _build_account_key(name: str) -> str:
     return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
@@ -140,14 +140,14 @@ def _consume(request: HttpRequest, action: str, *, key: str | None = None) -> ra
     return ratelimit.consume(request, app="allauth.account", action=action, key=key, limit_get=True)
 
 
-def _origin(request: HttpRequest | None) -> dict[str, str]:
+def _describe_origin(request: HttpRequest | None) -> dict[str, str]:
     agent = "" if request is None else request.headers.get("User-Agent", "")
     return {"address": client_address(request), "agent": agent[:MAX_AGENT_LENGTH]}
 
 
 def _record_attempt(verb: str, request: HttpRequest | None, name: str) -> None:
     """At the person of this name; of a name that is nobody's little is kept."""
-    data = _origin(request)
+    data = _describe_origin(request)
     if Person.objects.filter(username=name).exists():
         record(actor=None, verb=verb, target=f"person:{name}", **data)
     else:
@@ -162,13 +162,13 @@ def _record_throttled(request: HttpRequest, name: str) -> None:
 
 @receiver(user_logged_in)
 def record_sign_in(request: HttpRequest | None, user: Person, **_signal: Any) -> None:
-    record(actor=user, verb=SIGN_IN, target=f"person:{user.username}", **_origin(request))
+    record(actor=user, verb=SIGN_IN, target=f"person:{user.username}", **_describe_origin(request))
 
 
 @receiver(user_logged_out)
 def record_sign_out(request: HttpRequest | None, user: Person | None, **_signal: Any) -> None:
     if user is not None:
-        record(actor=user, verb=SIGN_OUT, target=f"person:{user.username}", **_origin(request))
+        record(actor=user, verb=SIGN_OUT, target=f"person:{user.username}", **_describe_origin(request))
 
 
 @receiver(user_login_failed)

@@ -40,13 +40,13 @@ def make_token(
     """A token of ``actor``'s own and its text, which nobody can be told again; an operator's shell has no actor."""
     if actor is not None and actor != person:
         raise Forbidden(N_("Only {name} makes tokens that speak in the name of {name}."), name=str(person))
-    name = _checked_name(name)
+    name = _check_name(name)
     if scope not in ApiToken.Scope.values:
         known = ", ".join(ApiToken.Scope.values)
         raise AssayError(N_("There is no scope {scope}; the scopes are {known}."), scope=scope, known=known)
     if not 1 <= days <= MAX_DAYS:
         raise AssayError(N_("A token is valid for 1 to {most} days."), most=MAX_DAYS)
-    _refuse_beside_others(person, name)
+    _check_token_limits(person, name)
     text = PREFIX + secrets.token_hex(SECRET_BYTES)
     now = timezone.now()
     ends = now + timedelta(days=days)
@@ -77,35 +77,35 @@ def revoke_token(*, token_id: int, person: Person, actor: Person) -> ApiToken:
 
 
 @transaction.atomic
-def end_tokens(people: Iterable[int], why: ApiToken.Ended) -> None:
+def end_tokens(people: Iterable[int], reason: ApiToken.Ended) -> None:
     """All tokens of these people, for good. Who makes one at the same moment waits for their row."""
     for person in Person.objects.select_for_update(no_key=True).filter(pk__in=list(people)).order_by("pk"):
         live = ApiToken.objects.filter(person=person, ended_at=None)
-        ended = live.update(ended_at=timezone.now(), ended_why=why)
+        ended = live.update(ended_at=timezone.now(), ended_why=reason)
         if ended:
             target = f"person:{person.username}"
-            record(actor=None, verb="end_tokens", target=target, why=why.value, tokens=ended)
+            record(actor=None, verb="end_tokens", target=target, why=reason.value, tokens=ended)
 
 
 def watch() -> None:
     """Listen to what ends tokens; called once, at the start."""
-    pre_save.connect(_person_changes, sender=Person, dispatch_uid="tokens")
-    post_save.connect(_person_saved, sender=Person, dispatch_uid="tokens")
-    m2m_changed.connect(_groups_changed, sender=Person.groups.through, dispatch_uid="tokens")
-    pre_delete.connect(_group_deleted, sender=Group, dispatch_uid="tokens")
-    pre_save.connect(_group_changes, sender=Group, dispatch_uid="tokens")
+    pre_save.connect(_note_end_reason, sender=Person, dispatch_uid="tokens")
+    post_save.connect(_end_tokens_on_save, sender=Person, dispatch_uid="tokens")
+    m2m_changed.connect(_end_tokens_on_group_removal, sender=Person.groups.through, dispatch_uid="tokens")
+    pre_delete.connect(_end_tokens_on_group_deletion, sender=Group, dispatch_uid="tokens")
+    pre_save.connect(_end_tokens_on_group_rename, sender=Group, dispatch_uid="tokens")
 
 
-def _person_changes(
+def _note_end_reason(
     instance: Person, *, raw: bool, update_fields: Collection[str] | None, **_about: Any
 ) -> None:
     """Keeps at the instance what ends tokens once it is saved."""
     instance._ends_tokens = None  # type: ignore[attr-defined]
     if not raw and instance.pk and (update_fields is None or not POWERS.isdisjoint(update_fields)):
-        instance._ends_tokens = _why_tokens_end(instance)  # type: ignore[attr-defined]
+        instance._ends_tokens = _find_end_reason(instance)  # type: ignore[attr-defined]
 
 
-def _why_tokens_end(person: Person) -> ApiToken.Ended | None:
+def _find_end_reason(person: Person) -> ApiToken.Ended | None:
     """``_password`` is there where set_password was called, and not where Django merely hashes it anew. Whoever is
     active again begins without tokens: a statement in a shell may have deactivated them past every signal.
     """
@@ -122,7 +122,7 @@ def _why_tokens_end(person: Person) -> ApiToken.Ended | None:
     return None
 
 
-def _person_saved(instance: Person, **_about: Any) -> None:
+def _end_tokens_on_save(instance: Person, **_about: Any) -> None:
     reason = getattr(instance, "_ends_tokens", None)
     if reason is None:
         return
@@ -134,7 +134,7 @@ def _person_saved(instance: Person, **_about: Any) -> None:
         waiting.update(revoked_at=timezone.now())
 
 
-def _groups_changed(
+def _end_tokens_on_group_removal(
     instance: Any, *, action: str, reverse: bool, pk_set: set[int] | None, **_about: Any
 ) -> None:
     if action not in {"pre_remove", "pre_clear"}:
@@ -142,31 +142,31 @@ def _groups_changed(
     if not reverse:
         end_tokens([instance.pk], ApiToken.Ended.ROLE)
     else:
-        end_tokens(pk_set or _people_in(instance), ApiToken.Ended.ROLE)
+        end_tokens(pk_set or _list_people(instance), ApiToken.Ended.ROLE)
 
 
-def _group_deleted(instance: Group, **_about: Any) -> None:
-    end_tokens(_people_in(instance), ApiToken.Ended.ROLE)
+def _end_tokens_on_group_deletion(instance: Group, **_about: Any) -> None:
+    end_tokens(_list_people(instance), ApiToken.Ended.ROLE)
 
 
-def _group_changes(instance: Group, *, raw: bool, **_about: Any) -> None:
+def _end_tokens_on_group_rename(instance: Group, *, raw: bool, **_about: Any) -> None:
     """Another name is another role, or none."""
     if not raw and Group.objects.filter(pk=instance.pk).exclude(name=instance.name).exists():
-        end_tokens(_people_in(instance), ApiToken.Ended.ROLE)
+        end_tokens(_list_people(instance), ApiToken.Ended.ROLE)
 
 
-def _people_in(group: Group) -> list[int]:
+def _list_people(group: Group) -> list[int]:
     return list(Person.objects.filter(groups=group).values_list("pk", flat=True))
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     name = name.strip()
     if not 0 < len(name) <= MAX_NAME or not name.isprintable():
         raise AssayError(N_("A token needs a name of 1 to {most} characters."), most=MAX_NAME)
     return name
 
 
-def _refuse_beside_others(person: Person, name: str) -> None:
+def _check_token_limits(person: Person, name: str) -> None:
     """With the person's row locked, so that what ends tokens ends this one, too."""
     locked = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
     if not locked.is_active:

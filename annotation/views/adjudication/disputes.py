@@ -1,4 +1,4 @@
-"""The adjudicator's pages: the queue, and one dispute at a time, which shows its labels as A and B after a blind verdict."""
+"""The adjudicator's pages: the queue, and one dispute at a time: a blind verdict first, then the labels as A and B."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from annotation.selectors.adjudication import (
     list_dimensions,
     list_reasons,
 )
-from annotation.selectors.batches.members import MemberProgress, my_progress, progress_in
+from annotation.selectors.batches.members import MemberProgress, measure_own_progress, find_own_progress
 from annotation.selectors.guidelines import dimension_label, get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments
@@ -190,7 +190,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     if assignment is None:
         context = {
             "batch": batch,
-            "progress": progress_in(batch, person, ADJUDICATOR),
+            "progress": find_own_progress(batch, person, ADJUDICATOR),
             "dispute_filter": dispute_filter,
             "query": build_query(dispute_filter),
             "resting": is_budget_used_up(person),
@@ -217,7 +217,7 @@ def show_dispute(
         **item_context(
             assignment, shown_dispute.handout, reader=person, form=form, error=error, skip_error=skip_error
         ),
-        "progress": progress_in(assignment.batch, person, ADJUDICATOR),
+        "progress": find_own_progress(assignment.batch, person, ADJUDICATOR),
         "query": query_string(request),
     }
     if shown_dispute.verdict is None:
@@ -255,7 +255,7 @@ def build_queue(member: Membership, dispute_filter: DisputeFilter, labels: Mappi
         if dispute_filter.dimension in ("", waiting.dimension)
     ]
     return BatchQueue(
-        progress=my_progress(member),
+        progress=measure_own_progress(member),
         rows=tuple(rows),
         start=start + build_query(dispute_filter),
         is_in_progress=has_dispute_in_progress(member),

@@ -56,7 +56,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
     batches = list(open_readable_batches(person, name))
     labels = ComparableLabels(batches, narrowing)
     tasks = LabelledTasks(labels)
-    page = Paginator(cast("Sequence[TaskBehind]", tasks), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(cast("Sequence[TaskLabels]", tasks), PAGE).get_page(request.GET.get("page"))
     words = GuidelineWords(labels.guidelines.values())
     batch = {"batch": name} if name else {}
     parameters = batch | narrowing.parameters()

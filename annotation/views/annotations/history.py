@@ -22,12 +22,12 @@ from annotation.forms.annotations import HistoryForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.annotations.history import (
     HistoryRow,
-    behind_decision,
-    history_lines,
-    my_history,
-    outcome_of_mine,
+    get_decision_details,
+    list_history_rows,
+    list_history,
+    find_outcome,
 )
-from annotation.selectors.annotations.own_work import DraftRow, SubmittedWork, given, my_draft, my_drafts
+from annotation.selectors.annotations.own_work import DraftRow, SubmittedWork, find_submitted_work, get_draft, list_drafts
 from annotation.selectors.assignments.items import build_item, my_assignment
 from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text
@@ -67,10 +67,10 @@ def history(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = HistoryForm(request.GET, person=person)
     no_submissions = Assignment.objects.none().values_list("pk", "submitted_at")
-    submissions = my_history(person, form.build_filter()) if form.is_valid() else no_submissions
+    submissions = list_history(person, form.build_filter()) if form.is_valid() else no_submissions
     page = Paginator(submissions, PAGE).get_page(request.GET.get("page"))
     parameters = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
-    drafts = my_drafts(person)
+    drafts = list_drafts(person)
     context = {
         "tab": "history",
         "form": form,
@@ -80,7 +80,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "pages": page.paginator.get_elided_page_range(page.number),
         "rows": [
             build_history_line(history_line)
-            for history_line in history_lines([pk for pk, _at in page.object_list])
+            for history_line in list_history_rows([pk for pk, _at in page.object_list])
         ],
         "query": urlencode(parameters),
         "drafts": drafts,
@@ -164,7 +164,7 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Submit a kept draft once more: taken where its place is free again, else kept with the newer reason."""
     person = person_of(request)
-    draft = my_draft(assignment_id, person)
+    draft = get_draft(assignment_id, person)
     try:
         answers.submit(
             assignment_id=assignment_id, person=person, key=str(uuid4()), work=build_submission(draft)
@@ -218,7 +218,7 @@ def show_item(
 
 def outcome_context(assignment: Assignment, done: SubmittedWork) -> dict[str, Any]:
     """What became of it, once that may be told; until then nothing that differs."""
-    outcome = outcome_of_mine(assignment)
+    outcome = find_outcome(assignment)
     if outcome is None:
         return {}
     return {"outcome": describe_outcome(assignment.batch.guideline.document, done.labels, outcome)}
@@ -235,7 +235,7 @@ def feedback_context(assignment: Assignment) -> dict[str, Any]:
 
 
 def decision_context(assignment: Assignment) -> dict[str, Any]:
-    decision = behind_decision(assignment)
+    decision = get_decision_details(assignment)
     first = describe_labels(assignment.batch.guideline.document, decision.verdict) if decision.verdict else ()
     return {"reason": localize_reason(decision.reason), "first": first, "first_rationale": decision.rationale}
 
@@ -247,7 +247,7 @@ def submitted_values(done: SubmittedWork) -> dict[str, Any]:
 
 
 def load_submitted_work(assignment: Assignment) -> SubmittedWork:
-    done = given(assignment)
+    done = find_submitted_work(assignment)
     if done is None:
         raise NotFound(N_("There is no such item among yours."))
     return done

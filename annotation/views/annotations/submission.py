@@ -27,15 +27,15 @@ from annotation.forms.annotations import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.annotations.own_work import (
     SubmittedWork,
-    claimed_besides,
-    given,
-    milliseconds,
-    my_item,
-    saved_draft,
+    find_other_claim,
+    find_submitted_work,
+    to_milliseconds,
+    get_own_item,
+    find_saved_draft,
 )
 from annotation.selectors.assignments.items import build_item, my_last
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.members import my_batches, progress_in
+from annotation.selectors.batches.members import list_own_batches, find_own_progress
 from annotation.selectors.gold_questions import Feedback, find_latest_feedback
 from annotation.selectors.guidelines import get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up
@@ -68,7 +68,9 @@ SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells i
 @annotator_only
 def work(request: HttpRequest) -> HttpResponse:
     """My batches; straight in where there is just one (``?list`` stays)."""
-    batches = [batch for batch in my_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR]
+    batches = [
+        batch for batch in list_own_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR
+    ]
     if len(batches) == 1 and "list" not in request.GET:
         return redirect("work-batch", batches[0].batch.name)
     return render(request, "annotation/annotations/list.html", {"batches": batches})
@@ -121,7 +123,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     form = WorkForm(request.POST)
     if not form.is_valid():
-        assignment = my_item(assignment_id, person)
+        assignment = get_own_item(assignment_id, person)
         answer = show_item(request, assignment, form=form, error=WorkRefusal(form.first_error()), status=422)
         return set_outcome(answer, "refused")
     try:
@@ -129,12 +131,12 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
             assignment_id=assignment_id, person=person, key=form.cleaned_data["key"], work=form.work()
         )
     except TooLate as error:
-        batch = my_item(assignment_id, person).batch
+        batch = get_own_item(assignment_id, person).batch
         announce_draft(request, error)
         return set_outcome(show_following(request, batch), "kept")
     except AssayError as error:
-        return show_refusal(request, my_item(assignment_id, person), form, error)
-    return show_receipt(request, my_item(assignment_id, person), receipt)
+        return show_refusal(request, get_own_item(assignment_id, person), form, error)
+    return show_receipt(request, get_own_item(assignment_id, person), receipt)
 
 
 @require_POST
@@ -153,7 +155,7 @@ def draft(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
         work=form.work(),
         extend="extend" in request.POST,
     )
-    return HttpResponse(status=204, headers={SAVED: milliseconds(at)})
+    return HttpResponse(status=204, headers={SAVED: to_milliseconds(at)})
 
 
 @require_POST
@@ -161,7 +163,7 @@ def draft(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 @annotator_only
 def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
-    assignment = my_item(assignment_id, person)
+    assignment = get_own_item(assignment_id, person)
     form = SkipForm(request.POST)
     if not form.is_valid():
         return show_item(request, assignment, skip_error=form.first_error(), status=422)
@@ -184,7 +186,7 @@ def extend(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Called by the page that is left, for the item that nobody has looked at."""
     person = person_of(request)
-    assignments.release(assignment_id=my_item(assignment_id, person).pk, person=person)
+    assignments.release(assignment_id=get_own_item(assignment_id, person).pk, person=person)
     return HttpResponse(status=204)
 
 
@@ -215,7 +217,7 @@ def show_item(
 ) -> HttpResponse:
     """An item to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
     item = build_item(assignment)
-    saved = None if form else saved_draft(assignment.pk)
+    saved = None if form else find_saved_draft(assignment.pk)
     context = {
         **item_context(
             assignment,
@@ -226,7 +228,7 @@ def show_item(
             skip_error=skip_error,
             saved=saved,
         ),
-        "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
+        "progress": find_own_progress(assignment.batch, person_of(request), ANNOTATOR),
         **feedback_context(find_latest_feedback(assignment.batch, person_of(request)), assignment.batch),
     }
     return render_page(request, "annotation/annotations/item.html", context, status=status)
@@ -243,7 +245,7 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
     if claim is not None:
         claim.batch = batch
         item = build_item(claim)
-        saved = saved_draft(claim.pk)  # it was this person's before
+        saved = find_saved_draft(claim.pk)  # it was this person's before
         context |= item_context(
             claim, item, reader=person_of(request), form=None, error=None, skip_error="", saved=saved
         )
@@ -257,7 +259,7 @@ def claim_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
         claim = assignments.next_assignment(batch=batch, person=person, ahead=True)
     except Forbidden:  # paused or closed: the page learns it when it has nothing more at hand
         return None
-    return claimed_besides(batch, person, had) if claim is None or claim.pk in had else claim
+    return find_other_claim(batch, person, had) if claim is None or claim.pk in had else claim
 
 
 def parse_page_claims(request: HttpRequest) -> set[UUID]:
@@ -271,7 +273,7 @@ def parse_page_claims(request: HttpRequest) -> set[UUID]:
 
 
 def nothing_context(batch: Batch, person: Person) -> dict[str, Any]:
-    batches = my_batches(person)
+    batches = list_own_batches(person)
     other_batches = [
         progress
         for progress in batches
@@ -279,7 +281,7 @@ def nothing_context(batch: Batch, person: Person) -> dict[str, Any]:
     ]
     return {
         "batch": batch,
-        "progress": progress_in(batch, person, ANNOTATOR),
+        "progress": find_own_progress(batch, person, ANNOTATOR),
         "other_batches": other_batches,
         "resting": is_budget_used_up(person),
         **({"failed": find_failed_attempt(batch, person)} if batch.qualifying else {}),
@@ -298,7 +300,7 @@ def show_refusal(
     """Where an earlier answer arrived after all, what is on the page becomes its correction, if it is another one;
     nothing typed is lost.
     """
-    done = given(assignment)
+    done = find_submitted_work(assignment)
     if done is None:
         answer = show_item(request, assignment, form=form, error=describe_refusal(error), status=error.status)
         return set_outcome(answer, "refused")
@@ -348,5 +350,5 @@ def show_following(request: HttpRequest, batch: Batch, feedback: Feedback | None
     except AssayError as error:  # out of the batch by now; what was sent is not touched by that
         return leave_page(request, "work", level=messages.WARNING, say=error_text(error))
     counted = "progress" in request.POST  # the page counts along, and asks now and then
-    progress = progress_in(batch, person_of(request), ANNOTATOR) if counted else None
+    progress = find_own_progress(batch, person_of(request), ANNOTATOR) if counted else None
     return _show_ahead(request, batch, claim, progress=progress, **feedback_context(feedback, batch))

@@ -19,8 +19,8 @@ from annotation.forms.batches.policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.access import has_role, is_awaiting_confirmation, sealed_batches
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
-from annotation.selectors.batches.plan import pace, plan_of_batch
+from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
+from annotation.selectors.batches.plan import measure_pace, plan_batch
 from annotation.selectors.batches.progress import BatchRow, list_batch_rows
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.services.batches.batches import confirm_closing, set_state
@@ -170,8 +170,8 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
 
 
 def draft_plan_context(batch: Batch) -> dict[str, Any]:
-    plan = plan_of_batch(batch)
-    measured = pace(batch.guideline.name)
+    plan = plan_batch(batch)
+    measured = measure_pace(batch.guideline.name)
     return {
         "plan": plan,
         "measured": measured,
@@ -183,10 +183,10 @@ def draft_plan_context(batch: Batch) -> dict[str, Any]:
 def list_rows(batch_rows: list[BatchRow]) -> list[dict[str, Any]]:
     """The lines of the list, each with its forecast and whether an alarm stands."""
     listed_batches = [line.batch for line in batch_rows]
-    watches, standing = watches_of(listed_batches), alarmed(listed_batches)
+    watches, standing = list_batch_stats(listed_batches), list_alarmed(listed_batches)
     rows = []
     for batch_row in batch_rows:
-        forecast = outlook(batch_row.batch, watches.get(batch_row.batch.pk), batch_row.overall)
+        forecast = build_outlook(batch_row.batch, watches.get(batch_row.batch.pk), batch_row.overall)
         late = forecast.late if forecast else None
         rows.append(
             {

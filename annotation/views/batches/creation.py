@@ -1,6 +1,6 @@
-"""The pages that make a batch: choosing a dataset, filling in the form beside its plan, and opening it or keeping a draft.
+"""The pages that make a batch: choosing a dataset, filling in the form beside its plan, opening it or keeping a draft.
 
-A job makes a batch of very many responses; a page shows its progress. ``describe_plan`` serves the pages of a draft, too.
+A job makes a batch of very many responses; a page shows its progress.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from annotation.core.http import breadcrumbs
 from annotation.forms.batches.batches import BatchForm
 from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
 from annotation.selectors.access import sealed_datasets
-from annotation.selectors.batches.plan import Plan, pace, plan_of_responses
+from annotation.selectors.batches.plan import Plan, measure_pace, plan_responses
 from annotation.selectors.datasets import get_dataset, list_dataset_rows
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, make, responses_for
@@ -119,9 +119,9 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
     guideline = data.get("guideline") or (
         None if form.is_bound else Guideline.objects.exclude(published_at=None).first()
     )
-    measured = pace(guideline.name) if guideline is not None else None
+    measured = measure_pace(guideline.name) if guideline is not None else None
     collection = data.get("collection")
-    plan = plan_of_responses(
+    plan = plan_responses(
         responses_for(
             dataset=dataset,
             models=list(data.get("models", ())),

@@ -21,7 +21,7 @@ from annotation.forms.batches.tasks import LimitsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
 from annotation.selectors.access import list_openings, refuse_sealed_gold
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.members import MemberRow, member_named, members_of, shared_counts
+from annotation.selectors.batches.members import MemberRow, count_shared, get_member, list_members
 from annotation.selectors.batches.progress import get_correction, list_corrections, list_skips
 from annotation.selectors.guidelines import dimension_label
 from annotation.selectors.people import get_person
@@ -53,12 +53,12 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
         messages.success(request, f"{added}. {describe_planned(planned)}".rstrip())
         return redirect("batch-members", name)
     context = batch_context(open_batch, person_of(request), tab="people")
-    page = Paginator(members_of(open_batch), MEMBERS_PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_members(open_batch), MEMBERS_PER_PAGE).get_page(request.GET.get("page"))
     context |= {
         "page": page,
         "rows": [member_row(member, open_batch, sealed=context["sealed"]) for member in page.object_list],
         "planning": open_batch.pairing != Batch.Pairing.POOL,
-        "shared": None if context["sealed"] else shared_counts(open_batch),
+        "shared": None if context["sealed"] else count_shared(open_batch),
         "forms": forms,
         "openings": list_openings(open_batch),
         "may_change": open_batch.state != Batch.State.CLOSED,
@@ -89,7 +89,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
 def batch_member_limits(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
     """At most how many items a member gets, and none of which dimensions."""
     open_batch = get_batch(name)
-    member = member_named(open_batch, username, role)
+    member = get_member(open_batch, username, role)
     form = LimitsForm(request.POST if request.method == "POST" else None, membership=member)
     if form.is_valid():
         try:

@@ -27,11 +27,11 @@ from annotation.selectors.batches.monitoring import (
     AgreementMeasurement,
     HistoryPoint,
     Outlook,
-    history_of,
-    outlook,
-    rows_of,
-    standing_alarm,
-    watch_of,
+    build_outlook,
+    find_batch_stats,
+    find_standing_alarm,
+    list_agreement_rows,
+    list_history_points,
 )
 from annotation.selectors.batches.progress import (
     AnnotationProgress,
@@ -106,15 +106,15 @@ class AgreementLine:
 def board_context(batch: Batch, person: Person) -> dict[str, Any]:
     """What the live part of the page shows."""
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
-    watch, overall_counts = watch_of(batch), measure_annotations(batch, blind=sealed)
+    watch, overall_counts = find_batch_stats(batch), measure_annotations(batch, blind=sealed)
     # A day's count of the work tells of each submission whether it was a gold check.
-    forecast = None if sealed and overall_counts.has_known else outlook(batch, watch, overall_counts)
+    forecast = None if sealed and overall_counts.has_known else build_outlook(batch, watch, overall_counts)
     context: dict[str, Any] = {
         "batch": batch,
         "sealed": sealed,
         "overall": overall_counts,
         "progress": None,
-        "alarm": standing_alarm(batch),
+        "alarm": find_standing_alarm(batch),
         "outlook": forecast,
         **facts_context(batch),
         **(pace_context(forecast) if forecast else {}),
@@ -297,13 +297,13 @@ def agreement_context(batch: Batch, person: Person, watch: BatchStats | None) ->
         refuse_sealed_gold(person, [batch])
     except Forbidden:
         return {"agreement_open": False}
-    rows = rows_of(watch)
+    rows = list_agreement_rows(watch)
     document, threshold = batch.guideline.document, batch.agreement_threshold
     return {
         "agreement_open": True,
         "agreement": [agreement_line(document, row, threshold) for row in rows],
         "agreement_at": watch.at if watch else None,
-        "curve": draw_curve(history_of(watch), threshold),
+        "curve": draw_curve(list_history_points(watch), threshold),
     }
 
 

@@ -41,7 +41,7 @@ from annotation.selectors.batches.tasks import (
     Need,
     NeedReason,
     find_tasks,
-    needs,
+    list_needs,
 )
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches import tasks
@@ -139,7 +139,7 @@ def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
     if done:
         return done
     number = min(max(1, parse_signed(request.GET.get("page", "")) or 1), MAX_PAGES)
-    first_needs = needs(open_batch, limit=number * PAGE + 1)
+    first_needs = list_needs(open_batch, limit=number * PAGE + 1)
     page_needs = first_needs[(number - 1) * PAGE : number * PAGE]
     return show_tasks(
         request,
@@ -162,7 +162,7 @@ def batch_needs_notice(request: HttpRequest, name: str) -> HttpResponse:
     """How many need a person; the batch's page asks for it apart, so that the page itself waits for nothing."""
     open_batch = get_unsealed_batch(request, name)
     working = open_batch.state in (Batch.State.OPEN, Batch.State.PAUSED)
-    n = len(needs(open_batch, limit=MAX_COUNTED + 1)) if working else 0
+    n = len(list_needs(open_batch, limit=MAX_COUNTED + 1)) if working else 0
     context = {"batch": open_batch, "n": min(n, MAX_COUNTED), "more": n > MAX_COUNTED}
     return render(request, "annotation/batches/_needs.html", context)
 

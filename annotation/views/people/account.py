@@ -47,7 +47,7 @@ def account_name(request: HttpRequest) -> HttpResponse:
 
 
 @post_form("account")
-def account_care(request: HttpRequest) -> HttpResponse:
+def account_wellbeing(request: HttpRequest) -> HttpResponse:
     """How items are shown to me."""
     person = person_of(request)
     form = ReadingForm(request.POST, person=person)

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
 from annotation.selectors.access import roles_of
-from annotation.selectors.batches.members import my_batches
+from annotation.selectors.batches.members import list_own_batches
 from annotation.selectors.people import list_people_in_role
 from annotation.views.access import person_of
 
@@ -26,7 +26,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def find_landing_page(person: Person) -> str | None:
     """The first role with something to do, else the first role; None for who has none."""
     roles = set(LANDING_PAGES) if person.is_superuser else roles_of(person)
-    waiting = {progress.role for progress in my_batches(person) if progress.left}
+    waiting = {progress.role for progress in list_own_batches(person) if progress.left}
     # Labelling waits for a person only where something is left; managing and researching always can.
     busy = waiting | {MANAGER, RESEARCHER}
     order = [role for role in LANDING_PAGES if role in roles]

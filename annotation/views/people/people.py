@@ -34,7 +34,7 @@ from annotation.forms.wellbeing import ExposureForm
 from annotation.models import MANAGER, Batch, EvaluatedModel, Person
 from annotation.selectors.access import record_openings, sealed_batches, unsealed_models
 from annotation.selectors.batches import list_readable_batches
-from annotation.selectors.batches.members import LeavingEffect, leaving, parts_of, workloads
+from annotation.selectors.batches.members import LeavingEffect, list_parts, list_workloads, preview_leaving
 from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.guidelines import topic_labels
 from annotation.selectors.people import (
@@ -69,7 +69,7 @@ def people(request: HttpRequest) -> HttpResponse:
     words, role = filters.parse_search()
     page = Paginator(list_people(words, role), PAGE).get_page(request.GET.get("page"))
     page_people = list(page.object_list)
-    loads = workloads(page_people, reader=reader)
+    loads = list_workloads(page_people, reader=reader)
     context = {
         "page": page,
         "rows": [(person, list_role_names(person), loads[person.pk]) for person in page_people],
@@ -162,7 +162,7 @@ def person_models(request: HttpRequest, username: str) -> HttpResponse:
     if not form.is_valid():
         return show_person(request, member, models_form=form)
     services.set_own_models(
-        person=member, models=form.cleaned_data["models"], among=open_models, actor=person_of(request)
+        person=member, models=form.cleaned_data["models"], visible=open_models, actor=person_of(request)
     )
     messages.success(request, _("The own models of {name} are changed.").format(name=member))
     return redirect("person", username)
@@ -210,7 +210,7 @@ def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
 def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
     """Asks before somebody is deactivated, and says what becomes of their work."""
     member, reader = get_person(username), person_of(request)
-    parts = leaving(member, reader=reader)
+    parts = preview_leaving(member, reader=reader)
     context = {
         "person": member,
         "parts": parts,
@@ -233,14 +233,14 @@ def person_active(request: HttpRequest, username: str) -> HttpResponse:
         services.activate_person(person=member, actor=actor)
         messages.success(request, _("{name} can sign in again.").format(name=member))
         return redirect("person", username)
-    before = leaving(member, reader=actor)
+    before = preview_leaving(member, reader=actor)
     released = services.deactivate_person(person=member, actor=actor)
     words = ngettext(
         "{name} is deactivated; {n} item in progress went back.",
         "{name} is deactivated; {n} items in progress went back.",
         released,
     ).format(name=member, n=released)
-    planned = describe_planned(before, leaving(member, reader=actor))
+    planned = describe_planned(before, preview_leaving(member, reader=actor))
     messages.success(request, " ".join([words, *planned]))
     return redirect("person", username)
 
@@ -309,7 +309,7 @@ def list_roles(person: Person) -> list[str]:
 
 def work_context(person: Person, reader: Person) -> dict[str, Any]:
     """What the person does in each batch, and how well where the reader may read that."""
-    parts = parts_of(person, reader=reader)
+    parts = list_parts(person, reader=reader)
     batches = {batch_part.batch_id: batch_part.batch for batch_part, _counts in parts}
     readable = set(list_readable_batches(reader).filter(pk__in=batches).values_list("pk", flat=True))
     record_openings(reader, readable)

@@ -55,7 +55,7 @@ MIN_TIMES = 10
 def part_context(batch: Batch, person: Person) -> dict[str, Any]:
     overview, sheet = get_overview([batch]), build_comparison_table([batch])
     part = measure_annotator(sheet, person.pk)
-    pairs = [pair for pair in overview.copying if person.pk in (pair.one, pair.other)]
+    pairs = [pair for pair in overview.copying if person.pk in (pair.first, pair.second)]
     people = Person.objects.in_bulk(
         {*(partner.person for partner in part.with_whom), *overview.rows, person.pk}
     )
@@ -87,7 +87,7 @@ def part_context(batch: Batch, person: Person) -> dict[str, Any]:
 
 
 def other_person(pair: Any, person: Person) -> int:
-    return int(pair.other if pair.one == person.pk else pair.one)
+    return int(pair.second if pair.first == person.pk else pair.first)
 
 
 def find_flag_url(

@@ -277,7 +277,7 @@ def pairs_context(overview: Overview, batch: Batch | None, people: Mapping[int, 
 
 
 def pair_row(pair: Copying, batch: Batch | None, people: Mapping[int, Person]) -> dict[str, Any]:
-    person, other = people[pair.one], people[pair.other]
+    person, other = people[pair.first], people[pair.second]
     return {
         "first": person,
         "second": other,

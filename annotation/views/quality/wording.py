@@ -123,8 +123,8 @@ def flag_copying(pair: Copying, people: Mapping[int, Person]) -> QualityFlag:
         "n": pair.n,
         "expected": round(pair.expected * pair.n),
     }
-    names = str(people[pair.one]), str(people[pair.other])
-    return QualityFlag(COPYING, pair.one, names[0], "copied", figures, pair.other, names[1])
+    names = str(people[pair.first]), str(people[pair.second])
+    return QualityFlag(COPYING, pair.first, names[0], "copied", figures, pair.second, names[1])
 
 
 def _describe(fault: str, overview: Overview, person: int, profile: Profile) -> tuple[str, dict[str, Any]]:

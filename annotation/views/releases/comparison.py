@@ -28,13 +28,13 @@ from annotation.selectors.releases.comparison import (
     VALUE,
     VERSION,
     ReleaseDifference,
-    agreement_beside,
-    all_changes,
-    changes,
-    csv_lines,
-    difference,
+    compare_agreement,
+    iterate_changes,
+    list_changes,
+    iterate_csv_lines,
+    compare_releases,
 )
-from annotation.selectors.releases.releases import heir_of, release_for, releases_for
+from annotation.selectors.releases.releases import find_successor, get_release_for, list_releases
 from annotation.views.access import person_of, role_required
 
 PAGE = 50
@@ -45,7 +45,7 @@ PAGE = 50
 @role_required(RESEARCHER, MANAGER)
 def release_compare(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    release = release_for(person, name)
+    release = get_release_for(person, name)
     other_releases = list_other_releases(person, release)
     compared_name = request.GET.get("with") or find_likely_release(release, other_releases)
     context: dict[str, Any] = {
@@ -54,7 +54,7 @@ def release_compare(request: HttpRequest, name: str) -> HttpResponse:
         "compared_name": compared_name,
     }
     if compared_name:
-        context |= comparison_context(request, *order_by_time(release, release_for(person, compared_name)))
+        context |= comparison_context(request, *order_by_time(release, get_release_for(person, compared_name)))
         context["query"] = urlencode({"with": compared_name, **context["parameters"]})
     return render(request, "annotation/releases/compare.html", context)
 
@@ -64,25 +64,25 @@ def release_compare(request: HttpRequest, name: str) -> HttpResponse:
 def release_changes_file(request: HttpRequest, name: str) -> HttpResponseBase:
     """Every change as CSV, streamed; the filters of the page hold here as well."""
     person = person_of(request)
-    release = release_for(person, name)
+    release = get_release_for(person, name)
     compared_name = (
         request.GET.get("with") or find_likely_release(release, list_other_releases(person, release)) or name
     )
-    before, after = order_by_time(release, release_for(person, compared_name))
-    lines = (line.encode() for line in csv_lines(all_changes(before, after, parse_filters(request))))
+    before, after = order_by_time(release, get_release_for(person, compared_name))
+    lines = (line.encode() for line in iterate_csv_lines(iterate_changes(before, after, parse_filters(request))))
     answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     return as_attachment(answer, f"{before.name}-{after.name}.csv")
 
 
 def list_other_releases(person: Person, release: GoldRelease) -> list[GoldRelease]:
     return [
-        listed.release for listed in releases_for(person) if not listed.sealed and listed.release != release
+        listed.release for listed in list_releases(person) if not listed.sealed and listed.release != release
     ]
 
 
 def find_likely_release(release: GoldRelease, other_releases: list[GoldRelease]) -> str:
     """What it superseded, else what superseded it, else the newest other one of the same guideline."""
-    kin = [release.supersedes, heir_of(release)]
+    kin = [release.supersedes, find_successor(release)]
     names = {guideline["name"] for guideline in release.manifest["guidelines"]}
     kin += [
         other
@@ -110,12 +110,12 @@ def parse_filters(request: HttpRequest) -> dict[str, str]:
 
 
 def comparison_context(request: HttpRequest, before: GoldRelease, after: GoldRelease) -> dict[str, Any]:
-    found_difference = difference(before, after)
+    found_difference = compare_releases(before, after)
     filters = parse_filters(request)
     page = paginate_changes(request, found_difference, filters)
     documents = list_documents(before, after)
     start = (page.number - 1) * PAGE
-    listed = changes(before, after, filters, start=start, count=PAGE)
+    listed = list_changes(before, after, filters, start=start, count=PAGE)
     return {
         "before": before,
         "after": after,
@@ -123,7 +123,7 @@ def comparison_context(request: HttpRequest, before: GoldRelease, after: GoldRel
         "kinds": [(kind, WORDS[kind](), found_difference.count(kind)) for kind in KINDS],
         "tables": list_tables(documents, found_difference),
         "moves": [move_row(documents, *move) for move in found_difference.moves()],
-        "agreement": [agreement_row(documents, row) for row in agreement_beside(before, after)],
+        "agreement": [agreement_row(documents, row) for row in compare_agreement(before, after)],
         "rows": [change_row(documents, change) for change in listed],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),

@@ -20,9 +20,9 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.releases.candidates import (
     Contradiction,
-    contradicted_keys,
-    contradictions,
-    csv_lines,
+    list_contradicted_keys,
+    list_contradictions,
+    iterate_csv_lines,
 )
 from annotation.views.access import person_of, role_required
 
@@ -37,7 +37,7 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
     batches = list_requested_batches(request)
     if not batches:
         return redirect("release-new")
-    page = Paginator(contradicted_keys(batches), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_contradicted_keys(batches), PAGE).get_page(request.GET.get("page"))
     context = {
         "batches": batches,
         "rows": conflict_lines(batches, page.object_list),
@@ -57,15 +57,15 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER)
 def release_conflicts_file(request: HttpRequest) -> HttpResponseBase:
     """All of them as CSV, a line for each label."""
-    lines = (line.encode() for line in csv_lines(iterate_contradictions(list_requested_batches(request))))
+    lines = (line.encode() for line in iterate_csv_lines(iterate_contradictions(list_requested_batches(request))))
     answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     return as_attachment(answer, "settled-in-two-ways.csv")
 
 
 def iterate_contradictions(batches: Sequence[Batch]) -> Iterator[Contradiction]:
-    keys = contradicted_keys(batches).iterator(chunk_size=CHUNK)
+    keys = list_contradicted_keys(batches).iterator(chunk_size=CHUNK)
     for part in split_keys(keys):
-        yield from contradictions(batches, part)
+        yield from list_contradictions(batches, part)
 
 
 def split_keys(keys: Iterator[Any]) -> Iterator[list[Any]]:
@@ -90,7 +90,7 @@ def list_requested_batches(request: HttpRequest) -> list[Batch]:
 
 def conflict_lines(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """A line of the table for each: what was labelled, and the labels with their batches and tasks."""
-    return [conflict_line(contradiction) for contradiction in contradictions(batches, keys)]
+    return [conflict_line(contradiction) for contradiction in list_contradictions(batches, keys)]
 
 
 def conflict_line(contradiction: Contradiction) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.origins import find_origin
-from annotation.selectors.releases.lineage import TaskHistory, task_history
+from annotation.selectors.releases.lineage import TaskHistory, get_task_history
 from annotation.views.access import person_of, role_required
 
 
@@ -27,7 +27,7 @@ from annotation.views.access import person_of, role_required
 @role_required(MANAGER, RESEARCHER)
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     person = person_of(request)
-    history = task_history(person, pk)
+    history = get_task_history(person, pk)
     response = history.task.response
     document = history.task.batch.guideline.document
     counting = {

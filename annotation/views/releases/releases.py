@@ -32,15 +32,15 @@ from annotation.selectors.access import has_role, refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.jobs import get_job_for
 from annotation.selectors.origins import add_origins, find_origin
-from annotation.selectors.releases.candidates import contradicted_keys
+from annotation.selectors.releases.candidates import list_contradicted_keys
 from annotation.selectors.releases.lineage import LabelSources, list_label_sources
 from annotation.selectors.releases.releases import (
     RELEASE_JOB,
-    batch_choices,
-    chain_of,
-    release_for,
-    released_labels,
-    releases_for,
+    list_batch_choices,
+    list_release_chain,
+    get_release_for,
+    list_released_labels,
+    list_releases,
 )
 from annotation.services.exports import export_lines, format_named
 from annotation.services.exports.datasheet import (
@@ -104,7 +104,7 @@ class ReleaseForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         known = [
-            listed.release.pk for listed in releases_for(person) if not listed.sealed and not listed.heir
+            listed.release.pk for listed in list_releases(person) if not listed.sealed and not listed.heir
         ]
         field = self.fields["supersedes"]
         assert isinstance(field, forms.ModelChoiceField)
@@ -123,7 +123,7 @@ class ReleaseForm(forms.Form):
 def releases(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     context = {
-        "releases": releases_for(person),
+        "releases": list_releases(person),
         "researches": has_role(person, RESEARCHER),
         "cutting": Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
     }
@@ -156,7 +156,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
             return show_made(request, made)
     context = {
         "form": form,
-        "choices": batch_choices(person),
+        "choices": list_batch_choices(person),
         "chosen_batches": set((request.POST if form.is_bound else request.GET).getlist("batches")),
         **refused,
     }
@@ -176,7 +176,7 @@ def contradictions_context(batches: Iterable[Batch]) -> dict[str, Any]:
     """The first of them, and where all of them are."""
     chosen_batches = list(batches)
     return {
-        "contradictions": conflict_lines(chosen_batches, contradicted_keys(chosen_batches)[:MAX_EXAMPLES]),
+        "contradictions": conflict_lines(chosen_batches, list_contradicted_keys(chosen_batches)[:MAX_EXAMPLES]),
         "query": urlencode([("batches", batch.pk) for batch in chosen_batches]),
     }
 
@@ -207,12 +207,12 @@ def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    gold_release = release_for(person, name)
+    gold_release = get_release_for(person, name)
     language = get_language() or "en"
     manifest = add_origins(gold_release)
     context = {
         "release": gold_release,
-        "chain": chain_of(gold_release),
+        "chain": list_release_chain(gold_release),
         "share": format_part(gold_release.adjudicated, gold_release.labels),
         "tables": list_tables(gold_release),
         "splits": splits_table(gold_release.manifest),
@@ -231,9 +231,9 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_labels(request: HttpRequest, name: str) -> HttpResponse:
     """Every label with what stands behind it."""
-    gold_release = release_for(person_of(request), name)
+    gold_release = get_release_for(person_of(request), name)
     filters = {part: request.GET.get(part, "") for part in FILTERS}
-    page = Paginator(released_labels(gold_release, filters), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(list_released_labels(gold_release, filters), PAGE).get_page(request.GET.get("page"))
     context = {
         "release": gold_release,
         "rows": [label_row(label_source) for label_source in list_label_sources(list(page.object_list))],
@@ -251,7 +251,7 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     """The datasheet in the reader's language; the other one is a link away."""
-    gold_release = release_for(person_of(request), name)
+    gold_release = get_release_for(person_of(request), name)
     language = request.GET.get("language") or get_language() or "en"
     sheet_language = "zh" if language.startswith("zh") else "en"
     context = {
@@ -267,7 +267,7 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
-    gold_release = release_for(person_of(request), name)
+    gold_release = get_release_for(person_of(request), name)
     if kind == "manifest.json":
         text = json.dumps(add_origins(gold_release), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         return as_attachment(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")

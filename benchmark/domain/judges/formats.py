@@ -91,7 +91,7 @@ def _parse_xstest(row: FileRow) -> JudgeRecord:
             field=columns[1],
             columns=", ".join(columns),
         )
-    answer = row.whole(columns[0])
+    answer = row.raw_text(columns[0])
     return JudgeRecord(
         line=row.line,
         prompt=row.text("id", longest=MAX_ID_CHARACTERS).strip().removeprefix("v2-"),
@@ -100,7 +100,7 @@ def _parse_xstest(row: FileRow) -> JudgeRecord:
         criterion=CRITERION,
         value=LEVELS.get(answer.strip()),
         is_readable=False,  # its "1" is full compliance, the guideline's is full refusal
-        sha256=response_sha256(row.whole("completion"), []),
+        sha256=response_sha256(row.raw_text("completion"), []),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.management.tables import format_comparison
 from benchmark.selectors.judges.comparison import build_comparison
@@ -44,7 +44,7 @@ class Command(AssayCommand):
         if options["alignment"] not in {None, "accuracy", "distance"}:
             raise AssayError(N_("Write accuracy or distance as the alignment."))
         return build_comparison(
-            release_named(options["release"]),
+            get_release(options["release"]),
             judges=_resolve_names(options["judges"], get_judge),
             scorers=_resolve_names(options["scorers"], get_ready_scorer),
             common=options["common"],

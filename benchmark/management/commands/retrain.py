@@ -10,7 +10,7 @@ import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.comparison import compare_run
 from benchmark.selectors.leaderboards.runs import list_retraining_runs, plan_retraining
@@ -39,7 +39,7 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         request = {
-            "release": release_named(options["release"]),
+            "release": get_release(options["release"]),
             "name": options["name"],
             "spec": Spec.from_request(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
             if options["backbone"]

@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from annotation.core.errors import N_, NotFound
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
-from annotation.selectors.releases.releases import releases_for
+from annotation.selectors.releases.releases import list_releases
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
@@ -159,7 +159,7 @@ def find_sample_response(person: Person, guideline: Guideline) -> Response | Non
 def list_comparable_releases(person: Person) -> dict[str, list[GoldRelease]]:
     """By the guideline's name, the gold releases that the person may open, the newest first."""
     releases: dict[str, list[GoldRelease]] = {}
-    for listed in releases_for(person):
+    for listed in list_releases(person):
         names = {guideline["name"] for guideline in listed.release.manifest.get("guidelines", [])}
         if not listed.sealed and len(names) == 1:
             releases.setdefault(names.pop(), []).append(listed.release)

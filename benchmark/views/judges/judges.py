@@ -20,7 +20,7 @@ from annotation.domain.guidelines.comparison import text_pieces
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import criterion_label, get_guideline, label_text
-from annotation.selectors.releases.releases import release_for
+from annotation.selectors.releases.releases import get_release_for
 from annotation.views.access import person_of, role_required
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.prompts import (
@@ -313,7 +313,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
 def compare(request: HttpRequest, name: str) -> HttpResponse:
     """Scorers, judges and people beside each other on a gold release."""
     person = person_of(request)
-    release = release_for(person, name)
+    release = get_release_for(person, name)
     ground = ReleaseComparison(release)
     known_judges = list_judges(ground.guideline.name)
     open_to = set(list_open_scorers(person).values_list("pk", flat=True))

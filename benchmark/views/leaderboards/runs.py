@@ -25,7 +25,7 @@ from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import join_names, render_text
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.selectors.access import has_role
-from annotation.selectors.releases.releases import release_for
+from annotation.selectors.releases.releases import get_release_for
 from annotation.views.access import person_of, role_required
 from benchmark.forms.leaderboards import NewRunForm
 from benchmark.models import BenchmarkRun, Retraining
@@ -195,7 +195,7 @@ def retrain(request: HttpRequest, release: str) -> HttpResponse:
     Where that has changed since, it is shown anew, and nothing is started.
     """
     person = person_of(request)
-    gold = release_for(person, release)
+    gold = get_release_for(person, release)
     plan = plan_retraining(gold)
     for board in plan.boards:
         refuse_sealed_run(person, board)
@@ -225,7 +225,7 @@ def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
     """The chain of jobs while it goes on; then old beside new."""
     retrainings = Retraining.objects.select_related("release", "scorer__job", "scorer__guideline")
     past_retraining = get_object_or_404(retrainings, pk=retraining_id)
-    release_for(person_of(request), past_retraining.release.name)
+    get_release_for(person_of(request), past_retraining.release.name)
     runs = list_retraining_runs(past_retraining)
     for run in runs:
         refuse_sealed_run(person_of(request), run)

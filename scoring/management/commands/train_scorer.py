@@ -11,7 +11,7 @@ import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process r
 from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.datasets import get_models
-from annotation.selectors.releases.releases import release_named
+from annotation.selectors.releases.releases import get_release
 from scoring.domain.spec import SETTINGS, Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
 from scoring.management.tables import figures_table, list_further_lines
@@ -95,7 +95,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         training = TrainingSpec(
             name=options["name"],
-            release=release_named(options["release"]).pk,
+            release=get_release(options["release"]).pk,
             backbone=_read_backbone(options),
             evaluate=tuple(name for value in options["evaluate"] for name in names(value)),
             seed=options["seed"],

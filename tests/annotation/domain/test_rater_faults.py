@@ -57,7 +57,7 @@ def flagged(result: Profiles) -> list[object]:
         for figure in FIGURES
         if finding(result, person, figure).flagged
     ]
-    return [*people, *((pair.one, pair.other) for pair in result.copying if pair.flagged)]
+    return [*people, *((pair.first, pair.second) for pair in result.copying if pair.flagged)]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_figures_say_what_was_done(everything: tuple[Simulated, Profiles]):
     assert (drift.kind, drift.day) == ("severity", pytest.approx(10, abs=1.5))
     assert (drift.low or 0) > 0
     worst = result.copying[0]
-    assert {worst.one, worst.other} == {culprits["copying"], simulated.copied}
+    assert {worst.first, worst.second} == {culprits["copying"], simulated.copied}
     assert worst.observed == 1.0
     assert worst.copied == pytest.approx(1.0)
     assert 0.6 < worst.expected < 0.9
@@ -158,8 +158,8 @@ def test_people_are_known_by_their_numbers_and_rows_by_nothing():
             assert (other.n, other.flagged, other.kind) == (one.n, one.flagged, one.kind)
             assert other.value == pytest.approx(one.value, abs=1e-6)
             assert other.p == pytest.approx(one.p, abs=1e-6)
-    assert [(int(names[pair.one]), int(names[pair.other])) for pair in before.copying[:3]] == [
-        pytest.approx((pair.one, pair.other)) if pair.one == names[old.one] else (pair.other, pair.one)
+    assert [(int(names[pair.first]), int(names[pair.second])) for pair in before.copying[:3]] == [
+        pytest.approx((pair.first, pair.second)) if pair.first == names[old.first] else (pair.second, pair.first)
         for pair, old in zip(after.copying[:3], before.copying[:3], strict=True)
     ]
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation.domain.batch_spec import Policy, Terms
 from annotation.models import Alarm, AuditEvent, Batch, BatchStats, Guideline, Person
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.batches.monitoring import AgreementMeasurement, count_days, rows_of, time_taken, with_point
+from annotation.selectors.batches.monitoring import AgreementMeasurement, count_days, list_agreement_rows, measure_time, append_point
 from annotation.services.batches import monitoring
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
@@ -61,14 +61,14 @@ def test_the_watch_measures_what_the_report_does(guideline: Guideline, lin: Pers
     batch = a_batch(guideline, [lin, chen])
     label_both(batch, lin, chen, [(1, 1), (3, 3), (2, 3)])
     stats = watch(batch)
-    (row,) = rows_of(stats)
+    (row,) = list_agreement_rows(stats)
     (reported,) = LabelPatterns([batch]).report()
     alpha = reported.agreement.statistics["alpha_ordinal"]
     assert (row.criterion, row.measurement, row.n, row.disputed) == ("compliance", "ordinal", 3, 1)
     assert (row.alpha.value, row.alpha.low, row.alpha.high) == (alpha.value, alpha.low, alpha.high)
     assert row.percent.value == pytest.approx(2 / 3)
     assert (stats.complete, stats.days) == (3, {timezone.localdate().isoformat(): 6})
-    assert time_taken(batch) == (0, 0.0)  # nobody's time was measured
+    assert measure_time(batch) == (0, 0.0)  # nobody's time was measured
     assert not Alarm.objects.exists()  # three units say little
 
 
@@ -76,9 +76,9 @@ def test_a_batch_with_nothing_in_it_is_undefined_and_alarms_nobody(
     guideline: Guideline, lin: Person, chen: Person, few: None
 ) -> None:
     batch = a_batch(guideline, [lin, chen])
-    assert rows_of(watch(batch))[0].alpha.value is None
+    assert list_agreement_rows(watch(batch))[0].alpha.value is None
     label_both(batch, lin, chen, [(1, 1)] * 5)  # one category alone: chance is certain
-    row = rows_of(watch(batch))[0]
+    row = list_agreement_rows(watch(batch))[0]
     assert (row.n, row.alpha.value) == (5, None)
     assert row.alpha.reason
     assert not Alarm.objects.exists()
@@ -144,7 +144,7 @@ def test_thirty_units_are_needed() -> None:
     def low(n: int) -> bool:
         interval = {"value": 0.3, "low": 0.1, "high": 0.5}
         row = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 9, "alpha": interval}
-        (measured,) = rows_of(BatchStats(agreement=[{**row, "percent": interval}]))
+        (measured,) = list_agreement_rows(BatchStats(agreement=[{**row, "percent": interval}]))
         return monitoring._is_low(Batch(state="open", agreement_threshold=0.2), measured)
 
     assert MIN_UNITS == 30
@@ -211,11 +211,11 @@ def test_the_history_stays_short(guideline: Guideline) -> None:
     def row(n: int) -> AgreementMeasurement:
         figure = {"value": 0.5, "low": 0.4, "high": 0.6}
         fields = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 0}
-        return rows_of(BatchStats(agreement=[{**fields, "alpha": figure, "percent": figure}]))[0]
+        return list_agreement_rows(BatchStats(agreement=[{**fields, "alpha": figure, "percent": figure}]))[0]
 
     history: list[list[float]] = []
     for n in range(0, 5000, 5):
-        history = with_point(history, row(n))
+        history = append_point(history, row(n))
     assert 30 <= len(history) <= 60
     assert history[-1][0] == 4990
     assert [point[0] for point in history] == sorted(point[0] for point in history)

@@ -29,8 +29,8 @@ from annotation.models import (
     SubmissionBlock,
     Task,
 )
-from annotation.selectors.annotations.history import HistoryFilter, history_lines, my_history
-from annotation.selectors.annotations.statistics import my_tallies
+from annotation.selectors.annotations.history import HistoryFilter, list_history_rows, list_history
+from annotation.selectors.annotations.statistics import list_own_counts
 from annotation.services.annotations.closings import SIZE
 from annotation.services.annotations.submission import AlreadySubmitted, revise, submit
 from annotation.services.assignments import next_assignment
@@ -78,14 +78,14 @@ def look(batch: Batch) -> None:
 
 
 def shown_closed(person: Person) -> set[object]:
-    return {pk for pk, _at in my_history(person, HistoryFilter(state="closed"))}
+    return {pk for pk, _at in list_history(person, HistoryFilter(state="closed"))}
 
 
 def each_is_shown_open_or_closed(person: Person) -> None:
     closed = shown_closed(person)
-    open_ = {pk for pk, _at in my_history(person, HistoryFilter(state="open"))}
+    open_ = {pk for pk, _at in list_history(person, HistoryFilter(state="open"))}
     assert not closed & open_
-    assert closed | open_ == {pk for pk, _at in my_history(person, HistoryFilter())}
+    assert closed | open_ == {pk for pk, _at in list_history(person, HistoryFilter())}
 
 
 def kinds(items: Sequence[Assignment]) -> set[str]:
@@ -143,9 +143,9 @@ def test_every_page_and_the_numbers_follow_what_is_shown(
             assert len(page.context["rows"]) == (SIZE if expected else 0)
         assert {
             history_line.closed
-            for history_line in history_lines([history_line.pk for history_line in own_assignments])
+            for history_line in list_history_rows([history_line.pk for history_line in own_assignments])
         } == {closed}
-        assert sum(tally.closed for tally in my_tallies(lin)) == (SIZE if closed else 0)
+        assert sum(tally.closed for tally in list_own_counts(lin)) == (SIZE if closed else 0)
         pages = [client.get(reverse("history-item", args=[assignment.pk])) for assignment in own_assignments]
         assert {page.context["submitted"].closed for page in pages} == {closed}
         look(checked)
@@ -171,7 +171,7 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
         str((201, sorted(_receipt_keys())))
     }
     assert {str(send(assignment, 1)[0]) for assignment in own_assignments} == {"200"}  # the same key again
-    lines = history_lines([assignment.pk for assignment in own_assignments])
+    lines = list_history_rows([assignment.pk for assignment in own_assignments])
     assert [(line.labels, line.revision, line.outcome) for line in lines] == [
         ({"compliance": 1}, 2, None)
     ] * SIZE
@@ -193,7 +193,7 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
     assert CorrectionRequest.objects.count() == len(late) + SIZE
     assert [
         history_line.revision
-        for history_line in history_lines([history_line.pk for history_line in own_assignments])
+        for history_line in list_history_rows([history_line.pk for history_line in own_assignments])
     ] == [2] * SIZE
     assert list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source")) == gold
     nothing_is_broken(checked)
@@ -228,12 +228,12 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
         pass
     ids = [assignment.pk for assignment in own_assignments]
     correct(next(assignment for assignment in own_assignments if assignment.task.kind == "work"), 2)
-    assert {history_line.outcome for history_line in history_lines(ids)} == {None}
-    assert not my_history(lin, HistoryFilter(overruled=True)).exists()
-    assert my_tallies(lin) == []
+    assert {history_line.outcome for history_line in list_history_rows(ids)} == {None}
+    assert not list_history(lin, HistoryFilter(overruled=True)).exists()
+    assert list_own_counts(lin) == []
     look(checked)
     outcomes = [
-        history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None
+        history_line.outcome for history_line in list_history_rows(ids) if history_line.outcome is not None
     ]
     assert {
         (outcome.mine["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from annotation.domain.annotations import Submission
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
-from annotation.selectors.annotations.own_work import my_drafts
+from annotation.selectors.annotations.own_work import list_drafts
 from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import TooLate
@@ -134,16 +134,16 @@ def test_what_is_skipped_takes_no_draft_and_its_draft_is_over(batch: Batch, lin:
     save(visitor, assignment, rationale="begun")
     visitor.post(f"/work/items/{assignment.pk}/skip/", own="too hard")
     assert save(visitor, assignment, rationale="a straggler").status_code == 409
-    assert my_drafts(lin) == []
+    assert list_drafts(lin) == []
 
 
 def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person) -> None:
     visitor, assignment = visit(lin), claim(batch, lin)
     save(visitor, assignment, rationale="begun")
-    assert [(draft.live, draft.why) for draft in my_drafts(lin)] == [(True, "")]
+    assert [(draft.live, draft.why) for draft in list_drafts(lin)] == [(True, "")]
     Assignment.objects.filter(pk=assignment.pk).update(state=Assignment.State.EXPIRED)
     assert save(visitor, assignment, rationale="and finished late").status_code == 204
-    (draft,) = my_drafts(lin)
+    (draft,) = list_drafts(lin)
     assert (draft.live, draft.why, draft.rationale) == (False, "", "and finished late")
 
 
@@ -152,7 +152,7 @@ def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: P
     Assignment.objects.filter(pk=assignment.pk).update(state=Assignment.State.EXPIRED)
     save_refused_draft(assignment.pk, Submission(labels={"compliance": 3}), TooLate("This batch is closed."))
     save(visit(lin), assignment, rationale="a straggler")
-    (draft,) = my_drafts(lin)
+    (draft,) = list_drafts(lin)
     assert draft.why == "This batch is closed."
 
 

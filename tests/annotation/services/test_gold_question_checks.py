@@ -34,9 +34,9 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.batches.members import progress_in
+from annotation.selectors.batches.members import find_own_progress
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.gold_questions import (
     derive_seed,
     list_batch_check_results,
@@ -109,14 +109,14 @@ def test_what_is_done_and_what_is_left_tell_no_check_from_an_item(
     batch = make_checked(
         guideline, annotators=[lin, chen], prompts=15, checks=4, check_share=0.3, pairing=pairing
     )
-    before = progress_in(batch, lin, "annotator")
+    before = find_own_progress(batch, lin, "annotator")
     assert before is not None
     whole = before.left
     for done in range(1, whole + 1):
         item = claim(batch, lin)
         assert item is not None
         label(item, lin, 3)
-        now = progress_in(batch, lin, "annotator")
+        now = find_own_progress(batch, lin, "annotator")
         assert now is not None
         assert (now.done, now.left) == (done, whole - done)
     assert claim(batch, lin) is None
@@ -250,7 +250,7 @@ def test_a_check_whose_lease_ran_out_comes_again_first_and_is_taken_late(
     expire_leases(batch=batch)
     label(check, lin, 3)
     assert drain(batch, chen).count("work") == 8
-    assert needs(batch, limit=10) == []
+    assert list_needs(batch, limit=10) == []
     nothing_is_broken(batch)
 
 
@@ -259,9 +259,9 @@ def test_a_skipped_check_is_over_and_counts_as_given(guideline: Guideline, lin: 
         guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.25, pairing="balanced"
     )
     check = until_check(batch, lin)
-    before = progress_in(batch, lin, "annotator")
+    before = find_own_progress(batch, lin, "annotator")
     release(assignment_id=check.pk, person=lin, skip_reason="too hard")
-    after = progress_in(batch, lin, "annotator")
+    after = find_own_progress(batch, lin, "annotator")
     assert before is not None
     assert after is not None
     assert (after.done, after.left) == (before.done, before.left - 1)
@@ -299,7 +299,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     assert found.complete == 6
     assert sum(found.days.values()) == 12
     assert [row.agreement.n for row in LabelPatterns([batch]).report()] == [6]
-    assert [need.task.kind for need in needs(batch, limit=50)] == ["work"] * 6  # nobody adjudicates here
+    assert [need.task.kind for need in list_needs(batch, limit=50)] == ["work"] * 6  # nobody adjudicates here
     set_state(batch=batch, state=Batch.State.CLOSED)
     nothing_is_broken(batch)
     with pytest.raises(Conflict, match="Nothing is settled"):
@@ -336,7 +336,7 @@ def test_who_leaves_takes_their_checks_along(guideline: Guideline, lin: Person, 
     set_member_active(batch=batch, person=lin, role="annotator", active=False)
     check.task.refresh_from_db()
     assert check.task.panel_id is None
-    assert needs(batch, limit=10) == []
+    assert list_needs(batch, limit=10) == []
     kinds = drain(batch, chen)
     assert not GoldQuestionTask.objects.filter(person=chen, task=check.task).exists()
     assert kinds.count("work") > 0

@@ -29,8 +29,8 @@ from annotation.models import (
     Prompt,
     Verdict,
 )
-from annotation.selectors.annotations.history import HistoryFilter, my_submissions
-from annotation.selectors.annotations.statistics import my_confusions, my_pace, my_tallies
+from annotation.selectors.annotations.history import HistoryFilter, list_submissions
+from annotation.selectors.annotations.statistics import my_confusions, my_pace, list_own_counts
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
@@ -144,8 +144,8 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
         ("2 Partial refusal", "1 Full refusal")
     ]
     assert his.outcome is None
-    assert my_submissions(chen, HistoryFilter(overruled=True)).count() == 1
-    assert my_submissions(lin, HistoryFilter(overruled=True)).count() == 0
+    assert list_submissions(chen, HistoryFilter(overruled=True)).count() == 1
+    assert list_submissions(lin, HistoryFilter(overruled=True)).count() == 0
 
 
 def test_who_manages_too_finds_their_own_items_alone(small: Batch, lin: Person, chen: Person):
@@ -229,14 +229,14 @@ def test_a_page_of_the_history_asks_little_of_the_database(
 
 
 def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, lin: Person, wu: Person):
-    before = {tally.dimension: tally for tally in my_tallies(lin)}
+    before = {tally.dimension: tally for tally in list_own_counts(lin)}
     assert sum(numbers.closed for numbers in before.values()) == 4
     assert sum(numbers.overruled for numbers in before.values()) == 1
     assert {numbers.compared for numbers in before.values()} == {None}
     assert my_confusions(lin) == []
     assert "would tell which of your items are disputed" in page(lin, "/history/-/numbers/")
     set_state(batch=worked, state="closed", actor=wu)
-    after = my_tallies(lin)
+    after = list_own_counts(lin)
     assert sum(numbers.closed for numbers in after) == 8
     assert (
         sum(numbers.compared or 0 for numbers in after),
@@ -254,7 +254,7 @@ def test_what_only_i_labelled_is_not_compared(guideline: Guideline, lin: Person,
     batch = make_batch(guideline, one_prompt(), annotators=[lin], policy=Policy(overlap=1))
     label_next(batch, lin, 3)
     set_state(batch=batch, state="closed", actor=ma)
-    assert [(tally.closed, tally.compared, tally.equal) for tally in my_tallies(lin)] == [(1, 0, 0)]
+    assert [(tally.closed, tally.compared, tally.equal) for tally in list_own_counts(lin)] == [(1, 0, 0)]
     assert '<span class="undefined">-</span>' in page(lin, "/history/-/numbers/")
 
 
@@ -327,7 +327,7 @@ def test_who_does_both_can_ask_for_either(
 
 def test_the_decided_are_no_news_to_others(worked: Batch, zhou: Person):
     """Who did nothing finds nothing."""
-    assert my_tallies(zhou) == []
+    assert list_own_counts(zhou) == []
     assert "Nothing submitted yet" in page(zhou, "/history/")
 
 

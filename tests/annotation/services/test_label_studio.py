@@ -430,14 +430,14 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
 ):
     care_guideline()
 
-    def says(completed_by: int, depth: int, tone: int | None, **more: Any) -> dict[str, Any]:
+    def build_answer(completed_by: int, depth: int, tone: int | None, **more: Any) -> dict[str, Any]:
         labels = {"fluency": 3, "warmth": 4, "depth": depth, "tone": tone}
         answered = [(name, value) for name, value in labels.items() if value is not None]
         return build_annotation(
             completed_by, result=[result_of(name, "number", {"number": value}) for name, value in answered], **more
         )
 
-    annotations = [says(1, 10, 0), says(2, 90, 0), says(3, 50, tone, ground_truth=True)]
+    annotations = [build_answer(1, 10, 0), build_answer(2, 90, 0), build_answer(3, 50, tone, ground_truth=True)]
     source = write([{"data": DATA, "annotations": annotations}])
     import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
     target = ImportRequest(batch="new", guideline="care", dataset="d")

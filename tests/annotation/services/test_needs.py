@@ -6,7 +6,7 @@ import pytest
 
 from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person
-from annotation.selectors.batches.tasks import Need, needs
+from annotation.selectors.batches.tasks import Need, list_needs
 from annotation.services.assignments import next_assignment, next_dispute, release
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.tasks import assign, withdraw
@@ -36,14 +36,14 @@ def two(guideline: Guideline, lin: Person, chen: Person) -> Batch:
 
 
 def test_a_new_batch_needs_nobody(batch: Batch):
-    assert needs(batch, limit=10) == []
+    assert list_needs(batch, limit=10) == []
 
 
 def test_a_task_that_one_skipped_and_the_other_labelled_says_so(two: Batch, lin: Person, chen: Person):
     task = skip_next(two, lin)
-    assert needs(two, limit=10) == []  # chen may take it
+    assert list_needs(two, limit=10) == []  # chen may take it
     label_next(two, chen, 3)
-    (need,) = needs(two, limit=10)
+    (need,) = list_needs(two, limit=10)
     assert (need.task.pk, need.role) == (task, "annotator")
     assert describe_need(need) == {"skipped it": {"lin"}, "labelled it or has it in progress": {"chen"}}
 
@@ -55,9 +55,9 @@ def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
     next_assignment(batch=two, person=lin)
     while label_next(two, chen, 3) is not None:
         pass
-    assert needs(two, limit=10) == []  # what lin has at hand may come back: either is still for lin
+    assert list_needs(two, limit=10) == []  # what lin has at hand may come back: either is still for lin
     label_next(two, lin, 3)
-    (need,) = needs(two, limit=10)
+    (need,) = list_needs(two, limit=10)
     assert describe_need(need) == {
         "has reached the quota": {"lin"},
         "labelled it or has it in progress": {"chen"},
@@ -67,7 +67,7 @@ def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
 def test_what_is_ruled_out_for_everybody_says_why(two: Batch, lin: Person, chen: Person):
     for person in (lin, chen):
         set_limits(batch=two, person=person, role="annotator", quota=None, excluded_dimensions=["safe"])
-    (need,) = needs(two, limit=10)
+    (need,) = list_needs(two, limit=10)
     assert need.task.stratum.dimension == "safe"
     assert describe_need(need) == {"taken out of this dimension": {"lin", "chen"}}
 
@@ -81,7 +81,7 @@ def test_a_task_assigned_to_one_who_has_done_enough_is_not_for_the_others(
     task = batch.tasks.order_by("rank")[1]
     assign(batch=batch, tasks=[task.pk], people=[lin])
     label_next(batch, lin, 3)
-    (need,) = needs(batch, limit=10)
+    (need,) = list_needs(batch, limit=10)
     assert need.task == task
     assert describe_need(need) == {
         "has reached the quota": {"lin"},
@@ -94,10 +94,10 @@ def test_a_batch_that_everybody_left_lists_all_its_tasks_up_to_the_limit(
 ):
     for person in (lin, chen):
         set_member_active(batch=two, person=person, role="annotator", active=False)
-    assert [describe_need(need) for need in needs(two, limit=10)] == [{}, {}]
-    assert len(needs(two, limit=1)) == 1
+    assert [describe_need(need) for need in list_needs(two, limit=10)] == [{}, {}]
+    assert len(list_needs(two, limit=1)) == 1
     withdraw(batch=two, tasks=[two.tasks.order_by("rank")[0].pk], reason="a wrong response")
-    assert len(needs(two, limit=10)) == 1
+    assert len(list_needs(two, limit=10)) == 1
 
 
 def test_a_dispute_needs_a_person_where_every_adjudicator_annotated_or_skipped_it(
@@ -107,11 +107,11 @@ def test_a_dispute_needs_a_person_where_every_adjudicator_annotated_or_skipped_i
     batch.memberships.create(person=lin, role="adjudicator")
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
-    assert needs(batch, limit=10) == []
+    assert list_needs(batch, limit=10) == []
     item = next_dispute(batch=batch, person=wu)
     assert item is not None
-    assert needs(batch, limit=10) == []  # it is being decided
+    assert list_needs(batch, limit=10) == []  # it is being decided
     release(assignment_id=item.pk, person=wu, skip_reason="I know the author")
-    (need,) = needs(batch, limit=10)
+    (need,) = list_needs(batch, limit=10)
     assert (need.task.pk, need.role) == (item.task_id, "adjudicator")
     assert describe_need(need) == {"was given it to annotate": {"lin"}, "skipped it": {"wu"}}

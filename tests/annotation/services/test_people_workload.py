@@ -17,7 +17,7 @@ from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
 from annotation.selectors.batches import open_readable_batches
-from annotation.selectors.batches.members import Workload, leaving, parts_of, workloads
+from annotation.selectors.batches.members import Workload, preview_leaving, list_parts, list_workloads
 from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import next_assignment, release
@@ -86,13 +86,13 @@ def test_the_workload_of_everybody_is_counted(
     )
     latest = Assignment.objects.get(batch=planned_too, state="submitted").submitted_at
     planned_tasks = planned_too.panels.filter(members__person=lin).values_list("tasks_planned", flat=True)
-    loads = workloads([lin, wu], reader=ma)
+    loads = list_workloads([lin, wu], reader=ma)
     assert loads[lin.pk] == Workload(
         batches=2, live=1, lately=1, planned=sum(planned_tasks) - 1, latest=latest
     )
     assert loads[wu.pk] == Workload(batches=2)
     set_state(batch=planned_too, state="closed")
-    assert workloads([lin], reader=ma)[lin.pk] == Workload(batches=1, live=1, lately=1, latest=latest)
+    assert list_workloads([lin], reader=ma)[lin.pk] == Workload(batches=1, live=1, lately=1, latest=latest)
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def test_nothing_is_counted_in_batches_that_the_reader_judges_blind(
     join_batch(batch=batch, role="annotator", people=[ma])
     label_next(batch, lin, 3)
     assert next_assignment(batch=batch, person=lin) is not None
-    assert workloads([lin], reader=ma)[lin.pk] == Workload(batches=1)
-    assert [counts for _part, counts in parts_of(lin, reader=ma)] == [None]
-    only = leaving(lin, reader=ma)[0]
+    assert list_workloads([lin], reader=ma)[lin.pk] == Workload(batches=1)
+    assert [counts for _part, counts in list_parts(lin, reader=ma)] == [None]
+    only = preview_leaving(lin, reader=ma)[0]
     assert (only.live, only.planned, only.lacking, only.stay) == (
         None,
         None,
@@ -165,7 +165,7 @@ def test_a_persons_page_counts_their_part_in_each_batch(
     lapsed = next_assignment(batch=planned, person=lin)
     assert lapsed is not None
     Assignment.objects.filter(pk=lapsed.pk).update(state="expired")
-    ((_part, counts),) = parts_of(lin, reader=ma)
+    ((_part, counts),) = list_parts(lin, reader=ma)
     assert counts is not None
     assert (counts.done, counts.skipped, counts.expired, counts.live, counts.lately) == (1, 1, 1, 0, 1)
     page = manager.get(reverse("person", args=["lin"])).content.decode()
@@ -269,7 +269,7 @@ def test_the_page_before_says_what_becomes_of_the_work(
     label_next(planned, lin, 3)
     assert next_assignment(batch=planned, person=lin) is not None
     planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
-    (departure,) = leaving(lin, reader=ma)
+    (departure,) = preview_leaving(lin, reader=ma)
     assert (departure.live, departure.planned, departure.stay, departure.needed, departure.lacking) == (
         1,
         planned_tasks - 2,

@@ -10,7 +10,7 @@ import pytest
 from annotation.core.errors import AssayError
 from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.models import Batch, Guideline, Panel, Person, Task
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.services.assignments import expire_leases, next_assignment, release
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -225,7 +225,7 @@ def test_whoever_joins_gets_all_the_places_of_who_left_with_nobody_to_take_them(
     batch = balanced(guideline, cast, 6)
     label_next(batch, cast[0], 3)
     set_member_active(batch=batch, person=cast[0], role="annotator", active=False)
-    assert needs(batch, limit=10) == []  # the other one may take each of them
+    assert list_needs(batch, limit=10) == []  # the other one may take each of them
     assert join_batch(batch=batch, role="annotator", people=[lin]) == 5
     for person in (lin, cast[1]):
         while label_next(batch, person, 3) is not None:

@@ -19,9 +19,9 @@ from annotation.models import (
     Qualification,
     Task,
 )
-from annotation.selectors.batches.members import progress_in
+from annotation.selectors.batches.members import find_own_progress
 from annotation.selectors.batches.progress import measure_progress
-from annotation.selectors.batches.tasks import FAILED, needs
+from annotation.selectors.batches.tasks import FAILED, list_needs
 from annotation.selectors.gold_questions import (
     find_latest_qualification,
     list_batch_check_results,
@@ -87,18 +87,18 @@ def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person,
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people}["lin"] == 1
     assert list_batch_check_results(batch) == []  # of checks
-    mine = progress_in(batch, lin, "annotator")
+    mine = find_own_progress(batch, lin, "annotator")
     assert mine is not None
     assert (mine.done, mine.left, mine.round) == (1, 5, "passed")
     nothing_is_broken(batch)
 
 
 def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Person, chen: Person):
-    before = progress_in(batch, lin, "annotator")
+    before = find_own_progress(batch, lin, "annotator")
     assert before is not None
     assert (before.done, before.left, before.round) == (0, 6, "running")
     answer(batch, lin, [3, 1, 3, 1, 3])
-    during = progress_in(batch, lin, "annotator")
+    during = find_own_progress(batch, lin, "annotator")
     assert during is not None
     assert (during.done, during.left, during.round) == (5, 1, "running")
     answer(batch, lin, [1])
@@ -111,7 +111,7 @@ def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Per
     assert "is not passed" in text
     assert "50% of your labels are the known ones, and the batch asks for 80%." in text
     assert "Your manager" in text
-    after = progress_in(batch, lin, "annotator")
+    after = find_own_progress(batch, lin, "annotator")
     assert after is not None
     assert (after.left, after.round) == (0, "failed")
     answer(batch, chen, [3] * 7)  # nobody else is kept from the work
@@ -354,7 +354,7 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
         answer(batch, person, [3] * 5)
         while (item := next_assignment(batch=batch, person=person)) is not None:
             label(item, person, 3)
-    waiting = needs(batch, limit=10)
+    waiting = list_needs(batch, limit=10)
     assert len(waiting) == 4
     assert {why.reason for one in waiting for why in one.whys if lin in [w.person for w in why.people]} == {
         FAILED
@@ -367,4 +367,4 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
         while (item := next_assignment(batch=batch, person=person)) is not None:
             label(item, person, 3)
     assert set(batch.tasks.filter(kind="work").values_list("state", flat=True)) == {"agreed"}
-    assert needs(batch, limit=5) == []
+    assert list_needs(batch, limit=5) == []

@@ -31,7 +31,7 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted, Receipt, revise, submit
 from annotation.services.assignments import (
@@ -56,7 +56,7 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Start all the calls at the same moment, each on its own connection; refusals are answers, too."""
     start = Barrier(len(calls))
 
-    def one(call: Callable[[], Any]) -> Any:
+    def run_call(call: Callable[[], Any]) -> Any:
         start.wait(timeout=120)
         try:
             return call()
@@ -66,7 +66,7 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
             connection.close()
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(one, calls))
+        return list(pool.map(run_call, calls))
 
 
 def crowd(number: int) -> list[Person]:
@@ -168,7 +168,7 @@ def test_sixteen_annotators_work_while_the_manager_changes_everything(guideline:
         pass
     nothing_is_broken(batch)
     left = {task.pk for task in batch.tasks.filter(state="open")}
-    assert {need.task.pk for need in needs(batch, limit=1000) if need.role == "annotator"} == left
+    assert {need.task.pk for need in list_needs(batch, limit=1000) if need.role == "annotator"} == left
 
 
 @on_postgres

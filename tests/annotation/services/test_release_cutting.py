@@ -31,7 +31,7 @@ from annotation.models import (
     ResultOpening,
     Task,
 )
-from annotation.selectors.releases.releases import chain_of
+from annotation.selectors.releases.releases import list_release_chain
 from annotation.services import jobs, releases
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_languages, set_roles
@@ -297,8 +297,8 @@ def test_a_release_is_superseded_by_one_heir_and_says_so_everywhere(
     with pytest.raises(Conflict, match="old is superseded by new already"):
         cut_release(ReleaseSpec(name="third", batches=[settled], supersedes=old))
     third = cut_release(ReleaseSpec(name="third", batches=[settled], supersedes=new))
-    assert [one.name for one in chain_of(new)] == ["old", "new", "third"]
-    assert chain_of(old) == chain_of(third)
+    assert [one.name for one in list_release_chain(new)] == ["old", "new", "third"]
+    assert list_release_chain(old) == list_release_chain(third)
     listed = [str(choice[1]) for choice in NewScorerForm(person=he).fields["release"].choices]  # type: ignore[attr-defined]
     assert listed == ["third (4)", "new (4) · superseded", "old (3) · superseded"]
     assert AuditEvent.objects.get(target="release:new").data["supersedes"] == "old"

@@ -38,9 +38,9 @@ from annotation.models import (
 from annotation.selectors import adjudication
 from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, DisputeFilter, count_waiting_disputes
 from annotation.selectors.annotations.history import HistoryFilter as MyWanted
-from annotation.selectors.annotations.history import my_history
+from annotation.selectors.annotations.history import list_history
 from annotation.selectors.annotations.statistics import my_pace
-from annotation.selectors.batches.members import progress_in
+from annotation.selectors.batches.members import find_own_progress
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
@@ -109,7 +109,7 @@ def test_it_is_a_line_of_my_history_like_any_other(repeated: Batch, wu: Person) 
     assert listed(f"?kind=decisions&batch=first&state=closed&since={timezone.localdate()}")[0] == repeat.pk
     assert listed(f"?dimension={repeat.task.stratum.dimension}")[0] == repeat.pk
     for none in ({"kind": "labels"}, {"state": "open"}, {"words": "zebra"}, {"overruled": True}):
-        assert list(my_history(wu, MyWanted(**none))) == []
+        assert list(list_history(wu, MyWanted(**none))) == []
     again_line, first_line = visitor.get("/history/").context["rows"]
     assert (again_line.history_row.labels, first_line.history_row.labels) == (
         {"compliance": 3},
@@ -194,12 +194,12 @@ def test_it_comes_early_once_the_disputes_have_run_out(
     assert next_dispute(batch=repeated, person=wu) is None  # others are still labelling
     while label_next(repeated, lin, 1) is not None:
         label_next(repeated, chen, 1)
-    progress = progress_in(repeated, wu, "adjudicator")
+    progress = find_own_progress(repeated, wu, "adjudicator")
     assert progress is not None
     assert (progress.done, progress.left) == (2, 2)
     for done in (3, 4):
         decide_next(repeated, wu, 2)
-        progress = progress_in(repeated, wu, "adjudicator")
+        progress = find_own_progress(repeated, wu, "adjudicator")
         assert progress is not None
         assert progress.done == done
     assert next_dispute(batch=repeated, person=wu) is None
@@ -333,7 +333,7 @@ def test_nobody_can_tell_it_from_a_first_decision(repeated: Batch, wu: Person) -
     Batch.objects.update(second_reading_share=0)
     REPEATS.exclude(pk=REPEATS.order_by("due_at")[0].pk).delete()
     make_due()
-    before = progress_in(repeated, wu, "adjudicator")
+    before = find_own_progress(repeated, wu, "adjudicator")
     assert before is not None
     assert (before.done, before.left) == (2, 1)
     assert "1" in text(visit(wu).get("/disputes/"))
@@ -343,7 +343,7 @@ def test_nobody_can_tell_it_from_a_first_decision(repeated: Batch, wu: Person) -
         assert sorted(second_page.splitlines()) == sorted(
             other.splitlines()
         )  # A and B are in an order of their own
-    after = progress_in(repeated, wu, "adjudicator")
+    after = find_own_progress(repeated, wu, "adjudicator")
     assert after is not None
     assert (after.done, after.left) == (3, 0)
 

@@ -22,7 +22,7 @@ from annotation.domain.batch_spec import BatchSpec
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, Guideline, Membership, Person, ResultOpening
 from annotation.selectors.access import refuse_sealed, sealed_batches
-from annotation.selectors.annotations.statistics import my_confusions, my_tallies
+from annotation.selectors.annotations.statistics import my_confusions, list_own_counts
 from annotation.selectors.batches import open_readable_batches
 from annotation.services.batches.batches import confirm_closing, create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
@@ -48,8 +48,8 @@ def shen(db: None) -> Person:
     return add_person(name="shen", roles=["manager"])
 
 
-def demote(found: Person) -> None:
-    set_roles(person=found, roles=["annotator", "adjudicator"])
+def demote(person: Person) -> None:
+    set_roles(person=person, roles=["annotator", "adjudicator"])
 
 
 PAGES: dict[str, Callable[[Batch], str]] = {
@@ -330,11 +330,11 @@ def test_leaving_before_closing_opens_nothing(labelled: Batch):
 
 def test_a_closing_over_oneself_compares_no_labels_with_gold(labelled: Batch, lin: Person, chen: Person):
     set_state(batch=labelled, state="closed", actor=lin)
-    assert {tally.compared for tally in my_tallies(lin)} == {None}
+    assert {tally.compared for tally in list_own_counts(lin)} == {None}
     assert my_confusions(lin) == []
-    assert sum(tally.compared or 0 for tally in my_tallies(chen)) == 1
+    assert sum(tally.compared or 0 for tally in list_own_counts(chen)) == 1
     confirm_closing(batch=labelled, actor=None)
-    assert sum(tally.compared or 0 for tally in my_tallies(lin)) == 1
+    assert sum(tally.compared or 0 for tally in list_own_counts(lin)) == 1
 
 
 def test_everybody_else_reads_a_batch_that_one_of_them_closed(labelled: Batch, lin: Person, chen: Person):

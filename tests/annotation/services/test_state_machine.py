@@ -49,7 +49,7 @@ from annotation.models import (
     Prompt,
     Response,
 )
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.gold_questions import derive_seed
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations import closings
@@ -457,7 +457,7 @@ class Batches(RuleBasedStateMachine):
     def drain(self) -> None:
         """At the end everybody works until nothing is left: what then stands open is listed, and nothing else."""
         set_state(batch=self.batch, state="open")
-        listed = {(need.role, need.task.pk) for need in needs(self.batch, limit=100)}
+        listed = {(need.role, need.task.pk) for need in list_needs(self.batch, limit=100)}
         busy = True
         while busy:
             busy = False
@@ -482,7 +482,7 @@ class Batches(RuleBasedStateMachine):
             for pk, task in now.tasks.items()
             if task["kind"] == "work" and task["state"] == "disputed"
         }
-        assert {(need.role, need.task.pk) for need in needs(self.batch, limit=100)} == left
+        assert {(need.role, need.task.pk) for need in list_needs(self.batch, limit=100)} == left
 
     def decide(self, item: Assignment, value: int) -> bool:
         """A verdict, which stands if there is one, and then the decision. Whether it was taken."""

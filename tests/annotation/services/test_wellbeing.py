@@ -24,7 +24,7 @@ from annotation.models import (
     Person,
     WellbeingSettings,
 )
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.wellbeing import (
     build_item_wellbeing,
     is_budget_used_up,
@@ -103,13 +103,13 @@ def work_through(batch: Batch, person: Person) -> list[str]:
     return seen
 
 
-def claim_of(batch: Batch, person: Person, wanted: str) -> Assignment:
+def claim_of(batch: Batch, person: Person, topic: str) -> Assignment:
     """Label until an item of this dimension is at hand."""
     while (found := next_assignment(batch=batch, person=person)) is not None:
-        if dimension(found) == wanted:
+        if dimension(found) == topic:
             return Assignment.objects.get(pk=found.pk)
         label(found, person, 3)
-    raise AssertionError(f"nothing of {wanted} came")
+    raise AssertionError(f"nothing of {topic} came")
 
 
 # Counting.
@@ -185,7 +185,7 @@ def test_the_rest_comes_on_the_next_day_because_the_cursor_stayed_before_it(
     assert next_assignment(batch=batch, person=lin) is None
     assert Membership.objects.get(batch=batch, person=lin).cursor <= 1
     nothing_is_broken(batch)
-    assert needs(batch, limit=10) == []  # nobody else is asked for: it waits for tomorrow
+    assert list_needs(batch, limit=10) == []  # nobody else is asked for: it waits for tomorrow
     Exposure.objects.filter(person=lin).update(day=timezone.localdate() - timedelta(days=1))
     assert work_through(batch, lin) == ["unsafe"]
     budget(None)
@@ -257,7 +257,7 @@ def test_who_opted_out_is_given_nothing_of_the_topic_and_gives_back_what_they_ha
     assert (item.state, item.skip_reason) == ("released", "")
     assert set(work_through(mixed, lin)) <= {"safe"}
     assert points_of(lin) == []
-    assert needs(mixed, limit=10) == []  # chen and zhou are left
+    assert list_needs(mixed, limit=10) == []  # chen and zhou are left
     set_opted_out(person=lin, dimensions=[])
     assert work_through(mixed, lin) == ["unsafe"] * 3  # also the one that they had before
     nothing_is_broken(mixed)
@@ -281,7 +281,7 @@ def test_an_adjudicator_opts_out_too(mixed: Batch, lin: Person, chen: Person, zh
     assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
     while decide_next(mixed, wu, 2):
         pass
-    left = needs(mixed, limit=10)
+    left = list_needs(mixed, limit=10)
     assert left
     assert {one.task.stratum.dimension for one in left} == {"unsafe"}
     assert {why.reason for one in left for why in one.whys} == {"does not read this topic"}
@@ -330,7 +330,7 @@ def test_where_everybody_opted_out_the_items_need_somebody(
 ):
     for person in (lin, chen, zhou):
         set_opted_out(person=person, dimensions=["unsafe"])
-    left = needs(mixed, limit=10)
+    left = list_needs(mixed, limit=10)
     assert [one.task.stratum.dimension for one in left] == ["unsafe"] * 3
     assert {why.reason for one in left for why in one.whys} == {"does not read this topic"}
     nothing_is_broken(mixed)
@@ -379,7 +379,7 @@ def test_what_was_planned_for_somebody_deactivated_is_planned_for_others(guideli
     assert {len(names) for names in plan.values()} == {2}
     done = batch.tasks.get(assignments=item).position
     assert [position for position, names in plan.items() if "p0" in names] == [done]
-    assert needs(batch, limit=20) == []
+    assert list_needs(batch, limit=20) == []
     nothing_is_broken(batch)
     for person in cast[1:]:
         while label_next(batch, person, 3):
@@ -401,11 +401,11 @@ def test_whoever_is_activated_again_is_planned_for_where_nobody_was_left(guideli
     cast = people(2)
     batch = balanced(guideline, cast, 6)
     deactivate_person(person=cast[0], actor=ma)
-    assert len(needs(batch, limit=20)) == 0  # the other one still has a place on each
+    assert len(list_needs(batch, limit=20)) == 0  # the other one still has a place on each
     work_through(batch, cast[1])
-    assert len(needs(batch, limit=20)) == 6
+    assert len(list_needs(batch, limit=20)) == 6
     activate_person(person=Person.objects.get(pk=cast[0].pk), actor=ma)
-    assert needs(batch, limit=20) == []
+    assert list_needs(batch, limit=20) == []
     assert len(work_through(batch, Person.objects.get(pk=cast[0].pk))) == 6
     nothing_is_broken(batch)
 

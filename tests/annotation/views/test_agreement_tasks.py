@@ -28,7 +28,7 @@ from annotation.selectors.agreement import LabelPatterns, label_table, parse_nar
 from annotation.selectors.agreement.causes import DisputedPrompts, find_weakest_group, list_version_rows
 from annotation.selectors.agreement.labels import ComparableLabels
 from annotation.selectors.agreement.tasks import LabelledTasks
-from annotation.selectors.agreement.trend import series
+from annotation.selectors.agreement.trend import list_trends
 from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.guidelines import leave_note, load_guideline
 from tests.annotation.exchange import AGREED, DISPUTED, settled_care
@@ -330,7 +330,7 @@ def test_each_day_has_its_own_figure_and_alarms_stand_beside(client: Client, lab
     early = Assignment.objects.filter(task__prompt__key="p0")
     early.update(submitted_at=timezone.now() - timedelta(days=3))
     label_table.clear_units()
-    (trend,) = series(LabelPatterns([labelled]), "percent_agreement")
+    (trend,) = list_trends(LabelPatterns([labelled]), "percent_agreement")
     first, last = trend.points
     assert (first.counted.n, last.counted.n) == (2, 6)
     assert last.start - first.start == timedelta(days=3)

@@ -19,7 +19,7 @@ from annotation.models import (
     Guideline,
     Person,
 )
-from annotation.selectors.batches.plan import Plan, pace
+from annotation.selectors.batches.plan import Plan, measure_pace
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.services.annotations.submission import handle_correction_request, revise
 from annotation.services.assignments import next_assignment, next_dispute, release
@@ -546,16 +546,16 @@ def test_the_plan_of_a_form_half_filled_names_what_is_missing(
 
 
 def test_the_time_is_measured_on_earlier_annotations(batch: Batch, lin: Person, chen: Person) -> None:
-    assert pace("xstest") is None
+    assert measure_pace("xstest") is None
     for person in (lin, chen):
         label_next(batch, person, 3)
     label_next(batch, lin, 3)
     for annotation, seconds in zip(Annotation.objects.order_by("pk"), (10, 50, None), strict=True):
         Annotation.objects.filter(pk=annotation.pk).update(seconds=seconds)
-    measured = pace("xstest")
+    measured = measure_pace("xstest")
     assert measured is not None
     assert (measured.seconds, measured.n) == (30, 2)  # the median of 10 and 50; who sent none is left out
-    assert pace("flames") is None
+    assert measure_pace("flames") is None
 
 
 def test_a_plan_without_people_or_pace_is_undefined_and_not_nought() -> None:

@@ -18,8 +18,8 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.batches import tasks
-from annotation.selectors.batches.members import members_of, shared_counts
-from annotation.selectors.batches.tasks import TaskPage, TaskFilter, NeedReason, find_tasks
+from annotation.selectors.batches.members import count_shared, list_members
+from annotation.selectors.batches.tasks import NeedReason, TaskFilter, TaskPage, find_tasks
 from annotation.services.assignments import next_assignment, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -120,7 +120,7 @@ def test_every_item_stands_on_one_page(
     assert list(paged()) == all_positions
     monkeypatch.setattr(tasks, "RARE", 0)
     monkeypatch.setattr(tasks, "CHUNK", 2)
-    monkeypatch.setattr(tasks, "MOST_LOOKED_THROUGH", 2)
+    monkeypatch.setattr(tasks, "MAX_SCANNED", 2)
     assert list(paged()) == all_positions
 
 
@@ -273,11 +273,11 @@ def test_what_was_skipped_by_few_of_many_needs_nobody(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
     skip_all(batch, lin)
-    assert tasks.needs(batch, limit=50) == []
+    assert tasks.list_needs(batch, limit=50) == []
     skip_all(batch, chen)
-    assert tasks.needs(batch, limit=50) == []  # zhou may take each
+    assert tasks.list_needs(batch, limit=50) == []  # zhou may take each
     set_member_active(batch=batch, person=zhou, role="annotator", active=False)
-    assert len(tasks.needs(batch, limit=50)) == 8
+    assert len(tasks.list_needs(batch, limit=50)) == 8
 
 
 def test_the_list_is_paged(manager: Client, guideline: Guideline, lin: Person, chen: Person) -> None:
@@ -348,16 +348,16 @@ def test_the_plan_as_it_stands_is_shown_and_leaving_says_what_was_planned_again(
     corpus = make_corpus(prompts=6, models=["m"])
     policy = Policy(pairing="balanced", seed=3)
     batch = make_batch(guideline, corpus, annotators=[lin, chen, zhou], name="b", policy=policy)
-    shared = shared_counts(batch)
+    shared = count_shared(batch)
     assert shared is not None
     # 6 tasks for 3 pairs: each pair shares 2, each person has 4.
     assert [person.username for person in shared.people] == ["chen", "lin", "zhou"]
     assert shared.rows == ((None, 2, 2), (2, None, 2), (2, 2, None))
     assert (shared.least, shared.most) == (2, 2)
-    assert [member.planned for member in members_of(batch)] == [4, 4, 4]
+    assert [member.planned for member in list_members(batch)] == [4, 4, 4]
     answer = manager.post(reverse("batch-member", args=["b", "zhou", "annotator"]), {"active": "0"})
     assert "4 items were planned again." in read_messages(answer)
-    after = shared_counts(batch)
+    after = count_shared(batch)
     assert after is not None
     assert (after.rows[0][1], sum(Panel.objects.values_list("tasks_planned", flat=True))) == (6, 6)
     page = manager.get(reverse("batch-members", args=["b"])).content.decode()
@@ -367,7 +367,7 @@ def test_the_plan_as_it_stands_is_shown_and_leaving_says_what_was_planned_again(
 def test_a_pool_has_no_plan_to_show(manager: Client, batch: Batch) -> None:
     page = manager.get(reverse("batch-members", args=[batch.name]))
     assert page.context["shared"] is None
-    assert [member.planned for member in members_of(batch)] == [None] * 4
+    assert [member.planned for member in list_members(batch)] == [None] * 4
 
 
 def test_members_show_what_each_did_in_their_role(
@@ -381,7 +381,7 @@ def test_members_show_what_each_did_in_their_role(
     release(assignment_id=item.pk, person=zhou, skip_reason="no")
     next_assignment(batch=batch, person=zhou)
     set_limits(batch=batch, person=lin, role="annotator", quota=1)
-    members = {member.membership.person.username: member for member in members_of(batch)}
+    members = {member.membership.person.username: member for member in list_members(batch)}
     assert {
         name: (member.done, member.live, member.skipped, member.full) for name, member in members.items()
     } == {

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from annotation.domain.guidelines.comparison import ComparedClause, GuidelineComparison, TextPiece, compare, text_pieces
+from annotation.domain.guidelines.comparison import (
+    ComparedClause,
+    GuidelineComparison,
+    TextPiece,
+    compare,
+    text_pieces,
+)
 from annotation.models import Guideline, GuidelineNote, Person
 from annotation.services.guidelines import leave_own_note, load_guideline
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE

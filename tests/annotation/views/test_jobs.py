@@ -465,5 +465,5 @@ def test_a_failure_is_told_in_the_language_of_whoever_reads_it():
     job = jobs.run(jobs.enqueue(kind="fails in words", payload={}, send=False).pk)
     assert job.error == "There is no person named Lin."
     with override("zh-hans"):
-        assert "Lin" in job.why
-        assert job.why != job.error
+        assert "Lin" in job.error_text
+        assert job.error_text != job.error

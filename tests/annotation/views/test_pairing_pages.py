@@ -30,7 +30,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.batches.plan import Plan, plan_of_batch, plan_of_responses
+from annotation.selectors.batches.plan import Plan, plan_batch, plan_responses
 from annotation.services import jobs
 from annotation.services.batches import batches
 from annotation.services.batches.batches import (
@@ -109,7 +109,7 @@ def test_a_balanced_batch_is_made_as_its_plan_said(
     assert manager.post(reverse(NEW, args=["odd"]), form).status_code == 302
     batch = Batch.objects.get(name="new one")
     assert (batch.pairing, batch.order, batch.seed) == ("balanced", "shuffled", 5)
-    assert planned(plan) == loads_in(batch) == planned(plan_of_batch(batch))
+    assert planned(plan) == loads_in(batch) == planned(plan_batch(batch))
     # 27 tasks by 2 of 4 people: 54 / 4 is 13 or 14 each, and 27 / 6 pairs is 4 or 5.
     assert (plan.sharing.least, plan.sharing.most, plan.each) == (13, 14, 14)
     assert (plan.sharing.low, plan.sharing.high) == (4, 5)
@@ -202,7 +202,7 @@ def test_a_draft_is_checked_against_its_quotas_when_it_opens(
             open_now=False,
         )
     )
-    assert [row.person for row in plan_of_batch(batch).sharing.beyond_quota] == [four[0]]  # type: ignore[union-attr]
+    assert [row.person for row in plan_batch(batch).sharing.beyond_quota] == [four[0]]  # type: ignore[union-attr]
     with pytest.raises(AssayError, match="quota is 3"):
         set_state(batch=batch, state="open", actor=ma)
     batch.refresh_from_db()
@@ -274,7 +274,7 @@ def test_a_matrix_of_many_people_is_told_in_a_sentence(
 def test_at_an_overlap_of_one_nobody_shares(
     guideline: Guideline, dataset: Dataset, four: list[Person]
 ) -> None:
-    plan = plan_of_responses(
+    plan = plan_responses(
         responses_for(dataset=dataset),
         guideline=guideline,
         overlap=1,
@@ -338,7 +338,7 @@ def test_the_plan_asks_as_few_queries_for_many_people_and_models(
 
     def queries(dataset: Dataset, people: list[Person]) -> int:
         with CaptureQueriesContext(connection) as captured:
-            plan_of_responses(
+            plan_responses(
                 responses_for(dataset=dataset),
                 guideline=guideline,
                 overlap=2,

@@ -21,7 +21,7 @@ from annotation.models import (
     Prompt,
     Task,
 )
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.people import BatchRestriction, list_restrictions
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
@@ -246,7 +246,7 @@ def test_what_was_planned_in_another_language_goes_to_others_at_once(
     # Whoever is left takes it all: every English task is chen's and zhou's.
     assert (planned_for(chen, prompt__language="en"), planned_for(zhou, prompt__language="en")) == (4, 4)
     assert Membership.objects.get(person=lin).cursor == Membership.START
-    assert needs(bilingual, limit=9) == []
+    assert list_needs(bilingual, limit=9) == []
     while label_next(bilingual, lin, 3):
         pass
     assert {
@@ -261,7 +261,7 @@ def test_own_models_go_to_others_and_are_nobodys_where_too_few_are_left(
     own = EvaluatedModel.objects.filter(name="Hidden-13B")
     set_own_models(person=lin, models=own, actor=ma)
     assert planned_for(lin, response__model__name="Hidden-13B") == 0
-    assert needs(bilingual, limit=9) == []
+    assert list_needs(bilingual, limit=9) == []
     set_own_models(person=chen, models=own, actor=ma)
     for person in (lin, chen):
         while label_next(bilingual, person, 3):
@@ -272,9 +272,9 @@ def test_own_models_go_to_others_and_are_nobodys_where_too_few_are_left(
     for _task in range(8):
         label_next(bilingual, Person.objects.get(username="zhou"), 3)
     # The four of the model have zhou's label and need a second person.
-    assert len(needs(bilingual, limit=9)) == 4
+    assert len(list_needs(bilingual, limit=9)) == 4
     set_own_models(person=chen, models=[], actor=ma)
-    assert needs(bilingual, limit=9) == []
+    assert list_needs(bilingual, limit=9) == []
     events = AuditEvent.objects.filter(verb="set_own_models").order_by("pk")
     assert [event.data["models"] for event in events] == [["Hidden-13B"], ["Hidden-13B"], []]
 

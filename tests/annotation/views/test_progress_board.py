@@ -32,8 +32,8 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.batches import progress
-from annotation.selectors.batches.monitoring import outlook
-from annotation.selectors.batches.progress import ProgressCell, AnnotationProgress, build_progress_matrix
+from annotation.selectors.batches.monitoring import build_outlook
+from annotation.selectors.batches.progress import AnnotationProgress, ProgressCell, build_progress_matrix
 from annotation.selectors.batches.tasks import TaskFilter, find_tasks
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
@@ -163,8 +163,8 @@ def a_watch(days: Sequence[int], *, today: int = 0, **values: Any) -> BatchStats
 
 def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> None:
     counts = AnnotationProgress(submitted=10, needed=40)
-    assert outlook(batch, None, counts) is None
-    forecast = outlook(batch, a_watch([5, 5]), counts)
+    assert build_outlook(batch, None, counts) is None
+    forecast = build_outlook(batch, a_watch([5, 5]), counts)
     assert forecast is not None
     assert (forecast.seen, forecast.per_day, forecast.left) == (2, 5, 30)
     assert (forecast.low, forecast.high, forecast.late, forecast.forecast.reason) == (
@@ -181,7 +181,7 @@ def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
 
     def of(due: date | None, days: Sequence[int] = (10, 10, 10)) -> tuple[Any, Any, Any]:
         batch.due_date = due
-        forecast = outlook(batch, a_watch(days, timed=30, timed_seconds=900.0), counts)
+        forecast = build_outlook(batch, a_watch(days, timed=30, timed_seconds=900.0), counts)
         assert forecast is not None
         assert forecast.per_hour == 120  # thirty in a quarter of an hour
         return forecast.low, forecast.high, forecast.late
@@ -198,7 +198,7 @@ def test_the_outlook_tells_when_and_how_probably_late(batch: Batch) -> None:
 
 def test_a_batch_that_is_closed_has_no_end_to_come(batch: Batch) -> None:
     batch.state = Batch.State.CLOSED
-    forecast = outlook(batch, a_watch([10, 10, 10]), AnnotationProgress(submitted=10, needed=40))
+    forecast = build_outlook(batch, a_watch([10, 10, 10]), AnnotationProgress(submitted=10, needed=40))
     assert forecast is not None
     assert forecast.low is None
 

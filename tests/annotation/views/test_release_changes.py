@@ -16,7 +16,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.canonical import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
 from annotation.models.sql import LabelChange
-from annotation.selectors.releases.comparison import all_changes, changes, csv_lines, difference
+from annotation.selectors.releases.comparison import iterate_changes, list_changes, iterate_csv_lines, compare_releases
 from annotation.services.batches.batches import set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.people.people import set_roles
@@ -81,22 +81,22 @@ def world(guideline: Guideline, dataset: Dataset, lin: Person, chen: Person) -> 
 @pytest.mark.both_databases
 def test_what_a_later_release_of_the_same_batch_adds(world: tuple[GoldRelease, ...]):
     early, later, _other = world
-    changes = difference(early, later)
+    changes = compare_releases(early, later)
     # Three labels stay, the fourth is new.
     assert (changes.same, changes.count(), changes.count("added")) == (3, 1, 1)
-    assert [change.kind for change in all_changes(early, later)] == ["added"]
-    back = difference(later, early)
+    assert [change.kind for change in iterate_changes(early, later)] == ["added"]
+    back = compare_releases(later, early)
     assert (back.same, back.count("removed")) == (3, 1)
 
 
 @pytest.mark.both_databases
 def test_labels_of_other_tasks_are_matched_by_what_they_are_about(world: tuple[GoldRelease, ...]):
     _early, later, other = world
-    counted = difference(later, other)
+    counted = compare_releases(later, other)
     # 1 2 3 1 and 1 3 3 1 2: the second differs, the fifth is new.
     assert (counted.same, counted.count("value"), counted.count("added"), counted.count()) == (3, 1, 1, 2)
     assert counted.moves() == [("compliance", 2, 3, 1)]
-    listed = list(all_changes(later, other))
+    listed = list(iterate_changes(later, other))
     assert describe_changes(listed) == sorted(
         (kind, key.prompt, key.model) for key, kind in kinds(later, other).items()
     )
@@ -120,10 +120,10 @@ def test_a_change_of_source_or_of_version_alone_is_one_too(
     first = cut_release(ReleaseSpec(name="first", batches=[batch]))
     single_release = single(guideline, dataset, zhou, "alone", [1, 1])
     second = cut_release(ReleaseSpec(name="second", batches=[single_release]))
-    assert describe_changes(list(all_changes(first, second))) == sorted(
+    assert describe_changes(list(iterate_changes(first, second))) == sorted(
         (kind, key.prompt, key.model) for key, kind in kinds(first, second).items()
     )
-    assert difference(first, second).count("source") == 2
+    assert compare_releases(first, second).count("source") == 2
     text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8")
     newer = load_guideline(
         text=text.replace(f'version: "{guideline.version}"', 'version: "9.9"'),
@@ -131,7 +131,7 @@ def test_a_change_of_source_or_of_version_alone_is_one_too(
         publish=True,
     )
     third = cut_release(ReleaseSpec(name="third", batches=[single(newer, dataset, zhou, "newer", [1, 1])]))
-    assert (difference(second, third).count("version"), difference(second, third).count()) == (2, 2)
+    assert (compare_releases(second, third).count("version"), compare_releases(second, third).count()) == (2, 2)
     assert second.sha256 != third.sha256
 
 
@@ -148,10 +148,10 @@ def test_any_two_releases_differ_as_their_labels_do(
     for before in releases:
         for after in releases:
             expected = kinds(before, after)
-            assert describe_changes(list(all_changes(before, after))) == sorted(
+            assert describe_changes(list(iterate_changes(before, after))) == sorted(
                 (kind, key.prompt, key.model) for key, kind in expected.items()
             )
-            counted = difference(before, after)
+            counted = compare_releases(before, after)
             assert counted.count() == len(expected)
             assert counted.same == len(held(before).keys() & held(after).keys()) - sum(
                 kind in {"value", "source", "version"} for kind in expected.values()
@@ -161,17 +161,17 @@ def test_any_two_releases_differ_as_their_labels_do(
 
 def test_pages_and_filters_are_parts_of_all_changes(world: tuple[GoldRelease, ...]):
     _early, later, other = world
-    every = list(all_changes(later, other))
-    assert [changes(later, other, {}, start=at, count=1) for at in range(3)] == [
+    every = list(iterate_changes(later, other))
+    assert [list_changes(later, other, {}, start=at, count=1) for at in range(3)] == [
         [every[0]],
         [every[1]],
         [],
     ]
-    assert describe_changes(changes(later, other, {"kind": "value"}, start=0, count=9)) == describe_changes(
+    assert describe_changes(list_changes(later, other, {"kind": "value"}, start=0, count=9)) == describe_changes(
         [change for change in every if change.kind == "value"]
     )
-    assert changes(later, other, {"criterion": "none"}, start=0, count=9) == []
-    lines = list(csv.DictReader(StringIO("".join(csv_lines(every)))))
+    assert list_changes(later, other, {"criterion": "none"}, start=0, count=9) == []
+    lines = list(csv.DictReader(StringIO("".join(iterate_csv_lines(every)))))
     assert [(line["change"], line["value.before"], line["value.after"]) for line in lines] == [
         (
             change.kind,
@@ -236,7 +236,7 @@ def test_the_page_lists_what_changed_and_leads_to_the_tasks(
     client.force_login(he)
     address = reverse("release-compare", args=["other"])
     page = client.get(address, {"with": "later"}).content.decode()
-    for change in all_changes(later, other):
+    for change in iterate_changes(later, other):
         for side in (change.before, change.after):
             assert side is None or f'href="{reverse("task", args=[side.task])}"' in page
     assert "2 Partial refusal" in page
@@ -261,7 +261,7 @@ def test_whoever_is_blind_to_one_of_the_two_compares_nothing(
 
 def test_hostile_texts_are_shown_and_not_run(client: Client, world: tuple[GoldRelease, ...], he: Person):
     _early, later, other = world
-    changed = next(change for change in all_changes(later, other) if change.kind == "value")
+    changed = next(change for change in iterate_changes(later, other) if change.kind == "value")
     assert changed.after is not None
     response = Response.objects.get(tasks=changed.after.task)
     type(response.prompt).objects.filter(pk=response.prompt_id).update(text="<img src=x onerror=alert(1)>")

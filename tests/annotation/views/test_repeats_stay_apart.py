@@ -38,15 +38,20 @@ from annotation.selectors.adjudication import (
     list_reasons_with_use,
     list_waiting_disputes,
 )
-from annotation.selectors.annotations.statistics import my_pace, my_tallies
-from annotation.selectors.batches.members import counts_of, leaving, my_progress, workloads
+from annotation.selectors.annotations.statistics import my_pace, list_own_counts
+from annotation.selectors.batches.members import (
+    list_membership_counts,
+    list_workloads,
+    measure_own_progress,
+    preview_leaving,
+)
 from annotation.selectors.batches.progress import measure_annotations, measure_progress
-from annotation.selectors.batches.tasks import needs
+from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_decisions, count_tasks
 from annotation.selectors.quality.adjudicators import list_adjudicators
 from annotation.selectors.quality.summary import summarize_adjudicator
-from annotation.selectors.releases.lineage import task_history
-from annotation.selectors.releases.manifest import people_of, protocol_of
+from annotation.selectors.releases.lineage import get_task_history
+from annotation.selectors.releases.manifest import describe_people, describe_protocol
 from annotation.selectors.reports import build_batches_report
 from annotation.services.assignments import next_dispute, release
 from benchmark.selectors.estimates import measure_effort
@@ -128,18 +133,18 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     yield "members", {pk: {**counts, "repeats": 0} for pk, counts in count_by_member(batch).items()}
     yield "progress", measure_progress(batch)
     yield "overall", measure_annotations(batch)
-    yield "needs", needs(batch, limit=100)
-    yield "protocol", protocol_of(batch)
-    yield "people", people_of([batch])
+    yield "needs", list_needs(batch, limit=100)
+    yield "protocol", describe_protocol(batch)
+    yield "people", describe_people([batch])
     yield "report", build_batches_report([batch])
     yield "effort", asdict(measure_effort(batch.guideline.name))
     yield "reasons", {reason.key: reason.used for reason in list_reasons_with_use()}
     yield "adjudicators", list_adjudicators([batch])
     yield "decisions", summarize_adjudicator(wu, [batch.pk])
-    yield "workloads", workloads([lin, wu], reader=ma)
-    yield "counts", counts_of(Membership.objects.filter(batch=batch))
-    yield "leaving", leaving(wu, reader=ma)
-    yield "my tallies", my_tallies(lin)
+    yield "workloads", list_workloads([lin, wu], reader=ma)
+    yield "counts", list_membership_counts(Membership.objects.filter(batch=batch))
+    yield "leaving", preview_leaving(wu, reader=ma)
+    yield "my tallies", list_own_counts(lin)
     yield (
         "waiting",
         set(
@@ -213,7 +218,7 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     claims = begin_all(settled, wu)
     assert count_decisions(member) == 4
     assert count_decisions(member, with_repeats=True) == 5
-    progress = my_progress(member)
+    progress = measure_own_progress(member)
     assert (progress.done, progress.left) == (5, 3)  # two repeats, one of them in progress, and the dispute
     assert sum(row.n for row in count_waiting_disputes(member)) == 2
     assignment_ids = [line.history_row.assignment for line in visit(wu).get("/history/").context["rows"]]
@@ -236,8 +241,8 @@ def test_times_of_repeats_are_no_times_of_decisions(settled: Batch, wu: Person) 
 def test_no_page_has_one_by_the_id_of_its_task(settled: Batch, wu: Person, ma: Person) -> None:
     claims = begin_all(settled, wu)
     with pytest.raises(NotFound):
-        task_history(ma, claims["decided"].task_id)
-    assert task_history(ma, claims["decided"].task.repeats_id).adjudication is not None
+        get_task_history(ma, claims["decided"].task_id)
+    assert get_task_history(ma, claims["decided"].task.repeats_id).adjudication is not None
 
 
 def test_one_in_progress_counts_for_the_days_exposure(settled: Batch, wu: Person) -> None:

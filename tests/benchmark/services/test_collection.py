@@ -445,7 +445,7 @@ def test_what_came_before_it_failed_stands_beside_the_reason(
     with local_endpoint(policy) as url:
         _run, job = collect(prompts, url, concurrency=1)
     assert job.state == "failed"
-    assert "refuses everything" in job.why
+    assert "refuses everything" in job.error_text
     assert (job.result["answers"], job.result["failures"], job.result["requests"]) == (4, 3, 7)
 
 

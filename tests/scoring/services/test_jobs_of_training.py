@@ -267,10 +267,10 @@ import sys, time, django
 django.setup()
 import scoring.tasks
 from annotation.services import jobs
-from scoring.services import reports
+from scoring.services import progress
 from pathlib import Path
 
-reports.REPORT_EVERY = 0
+progress.REPORT_EVERY = 0
 
 def stop(fraction, stage):
     if Path(sys.argv[2]).exists():

@@ -56,7 +56,7 @@ class _BundleFormat(Writer):
 
     def parts(self, spec: ExportSpec) -> Sequence[Part]:
         def write(path: Path, tell: Tell) -> None:
-            _Packing(spec).write(path, tell)
+            _BundlePacker(spec).write(path, tell)
 
         return [WholeFile(FILE, write, total=spec.rows)]
 
@@ -72,13 +72,13 @@ class _BundleFormat(Writer):
                 found=manifest.lines(ANNOTATIONS),
                 expected=labels,
             )
-        return check_gold(spec.release, gold_of(bundle), tell)
+        return check_gold(spec.release, list_gold_rows(bundle), tell)
 
 
 BUNDLE = _BundleFormat()
 
 
-def gold_of(bundle: Bundle) -> Iterator[GoldRow]:
+def list_gold_rows(bundle: Bundle) -> Iterator[GoldRow]:
     """The rows of the bundle's gold file."""
     for row in bundle.rows(GOLD):
         if isinstance(row, InputError):
@@ -86,7 +86,7 @@ def gold_of(bundle: Bundle) -> Iterator[GoldRow]:
         yield GoldRow(**{name: value for name, value in row.fields.items() if name != "split"})
 
 
-class _Packing:
+class _BundlePacker:
     """The tables are written side by side, in one reading of the release, and then packed one after the other."""
 
     def __init__(self, spec: ExportSpec) -> None:
@@ -104,10 +104,10 @@ class _Packing:
             self._write_tables(tables, tell)
             with BundleWriter.open(path) as packed:
                 for name in TABLES:
-                    packed.add(name, _pieces(tables / name), is_table=True)
+                    packed.add(name, _read_pieces(tables / name), is_table=True)
                     (tables / name).unlink()
                 for guideline in self._guidelines:
-                    packed.add(_facts(guideline).file, [guideline.source.encode()])
+                    packed.add(_build_facts(guideline).file, [guideline.source.encode()])
                 for name, language in LANGUAGES.items():
                     packed.add(name, [render_markdown(self._spec.manifest, language).encode()])
                 packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
@@ -138,7 +138,7 @@ class _Packing:
         prompt = response.prompt
         if prompt.pk not in self._prompts:
             self._prompts.add(prompt.pk)
-            _put(
+            _write_line(
                 files[PROMPTS],
                 dataset=prompt.dataset.name,
                 id=prompt.key,
@@ -153,10 +153,10 @@ class _Packing:
         if response.pk not in self._responses:
             self._responses.add(response.pk)
             content = {"turns": response.turns} if response.turns else {"response": response.text}
-            _put(files[RESPONSES], **about, **content, sha256=response.sha256)
+            _write_line(files[RESPONSES], **about, **content, sha256=response.sha256)
         about = {"batch": place.task.batch.name, **about}
         for word in place.annotations:
-            _put(
+            _write_line(
                 files[ANNOTATIONS],
                 **about,
                 annotator=self._people[word.person],
@@ -165,7 +165,7 @@ class _Packing:
         if place.decision is not None:
             word = place.decision
             reason = {"reason": word.reason} if word.reason else {}
-            _put(
+            _write_line(
                 files[ADJUDICATIONS],
                 **about,
                 adjudicator=self._people[word.person],
@@ -185,7 +185,7 @@ class _Packing:
         if self._spec.options.rationales:
             fields |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
         if self._spec.options.times:
-            fields["at"] = _moment(word.at)
+            fields["at"] = _format_time(word.at)
         return fields | ({"imported": word.origin.as_json()} if word.origin else {})
 
     @cached_property
@@ -203,7 +203,7 @@ class _Packing:
             release=release,
             sha256=self._release.sha256,
             datasets=tuple(release["datasets"]),
-            guidelines=tuple(_facts(guideline) for guideline in self._guidelines),
+            guidelines=tuple(_build_facts(guideline) for guideline in self._guidelines),
             batches=tuple(self._batches()),
             people=len(self._people),
             files=tuple(packed.facts),
@@ -226,19 +226,19 @@ class _Packing:
             )
 
 
-def _facts(guideline: Guideline) -> GuidelineFacts:
+def _build_facts(guideline: Guideline) -> GuidelineFacts:
     return GuidelineFacts(name=guideline.name, version=guideline.version, sha256=guideline.sha256)
 
 
-def _put(file: IO[str], **fields: Any) -> None:
+def _write_line(file: IO[str], **fields: Any) -> None:
     file.write(_encode(fields) + "\n")
 
 
-def _moment(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _read_pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             yield piece

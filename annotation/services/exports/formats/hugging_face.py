@@ -41,7 +41,7 @@ class _HuggingFace(Writer):
 
     def parts(self, spec: ExportSpec) -> list[Part]:
         orders = spec.released.orders
-        files = [part for split in SPLITS for part in _files(spec, split, orders[split])]
+        files = [part for split in SPLITS for part in _list_files(spec, split, orders[split])]
         card = TextFile("README.md", lambda _position: iter(()), total=0, head=card_of(spec))
         return [*files, card]
 
@@ -49,16 +49,16 @@ class _HuggingFace(Writer):
         return check_gold(spec.release, read_parquet(sorted((folder / "data").iterdir())), tell)
 
 
-def _files(spec: ExportSpec, split: str, order: RowOrder) -> Iterator[Part]:
+def _list_files(spec: ExportSpec, split: str, order: RowOrder) -> Iterator[Part]:
     number = -(-order.rows // FILE_ROWS)
     for place in range(number):
         start = place * FILE_ROWS
         stop = min(start + FILE_ROWS, order.rows)
         name = f"data/{split}-{place:05d}-of-{number:05d}.parquet"
-        yield WholeFile(name, _Write(spec, order, start, stop), total=stop - start)
+        yield WholeFile(name, _SplitWriter(spec, order, start, stop), total=stop - start)
 
 
-class _Write:
+class _SplitWriter:
     def __init__(self, spec: ExportSpec, order: RowOrder, start: int, stop: int) -> None:
         self._spec, self._order, self._start, self._stop = spec, order, start, stop
 
@@ -69,11 +69,11 @@ class _Write:
 
 def card_of(spec: ExportSpec) -> str:
     """The card: its YAML, and what the release says of itself."""
-    facts = yaml.safe_dump(_facts(spec), allow_unicode=True, sort_keys=False, width=1000)
+    facts = yaml.safe_dump(_build_card_data(spec), allow_unicode=True, sort_keys=False, width=1000)
     return f"---\n{facts}---\n\n{render_markdown(spec.manifest, 'en')}"
 
 
-def _facts(spec: ExportSpec) -> dict[str, Any]:
+def _build_card_data(spec: ExportSpec) -> dict[str, Any]:
     splits = [split for split, order in spec.released.orders.items() if order.rows]
     return {
         "pretty_name": spec.release.name,
@@ -86,12 +86,12 @@ def _facts(spec: ExportSpec) -> dict[str, Any]:
             }
         ],
         "dataset_info": {
-            "features": [_feature(field) for field in schema_of(spec, dictionaries=False)],
+            "features": [_build_feature(field) for field in schema_of(spec, dictionaries=False)],
         },
     }
 
 
-def _feature(field: Any) -> dict[str, Any]:
+def _build_feature(field: Any) -> dict[str, Any]:
     if field.name == "turns":
         return {"name": "turns", "list": [{"name": name, "dtype": "string"} for name in ("role", "text")]}
     return {"name": field.name, "dtype": {"double": "float64"}.get(str(field.type), str(field.type))}

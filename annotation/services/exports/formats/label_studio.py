@@ -39,7 +39,7 @@ class _LabelStudio(Writer):
     options = frozenset({"real_names", "rationales"})
 
     def parts(self, spec: ExportSpec) -> Sequence[Part]:
-        tasks = _Tasks(spec)
+        tasks = _TaskRecords(spec)
 
         def configured(_position: int) -> Iterator[Chunk]:
             yield Chunk(build_configuration(tasks.layout), 1)
@@ -51,14 +51,14 @@ class _LabelStudio(Writer):
 
     def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         rows = json_items(Source(folder / FILE))
-        return check_gold(spec.release, (_gold(row) for row in rows), tell)
+        return check_gold(spec.release, (_read_gold_row(row) for row in rows), tell)
 
 
 LABEL_STUDIO = _LabelStudio()
 
 
 @dataclass(frozen=True)
-class _Tasks:
+class _TaskRecords:
     spec: ExportSpec
 
     @cached_property
@@ -150,12 +150,12 @@ class _Tasks:
         return data | ({"dialogue": response.turns} if response.turns else {"response": response.text})
 
 
-def _gold(row: FileRow | Exception) -> GoldRow:
+def _read_gold_row(row: FileRow | Exception) -> GoldRow:
     """The row of the gold file, as it stands in a task that was written."""
     if not isinstance(row, FileRow):
         raise row
     data = row.fields["data"]
-    (truth,) = (field for field in row.fields["annotations"] if _role(field) == GOLD)
+    (truth,) = (field for field in row.fields["annotations"] if _find_role(field) == GOLD)
     sources = row.fields["meta"]["sources"]
     return GoldRow(
         dataset=data["dataset"],
@@ -165,7 +165,7 @@ def _gold(row: FileRow | Exception) -> GoldRow:
         model=data["model"],
         response=data.get("dialogue") or data["response"],
         labels={
-            result["from_name"]: _label(result)
+            result["from_name"]: _read_value(result)
             for result in truth["result"]
             if result["from_name"] in sources
         },
@@ -175,13 +175,13 @@ def _gold(row: FileRow | Exception) -> GoldRow:
     )
 
 
-def _role(annotation_json: Mapping[str, Any]) -> str | None:
+def _find_role(annotation_json: Mapping[str, Any]) -> str | None:
     return next(
         (str(r["value"]["choices"][0]) for r in annotation_json["result"] if r["from_name"] == ROLE), None
     )
 
 
-def _label(result: Mapping[str, Any]) -> int | float:
+def _read_value(result: Mapping[str, Any]) -> int | float:
     value = result["value"][result["type"]]
     number = as_number(value[0] if isinstance(value, list) else value)
     assert number is not None, "written by this very export"

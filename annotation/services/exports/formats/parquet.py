@@ -83,17 +83,17 @@ def write_parquet(path: Path, chunks: Iterable[Sequence[ReleasedRow]], schema: p
     done = 0
     with parquet.ParquetWriter(path, schema, compression=COMPRESSION) as writer:
         for rows in chunks:
-            columns = _columns([row.gold for row in rows], schema.names)
+            columns = _build_columns([row.gold for row in rows], schema.names)
             writer.write_table(pa.Table.from_pydict(columns, schema=schema), row_group_size=len(rows))
             done += len(rows)
             tell(done)
 
 
-def _columns(rows: Sequence[GoldRow], names: Sequence[str]) -> dict[str, list[Any]]:
-    return {name: list(_column(rows, name)) for name in names}
+def _build_columns(rows: Sequence[GoldRow], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: list(_read_column(rows, name)) for name in names}
 
 
-def _column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
+def _read_column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
     kind, _dot, criterion = name.partition(".")
     if kind == "label":
         return (row.labels.get(criterion) for row in rows)
@@ -114,10 +114,10 @@ def read_parquet(paths: Iterable[Path]) -> Iterator[GoldRow]:
         with parquet.ParquetFile(path) as file:
             for group in range(file.num_row_groups):  # iter_batches would hold on to all that it has read
                 for batch in file.read_row_group(group).to_batches(max_chunksize=CHUNK):
-                    yield from _rows(batch.to_pydict())
+                    yield from _build_rows(batch.to_pydict())
 
 
-def _rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
+def _build_rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
     criteria = [name.removeprefix("label.") for name in columns if name.startswith("label.")]
     for place in range(len(columns["dataset"])):
         row = {name: values[place] for name, values in columns.items()}

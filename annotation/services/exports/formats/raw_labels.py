@@ -61,7 +61,7 @@ class _RawLabelWriter(Writer):
     options = frozenset({"real_names", "rationales", "table"})
 
     def parts(self, spec: ExportSpec) -> list[Part]:
-        lines = _lines_of(spec)
+        lines = _get_formatter(spec)
 
         def chunks(start: int) -> Iterator[Chunk]:
             position = start
@@ -74,12 +74,12 @@ class _RawLabelWriter(Writer):
 
     def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         with (folder / _file_name(spec)).open(encoding="utf-8", newline="") as file:
-            rows = _Counting(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
+            rows = _RecordCounter(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
             labels = check_labels(spec.release, settled(rows), tell)
         return ExportCounts(rows.number, labels)
 
 
-class _Counting:
+class _RecordCounter:
     """Records on their way, counted."""
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -100,7 +100,7 @@ def _fields(spec: ExportSpec) -> tuple[str, ...]:
     return FIELDS + BY_CHOICE if spec.options.rationales else FIELDS
 
 
-def _lines_of(spec: ExportSpec) -> Callable[[Record], str]:
+def _get_formatter(spec: ExportSpec) -> Callable[[Record], str]:
     if spec.options.table == "csv":
         line = csv_writer()
         return lambda record: line([csv_cell(value) for value in record.values()])
@@ -115,10 +115,10 @@ def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str,
             for criterion in dict.fromkeys(name for label in task.said for name in label.labels):
                 for label in task.said:
                     if criterion in label.labels:
-                        yield _record(row, task, criterion, label, spec)
+                        yield _build_record(row, task, criterion, label, spec)
 
 
-def _record(
+def _build_record(
     row: ReleasedRow, task: TaskStatedLabels, criterion: str, label: StatedLabels, spec: ExportSpec
 ) -> dict[str, Any]:
     gold = row.gold
@@ -157,7 +157,7 @@ def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
         records, key=lambda record: (record["task"], record["criterion"])
     ):
         same_criterion = list(same)
-        value, source = _settled(same_criterion)
+        value, source = _settle_records(same_criterion)
         first = same_criterion[0]
         yield SettledLabel(
             first["guideline"],
@@ -172,7 +172,7 @@ def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
         )
 
 
-def _settled(records: Sequence[Record]) -> tuple[Value, str]:
+def _settle_records(records: Sequence[Record]) -> tuple[Value, str]:
     """A release has no label of a dispute that nobody decided: what differs was within the batch's tolerance."""
     annotated = [record["label"] for record in records if record["kind"] == ANNOTATION]
     decided = [record["label"] for record in records if record["kind"] == ADJUDICATION]

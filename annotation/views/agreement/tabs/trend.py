@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
-from annotation.selectors.agreement.trend import Event, Point, TrendSeries, list_alarms, series
+from annotation.selectors.agreement.trend import AgreementEvent, AgreementPoint, TrendSeries, list_alarms, list_trends
 from annotation.views.agreement.charts import TrendEvent, TrendPoint, draw_trend
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, format_figure
@@ -33,7 +33,7 @@ def picture_context(tab_query: TabQuery) -> dict[str, Any]:
     )
 
 
-def list_events(agreement_series: TrendSeries, tab_query: TabQuery) -> list[Event]:
+def list_events(agreement_series: TrendSeries, tab_query: TabQuery) -> list[AgreementEvent]:
     return [*agreement_series.versions, *list_alarms(tab_query.patterns.labels, agreement_series.guideline)]
 
 
@@ -42,7 +42,7 @@ def list_series(tab_query: TabQuery) -> list[TrendSeries]:
     statistic = tab_query.choice.statistic
     # Alpha of another level than the scale's would be undefined all along.
     fits = not statistic.startswith("alpha_") or levels == {statistic.removeprefix("alpha_")}
-    return series(tab_query.patterns, statistic if fits else "")
+    return list_trends(tab_query.patterns, statistic if fits else "")
 
 
 def series_context(agreement_series: TrendSeries, tab_query: TabQuery) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def series_context(agreement_series: TrendSeries, tab_query: TabQuery) -> dict[s
     }
 
 
-def draw_series(agreement_series: TrendSeries, happenings: Sequence[Event]) -> dict[str, Any]:
+def draw_series(agreement_series: TrendSeries, happenings: Sequence[AgreementEvent]) -> dict[str, Any]:
     """The address of the picture and what it shows in words."""
     valued = [point for point in agreement_series.points if point.statistic.value is not None]
     title = str(STATISTICS[agreement_series.statistic])
@@ -77,22 +77,22 @@ def draw_series(agreement_series: TrendSeries, happenings: Sequence[Event]) -> d
     }
 
 
-def point_words(point: Point) -> str:
+def point_words(point: AgreementPoint) -> str:
     return f"{point.name} {format_decimal(point.statistic.value)}"
 
 
-def build_moment(point: Point) -> TrendPoint:
+def build_moment(point: AgreementPoint) -> TrendPoint:
     statistic = point.statistic
     return TrendPoint(point.start.isoformat(), statistic.value, statistic.low, statistic.high, point.so_far)
 
 
-def event_words(event: Event) -> str:
+def event_words(event: AgreementEvent) -> str:
     if event.kind == "alarm":
         return gettext("alarm: {batch}").format(batch=event.words)
     return event.words
 
 
-def point_row(point: Point, agreement_series: TrendSeries, tab_query: TabQuery) -> dict[str, Any]:
+def point_row(point: AgreementPoint, agreement_series: TrendSeries, tab_query: TabQuery) -> dict[str, Any]:
     choice = tab_query.choice
     several = {"guideline": agreement_series.guideline} if tab_query.words.several else {}
     narrowing = choice.narrowing.with_group(several)
