@@ -36,7 +36,7 @@ from annotation.models import (
     sql,
 )
 from annotation.selectors.annotations import own_work
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.assignments.items import WorkItem, build_item
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
@@ -108,7 +108,7 @@ def list_waiting_disputes(member: Membership, *, resting: Sequence[int] = ()) ->
     """The disputes that the member may claim now, in no order; ``resting`` are strata that wait until tomorrow."""
     held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
     tasks = Task.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
-    strata_out = [*strata_ruled_out(member), *resting]
+    strata_out = [*list_ruled_out_strata(member), *resting]
     if strata_out:
         tasks = tasks.exclude(stratum__in=strata_out)
     return tasks.filter(~Exists(_list_barring_claims(member)), ~Exists(held))
@@ -141,7 +141,7 @@ def _list_open_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySe
         repeats__isnull=False,
         repeats__adjudication__assignment__person=member.person_id,
     )
-    strata_out = [*strata_ruled_out(member), *resting]
+    strata_out = [*list_ruled_out_strata(member), *resting]
     if strata_out:
         repeats = repeats.exclude(stratum__in=strata_out)
     return repeats.order_by("due_at", "pk")

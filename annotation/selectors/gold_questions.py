@@ -42,7 +42,7 @@ from annotation.models import (
     sql,
 )
 from annotation.models.sql import KnownCandidate
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 
 # Beside the round's state: the batch asks for no qualification.
 NO_QUALIFICATION = ""
@@ -424,7 +424,7 @@ def list_qualification_rows(batch: Batch) -> list[QualificationRow]:
 
 def _build_qualification_row(member: Membership, qualification: Qualification | None, planned: int) -> QualificationRow:
     attempt = qualification.attempt if qualification else 1
-    items = list_qualification_items(member, attempt, without=strata_ruled_out(member))
+    items = list_qualification_items(member, attempt, without=list_ruled_out_strata(member))
     tasks = GoldQuestionTask.objects.filter(
         item__batch=member.batch_id,
         item__kind=GoldQuestion.Kind.QUALIFICATION,

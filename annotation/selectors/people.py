@@ -28,7 +28,7 @@ from annotation.models import (
     SetupLink,
 )
 from annotation.selectors.access import sealed_batches
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.counts import count_by_stratum
 
 
@@ -79,7 +79,7 @@ def list_restrictions(person: Person, *, reader: Person) -> list[BatchRestrictio
     )
     consequences = []
     for membership in memberships:
-        ruled_out = set(strata_ruled_out(membership))
+        ruled_out = set(list_ruled_out_strata(membership))
         if ruled_out:
             items = {
                 stratum.pk: counts["open"] for stratum, counts in count_by_stratum([membership.batch_id]).items()

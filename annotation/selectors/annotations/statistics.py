@@ -74,11 +74,11 @@ class GoldConfusion:
 def list_own_counts(person: Person) -> list[OwnCounts]:
     """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
     ended = filter_closed(list_submitted(person).exclude(slot=ADJUDICATION_SLOT))
-    closed = _by_place(ended)
-    decided = _by_place(ended.filter(task__state=Task.State.ADJUDICATED))
-    overruled = _by_place(ended.filter(pk__in=list_overruled_labels(person).values("assignment")))
+    closed = _count_by_place(ended)
+    decided = _count_by_place(ended.filter(task__state=Task.State.ADJUDICATED))
+    overruled = _count_by_place(ended.filter(pk__in=list_overruled_labels(person).values("assignment")))
     compared, equal = Places(), Places()
-    for pk, dimension, _criterion, own, final, n in _compared(person):
+    for pk, dimension, _criterion, own, final, n in _count_compared(person):
         compared[pk, dimension] += n
         equal[pk, dimension] += n if own == final else 0
     batches = Batch.objects.select_related("guideline").in_bulk({pk for pk, _dimension in closed})
@@ -102,12 +102,12 @@ def list_own_counts(person: Person) -> list[OwnCounts]:
     return tallies
 
 
-def _by_place(assignments: QuerySet[Assignment]) -> Places:
+def _count_by_place(assignments: QuerySet[Assignment]) -> Places:
     rows = assignments.values_list("batch", "task__stratum__dimension").annotate(n=Count("pk")).order_by()
     return Places({(batch, dimension): n for batch, dimension, n in rows})
 
 
-def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
+def _count_compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
     """(batch, dimension, criterion, mine, final, how often) in batches whose results are open. A label that nobody
     else gave (``single``) is its own gold: nothing to compare.
     """
@@ -118,9 +118,9 @@ def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
     return list(rows.annotate(n=Count("pk")).order_by())
 
 
-def my_confusions(person: Person) -> list[GoldConfusion]:
+def list_confusions(person: Person) -> list[GoldConfusion]:
     """One for each guideline version and criterion, in order of their names."""
-    rows = _compared(person)
+    rows = _count_compared(person)
     batches = Batch.objects.select_related("guideline").in_bulk({row[0] for row in rows})
     counts: dict[tuple[str, str], Counter[tuple[float, float]]] = {}
     documents: dict[str, GuidelineDocument] = {}
@@ -159,7 +159,7 @@ class OwnPace:
     today: float | None
 
 
-def my_pace(person: Person) -> OwnPace:
+def measure_own_pace(person: Person) -> OwnPace:
     today = timezone.localdate()
     first = today - timedelta(days=PACE_DAYS - 1)
     recent = {"assignment__person": person, "assignment__submitted_at__gte": midnight(first)}
@@ -169,14 +169,14 @@ def my_pace(person: Person) -> OwnPace:
     verdicts = Verdict.objects.filter(assignment__task__kind=Task.Kind.WORK, **recent)
     at_work = (labels, decisions, verdicts)
     return OwnPace(
-        days=_days(person, first, today),
-        seconds_label=_median(labels.filter(revision=1)),
-        seconds_decision=_median(decisions),
-        today=_sum([_seconds_since(rows, midnight(today)) for rows in at_work]),
+        days=_list_days(person, first, today),
+        seconds_label=_find_median(labels.filter(revision=1)),
+        seconds_decision=_find_median(decisions),
+        today=_sum_known([_sum_seconds_since(rows, midnight(today)) for rows in at_work]),
     )
 
 
-def _days(person: Person, first: date, last: date) -> tuple[PaceDay, ...]:
+def _list_days(person: Person, first: date, last: date) -> tuple[PaceDay, ...]:
     decided = Q(slot=ADJUDICATION_SLOT)
     since = list_submitted(person).filter(submitted_at__gte=midnight(first))
     counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
@@ -186,19 +186,19 @@ def _days(person: Person, first: date, last: date) -> tuple[PaceDay, ...]:
     return tuple(counted_days.get(day, PaceDay(day, 0, 0)) for day in days)
 
 
-def _median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:
+def _find_median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:
     measured = rows.values_list("seconds", flat=True).order_by()
     seconds = [value for value in measured if value is not None]
     return median(seconds) if seconds else None
 
 
-def _seconds_since(
+def _sum_seconds_since(
     rows: QuerySet[Annotation] | QuerySet[Adjudication] | QuerySet[Verdict], start: datetime
 ) -> float | None:
     seconds: float | None = rows.filter(created_at__gte=start).aggregate(sum=Sum("seconds"))["sum"]
     return seconds
 
 
-def _sum(parts: Collection[float | None]) -> float | None:
+def _sum_known(parts: Collection[float | None]) -> float | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

@@ -29,7 +29,7 @@ def tasks_in_progress(guideline_name: str) -> QuerySet[Task]:
 FREE = Q(state=Task.State.OPEN, slots_taken__lt=F("overlap"))
 
 
-def limits_of(membership: Membership) -> MemberLimits:
+def build_limits(membership: Membership) -> MemberLimits:
     """What the member must not be given; their person's ``own_models`` are one query unless prefetched."""
     person = membership.person
     return MemberLimits(
@@ -40,17 +40,17 @@ def limits_of(membership: Membership) -> MemberLimits:
     )
 
 
-def kind_of(stratum: Stratum) -> TaskKind:
+def build_kind(stratum: Stratum) -> TaskKind:
     return TaskKind(dimension=stratum.dimension, language=stratum.language, model=stratum.model_id)
 
 
-def strata_ruled_out(membership: Membership) -> list[int]:
+def list_ruled_out_strata(membership: Membership) -> list[int]:
     """The strata of the batch that are not for this member; no query where nothing limits them."""
-    limits = limits_of(membership)
+    limits = build_limits(membership)
     if limits == MemberLimits():
         return []
     strata = Stratum.objects.filter(batch=membership.batch_id)
-    return [stratum.pk for stratum in strata if find_obstacle(limits, kind_of(stratum))]
+    return [stratum.pk for stratum in strata if find_obstacle(limits, build_kind(stratum))]
 
 
 def working_members(batch: Batch, role: str) -> list[Membership]:
@@ -61,7 +61,7 @@ def working_members(batch: Batch, role: str) -> list[Membership]:
 
 def may_take(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:
     """Those of ``members`` for whom the stratum's tasks are; quotas are another matter."""
-    return [member for member in members if find_obstacle(limits_of(member), kind_of(stratum)) is None]
+    return [member for member in members if find_obstacle(build_limits(member), build_kind(stratum)) is None]
 
 
 def free_tasks_for(
@@ -78,6 +78,6 @@ def free_tasks_for(
         batch=membership.batch_id,
         person=membership.person_id,
         pool=membership.batch.pairing == Batch.Pairing.POOL,
-        ruled_out=[*(strata_ruled_out(membership) if is_limited else ()), *resting],
+        ruled_out=[*(list_ruled_out_strata(membership) if is_limited else ()), *resting],
         panels=list(membership.panels.values_list("pk", flat=True)) if is_planned else (),
     )

@@ -32,7 +32,7 @@ from annotation.selectors.adjudication import list_dispute_claims, list_due_repe
 from annotation.selectors.assignments.availability import (
     free_tasks_for,
     may_take,
-    strata_ruled_out,
+    list_ruled_out_strata,
     working_members,
 )
 from annotation.selectors.counts import count_by_membership, count_by_stratum
@@ -393,7 +393,7 @@ def _qualifying_progress(membership: Membership) -> MemberProgress:
         done = left = 0
     else:
         attempt = latest.attempt if latest else 1
-        items = list_qualification_items(membership, attempt, without=strata_ruled_out(membership))
+        items = list_qualification_items(membership, attempt, without=list_ruled_out_strata(membership))
         done = sum(item.ended for item in items)
         left = len(items) - done
     return MemberProgress(batch, membership.role, done, left, batch.due_date, state)
@@ -409,7 +409,7 @@ def _count_annotations_left(membership: Membership, strata: Mapping[int, Stratum
         return 0
     done = sum(stratum.my_submitted for stratum in _exclude_qualification(strata))
     share = membership.batch.check_share
-    ruled_out = set(strata_ruled_out(membership)) if share or _is_pool(membership) else set()
+    ruled_out = set(list_ruled_out_strata(membership)) if share or _is_pool(membership) else set()
     work = {pk: stratum for pk, stratum in strata.items() if stratum.kind == Task.Kind.WORK}
     if _is_pool(membership):
         left = sum(_count_left_in(stratum, membership.batch) for pk, stratum in work.items() if pk not in ruled_out)

@@ -23,7 +23,7 @@ from annotation.models import (
     Person,
     Response,
 )
-from annotation.selectors.assignments.availability import kind_of, limits_of, working_members
+from annotation.selectors.assignments.availability import build_kind, build_limits, working_members
 from annotation.selectors.counts import STATES, count_by_stratum
 
 MAX_MEASURED = 1000
@@ -212,13 +212,13 @@ def plan_batch(batch: Batch) -> Plan:
     named = [[int(pk) for pk in key.split("-")] for key in keys]
     measured = measure_pace(batch.guideline.name)
     return _build_plan(
-        {kind_of(stratum): counts["open"] for stratum, counts in strata.items()},
+        {build_kind(stratum): counts["open"] for stratum, counts in strata.items()},
         members,
         [tuple(places[pk] for pk in pair) for pair in named if places.keys() >= set(pair)],
         pairing=batch.pairing,
         seed=batch.seed,
         dimensions=_count_by_dimension(
-            {kind_of(stratum): sum(counts[state] for state in STATES) for stratum, counts in strata.items()}
+            {build_kind(stratum): sum(counts[state] for state in STATES) for stratum, counts in strata.items()}
         ),
         overlap=batch.overlap,
         adjudicators=batch.memberships.filter(role=Membership.Role.ADJUDICATOR, active=True).count(),
@@ -281,7 +281,7 @@ def _find_refusals(tasks: Mapping[TaskKind, int], members: Sequence[Membership])
     """For each kind of task, who must not be given it and why."""
     refused: dict[TaskKind, dict[int, str]] = {kind: {} for kind in tasks}
     for place, member in enumerate(members):
-        limits = limits_of(member)
+        limits = build_limits(member)
         for kind in tasks if limits != MemberLimits() else ():
             reason = find_obstacle(limits, kind)
             if reason is not None:
@@ -341,7 +341,7 @@ def _list_shortages(
         causes: set[str] = set()
         for place, reason in refused[kinds[0]].items():
             people_by_reason[reason].append(str(members[place].person))
-            causes.add(_find_cause(limits_of(members[place]), kinds[0]))
+            causes.add(_find_cause(build_limits(members[place]), kinds[0]))
         shortages.append(
             Shortage(
                 tasks=sum(tasks[kind] for kind in kinds),

@@ -29,7 +29,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.assignments.availability import FREE, kind_of, limits_of, working_members
+from annotation.selectors.assignments.availability import FREE, build_kind, build_limits, working_members
 from annotation.selectors.counts import STATES, count_by_member, count_by_stratum, sum_for_quota, count_tasks
 from annotation.selectors.gold_questions import list_failed_people
 
@@ -314,10 +314,10 @@ def _build_role_limits(batch: Batch, role: str, strata: Sequence[Stratum]) -> _R
         if not is_within_quota(member.quota, submitted=_count_done(counts.get(member.pk), role), live=0)
     }
     failed = list_failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
-    limits = {member.pk: limits_of(member) for member in members}
+    limits = {member.pk: build_limits(member) for member in members}
     refused: dict[int, dict[int, str]] = {}
     for stratum in strata:
-        kind, of_stratum = kind_of(stratum), refused.setdefault(stratum.pk, {})
+        kind, of_stratum = build_kind(stratum), refused.setdefault(stratum.pk, {})
         for member in members:
             reason = find_obstacle(limits[member.pk], kind) or (QUOTA if member.pk in full else None)
             reason = FAILED if member.person_id in failed else reason

@@ -28,7 +28,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import lock_people
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.access import refuse_result_openers
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
@@ -138,7 +138,7 @@ def set_limits(
     membership.save(update_fields=["quota", "excluded_dimensions", "cursor"])
     planned = 0
     if role == ANNOTATOR:
-        ruled_out = strata_ruled_out(membership)
+        ruled_out = list_ruled_out_strata(membership)
         if ruled_out:
             planned = _replan_for_others(batch, membership, strata=ruled_out)
         planned += plan_for_whom_nobody_is_left(batch)

@@ -19,7 +19,7 @@ from annotation.models import (
     Person,
     Qualification,
 )
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.gold_questions import (
     build_scales,
     find_latest_qualification,
@@ -69,7 +69,7 @@ def end_attempt_if_complete(batch: Batch, person: Person) -> bool:
     )
     if qualification is None or member is None:
         return False
-    items = list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member))
+    items = list_qualification_items(member, qualification.attempt, without=list_ruled_out_strata(member))
     if not items or not all(item.ended for item in items):
         return False
     _end_attempt(qualification, member)

@@ -24,7 +24,7 @@ from annotation.models import (
     Membership,
     Person,
 )
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
 from annotation.services.audit import record
@@ -223,7 +223,7 @@ def _restart_searches(memberships: Sequence[int]) -> None:
     Membership.objects.filter(pk__in=memberships).update(cursor=Membership.START)
     annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
     for membership in annotators.select_related("person", "batch").order_by("pk"):
-        ruled_out = strata_ruled_out(membership)
+        ruled_out = list_ruled_out_strata(membership)
         if ruled_out:
             plan_again_for(membership.batch, without=membership, strata=ruled_out)
         plan_for_whom_nobody_is_left(membership.batch)

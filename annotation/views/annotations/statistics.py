@@ -24,9 +24,9 @@ from annotation.selectors.annotations.statistics import (
     OwnCounts,
     OwnPace,
     PaceDay,
-    my_confusions,
-    my_pace,
-    my_tallies,
+    list_confusions,
+    measure_own_pace,
+    list_own_counts,
 )
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.views.access import person_of, role_required
@@ -83,7 +83,7 @@ class ConfusionGrid:
 @role_required(ANNOTATOR, ADJUDICATOR)
 def own_statistics(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    tallies, pace = my_tallies(person), my_pace(person)
+    tallies, pace = list_own_counts(person), measure_own_pace(person)
     compared = sum(tally.compared or 0 for tally in tallies)
     share = find_share(sum(tally.equal or 0 for tally in tallies), compared)
     context: dict[str, Any] = {
@@ -96,7 +96,7 @@ def own_statistics(request: HttpRequest) -> HttpResponse:
         "closed": sum(tally.closed for tally in tallies),
         "overruled": sum(tally.overruled for tally in tallies),
         "waiting": any(tally.compared is None for tally in tallies),
-        "grids": [build_grid(confusion) for confusion in my_confusions(person)],
+        "grids": [build_grid(confusion) for confusion in list_confusions(person)],
         **pace_context(pace),
     }
     return render(request, "annotation/annotations/_history_numbers.html", context)

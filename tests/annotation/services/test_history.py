@@ -30,7 +30,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.selectors.annotations.history import HistoryFilter, list_submissions
-from annotation.selectors.annotations.statistics import my_confusions, my_pace, list_own_counts
+from annotation.selectors.annotations.statistics import list_confusions, measure_own_pace, list_own_counts
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
@@ -233,7 +233,7 @@ def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, l
     assert sum(numbers.closed for numbers in before.values()) == 4
     assert sum(numbers.overruled for numbers in before.values()) == 1
     assert {numbers.compared for numbers in before.values()} == {None}
-    assert my_confusions(lin) == []
+    assert list_confusions(lin) == []
     assert "would tell which of your items are disputed" in page(lin, "/history/-/numbers/")
     set_state(batch=worked, state="closed", actor=wu)
     after = list_own_counts(lin)
@@ -242,7 +242,7 @@ def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, l
         sum(numbers.compared or 0 for numbers in after),
         sum(numbers.equal or 0 for numbers in after),
     ) == (3, 2)
-    assert [dict(confusion.counts) for confusion in my_confusions(lin)] == [{(1, 1): 2, (1, 3): 1}]
+    assert [dict(confusion.counts) for confusion in list_confusions(lin)] == [{(1, 1): 2, (1, 3): 1}]
     # 2 of 3 by hand: centre (2/3 + 3.8415/6) / (1 + 3.8415/3) = 0.5731, half 0.3654
     text = page(lin, "/history/-/numbers/")
     assert "66.7" in text
@@ -259,11 +259,11 @@ def test_what_only_i_labelled_is_not_compared(guideline: Guideline, lin: Person,
 
 
 def test_my_pace_is_counted_by_day(worked: Batch, lin: Person, chen: Person):
-    assert my_pace(lin).seconds_label is None
-    assert my_pace(lin).today is None
+    assert measure_own_pace(lin).seconds_label is None
+    assert measure_own_pace(lin).today is None
     for number, annotation in enumerate(Annotation.objects.filter(assignment__person=lin).order_by("pk")):
         Annotation.objects.filter(pk=annotation.pk).update(seconds=10 * (number + 1))
-    pace = my_pace(lin)
+    pace = measure_own_pace(lin)
     assert [(day.labels, day.decisions) for day in pace.days][-4:] == [(1, 0), (0, 0), (0, 0), (7, 0)]
     assert len(pace.days) == 30
     assert pace.seconds_label == 45  # of 10 to 80; the correction, 90, is none
@@ -305,7 +305,7 @@ def test_an_adjudicator_reads_what_they_thought_first(small: Batch, lin: Person,
     assert "3 Full compliance" in text
     assert "At once." in text
     assert DisputeReason.objects.get(key="guideline_gap").words["en"] in text
-    pace = my_pace(wu)
+    pace = measure_own_pace(wu)
     assert (pace.seconds_decision, pace.seconds_label, pace.today) == (12, None, 42)
     assert "overruled" not in visit(wu).get("/history/").context["form"].fields
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from annotation.core.errors import AssayError
 from annotation.domain.annotations import Submission
 from annotation.models import Assignment, GoldQuestion, Guideline, Person, Qualification, Task
-from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.gold_questions import find_latest_qualification, list_qualification_items
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
@@ -129,7 +129,7 @@ class Rounds(RuleBasedStateMachine):
             if qualification.state == Qualification.State.RUNNING:
                 member = self.batch.memberships.get(person=person.pk)
                 assert (
-                    list_qualification_items(member, qualification.attempt, without=strata_ruled_out(member))
+                    list_qualification_items(member, qualification.attempt, without=list_ruled_out_strata(member))
                     == []
                 )
         self.nothing_breaks()

@@ -39,7 +39,7 @@ from annotation.selectors import adjudication
 from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, DisputeFilter, count_waiting_disputes
 from annotation.selectors.annotations.history import HistoryFilter as MyWanted
 from annotation.selectors.annotations.history import list_history
-from annotation.selectors.annotations.statistics import my_pace
+from annotation.selectors.annotations.statistics import measure_own_pace
 from annotation.selectors.batches.members import find_own_progress
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
@@ -125,7 +125,7 @@ def test_it_is_a_line_of_my_history_like_any_other(repeated: Batch, wu: Person) 
         visitor.post(f"/history/{repeat.pk}/revise/", **{"label.compliance": 3, "key": "k"}).status_code
         == 409
     )
-    assert my_pace(wu).days[-1].decisions == 2
+    assert measure_own_pace(wu).days[-1].decisions == 2
 
 
 def make_due() -> None:

@@ -22,7 +22,7 @@ from annotation.domain.batch_spec import BatchSpec
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, Guideline, Membership, Person, ResultOpening
 from annotation.selectors.access import refuse_sealed, sealed_batches
-from annotation.selectors.annotations.statistics import my_confusions, list_own_counts
+from annotation.selectors.annotations.statistics import list_confusions, list_own_counts
 from annotation.selectors.batches import open_readable_batches
 from annotation.services.batches.batches import confirm_closing, create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
@@ -331,7 +331,7 @@ def test_leaving_before_closing_opens_nothing(labelled: Batch):
 def test_a_closing_over_oneself_compares_no_labels_with_gold(labelled: Batch, lin: Person, chen: Person):
     set_state(batch=labelled, state="closed", actor=lin)
     assert {tally.compared for tally in list_own_counts(lin)} == {None}
-    assert my_confusions(lin) == []
+    assert list_confusions(lin) == []
     assert sum(tally.compared or 0 for tally in list_own_counts(chen)) == 1
     confirm_closing(batch=labelled, actor=None)
     assert sum(tally.compared or 0 for tally in list_own_counts(lin)) == 1

@@ -23,7 +23,7 @@ def ids(batch: Batch) -> list[int]:
     return list(batch.tasks.order_by("rank").values_list("pk", flat=True))
 
 
-def taken(batch: Batch, person: Person) -> list[int]:
+def list_claimed(batch: Batch, person: Person) -> list[int]:
     """Claims and submits until nothing is left; the tasks in their order."""
     tasks = []
     while (item := next_assignment(batch=batch, person=person)) is not None:
@@ -43,8 +43,8 @@ def test_an_assigned_task_goes_to_those_people_alone_and_is_taken_from_others(
     with pytest.raises(TooLate):
         label(first, lin, 3)
     assert first.draft.labels == {"compliance": 3}
-    assert first.task_id not in taken(batch, lin)
-    assert first.task_id in taken(batch, chen)
+    assert first.task_id not in list_claimed(batch, lin)
+    assert first.task_id in list_claimed(batch, chen)
     nothing_is_broken(batch)
     event = AuditEvent.objects.get(verb="assign_tasks")
     assert (event.actor, event.data) == (ma, {"tasks": [first.task_id], "people": ["chen", "zhou"]})
@@ -57,7 +57,7 @@ def test_who_labelled_an_assigned_task_keeps_the_label_and_one_more_person_does(
     assert item is not None
     label(item, lin, 3)
     assign(batch=batch, tasks=[item.task_id], people=[chen])
-    assert taken(batch, chen).count(item.task_id) == 1
+    assert list_claimed(batch, chen).count(item.task_id) == 1
     assert Task.objects.get(pk=item.task_id).state == "agreed"
     nothing_is_broken(batch)
 
@@ -66,7 +66,7 @@ def test_a_task_of_a_pool_is_given_back_to_everybody(batch: Batch, lin: Person, 
     (first, *_other_tasks) = ids(batch)
     assign(batch=batch, tasks=[first], people=[chen, zhou])
     assign(batch=batch, tasks=[first], people=[])
-    assert first in taken(batch, lin)
+    assert first in list_claimed(batch, lin)
     nothing_is_broken(batch)
 
 
@@ -102,11 +102,11 @@ def test_a_withdrawn_task_is_given_to_nobody_and_its_label_does_not_count_until_
     assert sum(counts["submitted"] for counts in count_by_stratum([batch.pk]).values()) == 0
     with pytest.raises(TooLate, match="took this item back"):
         submit(assignment_id=held.pk, person=chen, key="k", work=Submission(labels={"compliance": 1}))
-    assert done.task_id not in taken(batch, chen)
+    assert done.task_id not in list_claimed(batch, chen)
     nothing_is_broken(batch)
     assert bring_back(batch=batch, tasks=[done.task_id]) == 1
     assert sum(counts["submitted"] for counts in count_by_stratum([batch.pk]).values()) == 8
-    assert taken(batch, chen) == [done.task_id]
+    assert list_claimed(batch, chen) == [done.task_id]
     assert Task.objects.get(pk=done.task_id).state == "agreed"
     nothing_is_broken(batch)
 
@@ -134,7 +134,7 @@ def test_what_is_moved_ahead_comes_first_also_to_whom_it_lay_behind(
     order = ids(batch)
     assert set_priority(batch=batch, tasks=[order[4], order[2]], priority=2) == 2
     set_priority(batch=batch, tasks=[order[0]], priority=-1)
-    assert taken(batch, lin) == [order[2], order[4], order[1], order[3], order[5], order[0]]
+    assert list_claimed(batch, lin) == [order[2], order[4], order[1], order[3], order[5], order[0]]
     nothing_is_broken(batch)
 
 

@@ -38,7 +38,7 @@ from annotation.selectors.adjudication import (
     list_reasons_with_use,
     list_waiting_disputes,
 )
-from annotation.selectors.annotations.statistics import my_pace, list_own_counts
+from annotation.selectors.annotations.statistics import measure_own_pace, list_own_counts
 from annotation.selectors.batches.members import (
     list_membership_counts,
     list_workloads,
@@ -224,17 +224,17 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     assignment_ids = [line.history_row.assignment for line in visit(wu).get("/history/").context["rows"]]
     assert claims["decided"].pk in assignment_ids
     assert len(assignment_ids) == 5
-    assert my_pace(wu).days[-1].decisions == 5
+    assert measure_own_pace(wu).days[-1].decisions == 5
     kinds = {standing.kind for standing in sql.count_by_stratum(member).values()}
     assert kinds == {"work", "repeat"}
 
 
 def test_times_of_repeats_are_no_times_of_decisions(settled: Batch, wu: Person) -> None:
     Adjudication.objects.update(seconds=10)
-    before = my_pace(wu)
+    before = measure_own_pace(wu)
     begin_all(settled, wu)
     Adjudication.objects.filter(task__kind="repeat").update(seconds=1000)
-    after = my_pace(wu)
+    after = measure_own_pace(wu)
     assert (after.seconds_decision, after.today) == (before.seconds_decision, before.today)
 
 
