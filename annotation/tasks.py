@@ -38,7 +38,7 @@ def demo_board(context: jobs.JobContext) -> dict[str, str]:
 
 @jobs.register_handler(batches.JOB_KIND)
 def make_batch(context: jobs.JobContext) -> dict[str, Any]:
-    return batches.run_making(context)
+    return batches.execute_batch_job(context)
 
 
 @jobs.register_handler(RELEASE_JOB)
@@ -48,9 +48,9 @@ def cut_release(context: jobs.JobContext) -> dict[str, Any]:
 
 @jobs.register_handler(downloads.JOB_KIND)
 def write_export(context: jobs.JobContext) -> dict[str, Any]:
-    return downloads.run_export(context)
+    return downloads.execute_export(context)
 
 
 @jobs.register_handler(uploads.JOB_KIND)
 def import_upload(context: jobs.JobContext) -> dict[str, Any]:
-    return uploads.run_import(context)
+    return uploads.execute_import(context)

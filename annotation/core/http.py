@@ -23,7 +23,7 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 
-from annotation.core.zip_stream import Segment, read_blocks, measure_length
+from annotation.core.zip_stream import Segment, measure_length, read_blocks
 
 
 def as_attachment(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:

@@ -21,7 +21,7 @@ LET_IN, AGAIN = "let_in", "again"
 
 class KindForm(forms.Form):
     kind = forms.ChoiceField(
-        label=_("For what"),
+        label=_("Purpose"),
         choices=[
             (GoldQuestion.Kind.CHECK, _("Gold checks, mixed into the work")),
             (GoldQuestion.Kind.QUALIFICATION, _("The qualification before the work")),

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
 from annotation.domain.formats.bundle import BundleManifest
 from annotation.models import Batch, Dataset, Guideline, Import
-from annotation.services.imports import As
+from annotation.services.imports import BundleNames
 
 MAX_NAME_CHARACTERS = 100
 
@@ -123,9 +123,9 @@ class BundleForm(forms.Form):
         )
 
     @property
-    def called(self) -> As:
+    def called(self) -> BundleNames:
         names = {name: self.cleaned_data[field_name(place)] for place, name in enumerate(self._names)}
-        return As({name: new for name, new in names.items() if new != name}, self.cleaned_data["release"])
+        return BundleNames({name: new for name, new in names.items() if new != name}, self.cleaned_data["release"])
 
 
 def field_name(place: int) -> str:

@@ -173,7 +173,10 @@ def list_dimensions(member: Membership) -> list[str]:
 def _count_disputes_by_age(member: Membership, now: datetime) -> Iterator[WaitingDisputes]:
     """Counted by the database: there may be very many."""
     tasks = (
-        list_waiting_disputes(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
+        list_waiting_disputes(member)
+        .order_by()
+        .values("pk", topic=F("stratum__dimension"))
+        .annotate(since=LAST_SUBMITTED)
     )
     bounds = [now - timedelta(days=days) for days in AGES]
     for dimension, oldest, *counts in sql.count_by_age(tasks, bounds):
@@ -199,7 +202,9 @@ def _build_waiting_disputes(dimension: str, oldest: datetime, counts: Sequence[i
 
 def _add_repeats(disputes: WaitingDisputes, repeats: WaitingDisputes) -> WaitingDisputes:
     ages = tuple(map(sum, zip(disputes.ages, repeats.ages, strict=True)))
-    return WaitingDisputes(disputes.dimension, disputes.n + repeats.n, min(disputes.oldest, repeats.oldest), ages)
+    return WaitingDisputes(
+        disputes.dimension, disputes.n + repeats.n, min(disputes.oldest, repeats.oldest), ages
+    )
 
 
 def _list_barring_claims(member: Membership) -> QuerySet[Assignment]:

@@ -121,7 +121,9 @@ def list_failed_people(batch: Batch) -> frozenset[int]:
     return frozenset(person for person, state in dict(states).items() if state == Qualification.State.FAILED)
 
 
-def list_qualification_items(member: Membership, attempt: int, *, without: Iterable[int]) -> list[QualificationItem]:
+def list_qualification_items(
+    member: Membership, attempt: int, *, without: Iterable[int]
+) -> list[QualificationItem]:
     """The items of a member's round: those that they have not had in an earlier one, if these are enough, else all.
 
     What was taken out meanwhile, or is not for them any more, is of it only where they have it at hand or are done
@@ -164,7 +166,9 @@ def find_feedback(assignment: Assignment) -> Feedback | None:
         return None
     prefix = "assignment__task__known__item__"
     answer = (
-        _list_disclosed_answers(assignment).values_list("labels", f"{prefix}labels", f"{prefix}explanation").first()
+        _list_disclosed_answers(assignment)
+        .values_list("labels", f"{prefix}labels", f"{prefix}explanation")
+        .first()
     )
     if answer is None:
         return None
@@ -288,7 +292,9 @@ def _build_check_results(annotations: QuerySet[Annotation]) -> list[CheckResult]
     return sorted(results, key=lambda result: (-result.batch.pk, result.person.username))
 
 
-def _build_check_result(person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime) -> CheckResult:
+def _build_check_result(
+    person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime
+) -> CheckResult:
     n, right = len(answers), sum(answer.is_right for answer in answers)
     scales, counts = build_scales(batch.guideline.document), count_confusion(answers)
     low, high = wilson(right, n)
@@ -422,7 +428,9 @@ def list_qualification_rows(batch: Batch) -> list[QualificationRow]:
     ]
 
 
-def _build_qualification_row(member: Membership, qualification: Qualification | None, planned: int) -> QualificationRow:
+def _build_qualification_row(
+    member: Membership, qualification: Qualification | None, planned: int
+) -> QualificationRow:
     attempt = qualification.attempt if qualification else 1
     items = list_qualification_items(member, attempt, without=list_ruled_out_strata(member))
     tasks = GoldQuestionTask.objects.filter(

@@ -22,10 +22,10 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.access import (
+    build_role_filter,
     record_openings,
     sealed_batches,
     sealed_datasets,
-    build_role_filter,
 )
 from annotation.selectors.wellbeing import list_working_documents
 
@@ -200,7 +200,9 @@ def record_note_openings(person: Person, notes: Iterable[GuidelineNote]) -> None
     record_openings(person, {note.task.batch_id for note in notes if note.task is not None})
 
 
-def group_by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dict[ClauseKey, list[GuidelineNote]]:
+def group_by_clause(
+    guideline: Guideline, notes: Iterable[GuidelineNote]
+) -> dict[ClauseKey, list[GuidelineNote]]:
     """The notes by the clause they stand beside.
 
     One on a level that has no words of its own stands by its criterion, and one on an unknown criterion by the whole.

@@ -88,7 +88,9 @@ def lock_tasks(
 
     ``texts``: whether what was answered is read with them; it is long.
     """
-    responses = Response.objects.filter(prompt__in=_find_prompt_ids(datasets, refs), model__name__in=set(models))
+    responses = Response.objects.filter(
+        prompt__in=_find_prompt_ids(datasets, refs), model__name__in=set(models)
+    )
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=responses.values("pk"))
     tasks = tasks.select_related("response__prompt", "response__model", "response__collection")
     if not texts:

@@ -80,7 +80,10 @@ def add_origins(release: GoldRelease) -> dict[str, Any]:
     manifest: dict[str, Any] = release.manifest
     if "imported" in manifest:
         return manifest
-    return {**manifest, "imported": count_imported_work(list(release.batches.all()), until=release.created_at)}
+    return {
+        **manifest,
+        "imported": count_imported_work(list(release.batches.all()), until=release.created_at),
+    }
 
 
 def _list_uncorrected(until: datetime | None = None) -> QuerySet[ImportedLabel]:

@@ -82,7 +82,8 @@ def list_restrictions(person: Person, *, reader: Person) -> list[BatchRestrictio
         ruled_out = set(list_ruled_out_strata(membership))
         if ruled_out:
             items = {
-                stratum.pk: counts["open"] for stratum, counts in count_by_stratum([membership.batch_id]).items()
+                stratum.pk: counts["open"]
+                for stratum, counts in count_by_stratum([membership.batch_id]).items()
             }
             ruled_out_items = sum(number for stratum, number in items.items() if stratum in ruled_out)
             consequences.append(BatchRestriction(membership.batch, sum(items.values()), ruled_out_items))
@@ -162,7 +163,11 @@ def list_setup_link_notices(person: Person) -> list[tuple[SetupLink, LinkState]]
     """What every page tells the person. With one that they have not read of come the others: who used a link in their
     place may have said that it was read.
     """
-    return list_recent_setup_links(person) if SetupLink.objects.filter(person=person, seen_at=None).exists() else []
+    return (
+        list_recent_setup_links(person)
+        if SetupLink.objects.filter(person=person, seen_at=None).exists()
+        else []
+    )
 
 
 SIGN_IN, SIGN_OUT, FAILED, THROTTLED = "sign_in", "sign_out", "sign_in_failed", "sign_in_throttled"

@@ -29,9 +29,14 @@ from annotation.models import (
 )
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.counts import count_by_stratum
-from annotation.selectors.origins import count_imported_work, add_origins
+from annotation.selectors.origins import add_origins, count_imported_work
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
-from annotation.selectors.releases.manifest import describe_guidelines, list_submitted, describe_people, describe_protocol
+from annotation.selectors.releases.manifest import (
+    describe_guidelines,
+    describe_people,
+    describe_protocol,
+    list_submitted,
+)
 
 FROZEN = ("guidelines", "protocol", "people", "imported", "agreement")
 """What a manifest has as the report has it."""
@@ -195,7 +200,9 @@ def _name_side(value: Any, values: Sequence[Any]) -> str:
 
 def _iterate_decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None, list[Labels]]]:
     """Each decision, the verdict before it, and the annotators' labels in the order of the slots."""
-    rows = list(_list_decided(batches).order_by("pk").values_list("task", "labels", "assignment__verdict__labels"))
+    rows = list(
+        _list_decided(batches).order_by("pk").values_list("task", "labels", "assignment__verdict__labels")
+    )
     for start in range(0, len(rows), CHUNK):
         chunk = rows[start : start + CHUNK]
         annotations = Annotation.objects.filter(

@@ -292,13 +292,13 @@ def _build_heartbeat() -> dict[str, Any]:
     return {"heartbeat": Now(), "suspected_at": None, "is_stopping": is_shutting_down()}
 
 
-def _record_death(job: Job, why: str) -> None:
+def _record_death(job: Job, reason_text: str) -> None:
     """The job's worker is dead: give the row back, unless too many died over it without getting further."""
     got_further = job.progress >= job.furthest + MIN_PROGRESS
     deaths = 0 if got_further else job.deaths + (not job.is_stopping)
     logger.error(
         "job %s (%s, “%s”): the worker %s died at %.0f%% (%s): %s of %s deaths without getting further",
-        *(job.pk, job.kind, job.title, job.worker, 100 * job.progress, why, deaths),
+        *(job.pk, job.kind, job.title, job.worker, 100 * job.progress, reason_text, deaths),
         settings.JOB_MAX_ATTEMPTS,
     )
     if deaths >= settings.JOB_MAX_ATTEMPTS:
@@ -311,9 +311,9 @@ def _record_death(job: Job, why: str) -> None:
         _requeue_job(job, deaths=deaths)
 
 
-def _requeue_interrupted(job: Job, why: str) -> None:
+def _requeue_interrupted(job: Job, reason: str) -> None:
     """Put the row back of a job that was broken off by no fault of its own; the sweep sends its message."""
-    logger.warning("job %s (%s, “%s”) is given back: %s", job.pk, job.kind, job.title, why)
+    logger.warning("job %s (%s, “%s”) is given back: %s", job.pk, job.kind, job.title, reason)
     _requeue_job(job)
 
 

@@ -213,9 +213,9 @@ class DuplicateLabels:
         self.dropped += [label.pk for label in same if label is not first]
         return first
 
-    def _build_sort_key(self, one: FrozenLabel) -> tuple[bytes, str, int]:
+    def _build_sort_key(self, label: FrozenLabel) -> tuple[bytes, str, int]:
         """Which of several equal labels is taken: the first in this order, the same on any machine."""
-        return self.names.settled(one).line, self.names.batches[one.batch].name, one.position
+        return self.names.settled(label).line, self.names.batches[label.batch].name, label.position
 
     def refuse_contradictions(self) -> None:
         if not self.contradicted:

@@ -29,7 +29,7 @@ from annotation.selectors.exports import (
     may_name_people,
 )
 from annotation.selectors.releases.releases import get_release_for
-from annotation.services.exports import WRITERS, Writer, writer_named
+from annotation.services.exports import WRITERS, Writer, get_writer
 from annotation.services.exports.downloads import discard_export, record_download, start_export
 from annotation.views.access import person_of, role_required
 
@@ -47,7 +47,7 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     forms = list_forms(person)
     refusal = ""
     if request.method == "POST":
-        writer = writer_named(request.POST.get("format", ""))
+        writer = get_writer(request.POST.get("format", ""))
         form = ExportForm(request.POST, writer=writer, may_name=may_name_people(person))
         forms[writer.name] = (writer, form)
         try:
@@ -82,7 +82,7 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
             (_("Gold releases"), "releases", []),
             (release.name, "release", [release.name]),
             (_("Exports"), "release-exports", [release.name]),
-            title=_(writer_named(export.format).title),
+            title=_(get_writer(export.format).title),
         ),
     }
     return render(request, "annotation/releases/export.html", context)
@@ -173,7 +173,7 @@ def offer_format(writer: Writer, form: ExportForm) -> dict[str, Any]:
 def export_row(export: Export, person: Person) -> dict[str, Any]:
     return {
         "export": export,
-        "title": _(writer_named(export.format).title),
+        "title": _(get_writer(export.format).title),
         "bytes": sum(file["bytes"] for file in export.files),
         "under_way": is_under_way(export),
         "choices": list(list_choices(export.options)),

@@ -33,7 +33,7 @@ from annotation.selectors.imports import (
 )
 from annotation.selectors.origins import list_imported_labels
 from annotation.services.imports import ImportRefused
-from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
+from annotation.services.imports.uploads import confirm_upload, confirm_bundle, discard_upload, receive_upload
 from annotation.views.access import accepts_body, person_of, post_form, role_required
 
 PAGE = 50
@@ -54,7 +54,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
     form = UploadForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         file = form.cleaned_data["file"]
-        upload = receive(file=file, name=file.name, actor=person_of(request))
+        upload = receive_upload(file=file, name=file.name, actor=person_of(request))
         return redirect("import-report", upload.pk)
     context = {
         "form": form,
@@ -95,7 +95,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     if not form.is_valid():
         return _show_check(request, upload, kind_form, form, status=422)
     try:
-        confirm(
+        confirm_upload(
             upload=upload,
             kind=upload.kind,
             format_name=upload.format,
@@ -111,7 +111,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
 @role_required(MANAGER)
 def import_discard(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = get_visible_import(person_of(request), import_id)
-    discard(upload=upload, actor=person_of(request))
+    discard_upload(upload=upload, actor=person_of(request))
     messages.success(request, _("The file was discarded; nothing of it was stored."))
     return redirect("imports")
 

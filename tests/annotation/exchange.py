@@ -121,19 +121,19 @@ def settled_care(
     adjudicator: Person,
     *,
     name: str = "care-1",
-    said: Sequence[Sequence[Sequence[int]]] = (AGREED, NEAR, DISPUTED, DISPUTED),
+    labels_by_task: Sequence[Sequence[Sequence[int]]] = (AGREED, NEAR, DISPUTED, DISPUTED),
     decide: int = 1,
 ) -> Batch:
     """Tasks in the order of ``said``; of the disputes the first ``decide`` are decided, the others stay open."""
     batch = make_batch(
         care_guideline(),
-        care_corpus(prompts=len(said)),
+        care_corpus(prompts=len(labels_by_task)),
         annotators=annotators,
         adjudicators=[adjudicator],
         name=name,
         policy=Policy(overlap=len(annotators), tolerance=1),
     )
-    for values in said:
+    for values in labels_by_task:
         for person, person_values in zip(annotators, values, strict=True):
             assignment = next_assignment(batch=batch, person=person)
             assert assignment is not None

@@ -50,10 +50,10 @@ def invented(
             groups["attack_method"] = method
         hard = rng.gauss(0, 0.2)
         for name in names:
-            yield _one(document, rng, name, prompt, scope, groups, skill[name] - hard, gold)
+            yield build_row(document, rng, name, prompt, scope, groups, skill[name] - hard, gold)
 
 
-def _one(
+def build_row(
     document: GuidelineDocument,
     rng: random.Random,
     model: str,
@@ -66,12 +66,12 @@ def _one(
     criterion = document.criteria_for(scope)[0]
     best, worse = criterion.values[-1], criterion.values[:-1]
     true = best if rng.random() < chance else rng.choice(worse)
-    said = (
+    answer = (
         true if rng.random() < RIGHT else rng.choice([value for value in criterion.values if value != true])
     )
     labelled = rng.random() < gold
     label = ((criterion.name, true),) if labelled else ()
-    predicted = ((criterion.name, said),)
+    predicted = ((criterion.name, answer),)
     basis = "gold" if labelled else "out_of_fold" if rng.random() < 0.1 else "unseen"
     return CountedResponse(
         model=model,

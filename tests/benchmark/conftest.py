@@ -34,5 +34,7 @@ def release(db: None, settled: str) -> GoldRelease:
 @pytest.fixture
 def memorising(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training makes memorisers."""
-    monkeypatch.setattr("scoring.services.training.choose_backbone", lambda *_spec, **_options: MemorisingBackbone())
+    monkeypatch.setattr(
+        "scoring.services.training.choose_backbone", lambda *_spec, **_options: MemorisingBackbone()
+    )
     monkeypatch.setattr("scoring.services.predictions.predictions.load", load_memory)

@@ -47,7 +47,7 @@ class Address(str):
     @property
     def answered(self) -> list[str]:
         """The prompts that got a 200, in order, each as often as it did."""
-        return [one.prompt for one in self.asked if one.status == 200]
+        return [request.prompt for request in self.asked if request.status == 200]
 
     def down(self) -> None:
         """Stop listening, and cut every connection."""
@@ -58,12 +58,12 @@ class Address(str):
         self._endpoint.call(self._endpoint.listen())
 
 
-def said(text: str | None, **changes: Any) -> dict[str, Any]:
+def build_answer_body(text: str | None, **changes: Any) -> dict[str, Any]:
     """The body of an answer."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 7, "completion_tokens": len((text or "").split())}
-    found = {"id": "x", "object": "chat.completion", "model": SERVED, "system_fingerprint": FINGERPRINT}
-    return found | {"choices": [choice], "usage": usage} | changes
+    body = {"id": "x", "object": "chat.completion", "model": SERVED, "system_fingerprint": FINGERPRINT}
+    return body | {"choices": [choice], "usage": usage} | changes
 
 
 @dataclass
@@ -170,7 +170,9 @@ class _Server:
             request = json.loads(body)
             reply = self.policy(request["messages"], request)
         messages = request.get("messages") or [{"content": ""}]
-        status, more, answer = (200, {}, said(reply)) if isinstance(reply, str) else _as_tuple(reply)
+        status, more, answer = (
+            (200, {}, build_answer_body(reply)) if isinstance(reply, str) else _as_tuple(reply)
+        )
         prompt = messages[-1]["content"]
         self.asked.append(Asked(time.monotonic(), prompt, status, request, headers))
         if status == 0:

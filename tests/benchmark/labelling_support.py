@@ -59,8 +59,8 @@ def _shares(response: Response) -> dict[str, float]:
 
 
 def _responses(dataset: Dataset) -> list[Response]:
-    found = Response.objects.filter(prompt__dataset=dataset).select_related("prompt", "model")
-    return list(found.order_by("pk"))
+    responses = Response.objects.filter(prompt__dataset=dataset).select_related("prompt", "model")
+    return list(responses.order_by("pk"))
 
 
 def run_with_gold(

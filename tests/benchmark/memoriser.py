@@ -32,8 +32,8 @@ class MemorisingScorer:
 
 
 def load_memory(folder: Path) -> MemorisingScorer:
-    kept = json.loads((folder / "memory.json").read_text())
-    return MemorisingScorer(tuple(Head.from_json(head) for head in kept["heads"]), kept["told"])
+    stored = json.loads((folder / "memory.json").read_text())
+    return MemorisingScorer(tuple(Head.from_json(head) for head in stored["heads"]), stored["told"])
 
 
 @dataclass(frozen=True)

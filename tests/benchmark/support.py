@@ -56,7 +56,7 @@ def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | N
 def settle_by_dimension(batch: Batch, *, tasks: int | None = None) -> None:
     """Of the batch ``first``: lin and chen say 3 of every response to a safe prompt and 1 of the others."""
     people = [person("lin"), person("chen")]
-    settle(batch, people, lambda one: 3 if one.prompt.dimension == "safe" else 1, tasks=tasks)
+    settle(batch, people, lambda response: 3 if response.prompt.dimension == "safe" else 1, tasks=tasks)
 
 
 def response_of(assignment: Assignment) -> Response:

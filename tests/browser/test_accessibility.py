@@ -21,7 +21,7 @@ from annotation.models import Guideline, Person
 from annotation.services import jobs
 from annotation.services.assignments import next_assignment
 from annotation.services.exports import Options, export_release
-from annotation.services.imports.uploads import receive
+from annotation.services.imports.uploads import receive_upload
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
 from benchmark.models import BenchmarkRun, Retraining
@@ -122,7 +122,7 @@ def more_pages(world: World, folder: Path) -> dict[str, list[str]]:
     newer = cut_release(ReleaseSpec(name="r2", batches=[world.batch]))
     export_release(release=newer, format_name="bundle", folder=folder, options=Options())
     with (folder / "bundle.zip").open("rb") as file:
-        bundle = receive(file=File(file), name="bundle.zip", actor=manager)
+        bundle = receive_upload(file=File(file), name="bundle.zip", actor=manager)
     made = Retraining.objects.get()
     assert made.scorer.job is not None
     jobs.run_now(made.scorer.job)

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.domain.assignments.plan import plan_allotments
-from annotation.domain.quality import Finding, Labels, Profile, Profiles, LabelScale, build_profiles
+from annotation.domain.quality import Finding, Labels, LabelScale, Profile, Profiles, build_profiles
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]

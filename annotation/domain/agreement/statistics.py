@@ -20,11 +20,11 @@ from annotation.domain.agreement.patterns import (
     NO_PAIRS,
     ONE_CATEGORY,
     Agreement,
+    LabelSets,
     Measurement,
     Pattern,
     Patterns,
     Statistic,
-    LabelSets,
     Value,
     tabulate,
 )

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, bdtrik  # scipy.stats would make every start a second longer
 
 from annotation.domain.quality import findings
-from annotation.domain.quality.findings import CONFIDENCE, Finding, Kind, Z, score_excess, make_undefined
-from annotation.domain.quality.labels import Floats, Pairs, LabelTable
-from annotation.domain.quality.severity import sum_cluster_squares, find_obstacle
+from annotation.domain.quality.findings import CONFIDENCE, Finding, Kind, Z, make_undefined, score_excess
+from annotation.domain.quality.labels import Floats, LabelTable, Pairs
+from annotation.domain.quality.severity import find_obstacle, sum_cluster_squares
 
 TOLERATED_AGREEMENT = 0.5
 """As a share of the middle person's s: who follows less than half as far as that one is taken to guess."""

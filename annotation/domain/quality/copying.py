@@ -15,7 +15,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 from annotation.domain.quality import findings
 from annotation.domain.quality.aggregation import Truth, Truths, count_by_truth, estimate_truth
 from annotation.domain.quality.findings import RISKS, Copying
-from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, LabelTable
+from annotation.domain.quality.labels import Bools, Floats, Ints, LabelTable, Pairs
 
 TOLERATED = 0.25
 """Of the units: with less copied than this, a pair is not flagged however many units it shares."""

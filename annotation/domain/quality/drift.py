@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from annotation.domain.quality import findings
 from annotation.domain.quality.aggregation import Truths
 from annotation.domain.quality.findings import CONFIDENCE, RISKS, Finding, Kind, make_undefined
-from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, LabelTable
+from annotation.domain.quality.labels import Bools, Floats, Ints, LabelTable, Pairs
 from annotation.domain.quality.severity import find_obstacle
 
 TOLERATED: Mapping[Kind, float] = {"severity": 0.1, "agreement": 0.1}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from annotation.domain.quality import findings
-from annotation.domain.quality.findings import Finding, Z, score_excess, make_undefined
-from annotation.domain.quality.labels import Floats, Ints, Pairs, LabelTable
+from annotation.domain.quality.findings import Finding, Z, make_undefined, score_excess
+from annotation.domain.quality.labels import Floats, Ints, LabelTable, Pairs
 
 TOLERATED = 0.1
 """Levels: so far apart two reasonable readings of a guideline may be."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.domain.releases.manifest import index_dimensions, count_imported
+from annotation.domain.releases.manifest import count_imported, index_dimensions
 
 Manifest: TypeAlias = Mapping[str, Any]
 Statistic: TypeAlias = Mapping[str, float | None]

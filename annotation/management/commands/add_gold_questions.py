@@ -40,8 +40,8 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         batch, kind = get_batch(options["batch"]), options["kind"]
         batches = [get_batch(name) for value in options["from_batches"] for name in names(value)]
-        given = [bool(options["from_release"]), bool(batches), bool(options["file"])]
-        if sum(given) != 1:
+        origins = [bool(options["from_release"]), bool(batches), bool(options["file"])]
+        if sum(origins) != 1:
             raise AssayError(N_("Say where the items come from: --from-release, --from-batches or --file."))
         sources = [name for value in options["sources"] for name in names(value)]
         unknown = sorted(set(sources) - set(GoldLabel.Source.values))
@@ -59,8 +59,8 @@ class Command(AssayCommand):
         else:
             release, number = get_release(options["from_release"]), options["number"]
             made = add_from_release(batch=batch, kind=kind, release=release, number=number, sources=sources)
-        there = GoldQuestion.objects.filter(batch=batch, kind=kind, active=True).count()
-        return {"batch": batch.name, "kind": kind, "added": len(made), "there": there}
+        total = GoldQuestion.objects.filter(batch=batch, kind=kind, active=True).count()
+        return {"batch": batch.name, "kind": kind, "added": len(made), "there": total}
 
     def show(self, data: dict[str, Any]) -> None:
         self.stdout.write(

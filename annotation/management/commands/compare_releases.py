@@ -8,9 +8,9 @@ from annotation.models import GoldRelease
 from annotation.selectors.releases.comparison import (
     KINDS,
     compare_agreement,
+    compare_releases,
     iterate_changes,
     iterate_csv_lines,
-    compare_releases,
 )
 from annotation.selectors.releases.releases import get_release
 

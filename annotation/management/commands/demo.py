@@ -76,8 +76,8 @@ class Command(AssayCommand):
         ]
         self.stdout.write("\n".join(lines))
 
-    def _announce(self, what: str) -> None:
-        self.stderr.write(f"Preparing {what} ...")
+    def _announce(self, step: str) -> None:
+        self.stderr.write(f"Preparing {step} ...")
         self.stderr.flush()
 
     def _wait_for_web(self, port: int) -> None:

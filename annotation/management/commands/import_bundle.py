@@ -7,7 +7,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.domain.formats import Source
 from annotation.domain.formats.bundle import Bundle
 from annotation.management.base import ImportCommand
-from annotation.services.imports import As, import_bundle
+from annotation.services.imports import BundleNames, import_bundle
 from annotation.services.imports.bundle import batch_names
 
 
@@ -30,7 +30,7 @@ class Command(ImportCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         source = Source(options["file"])
-        called = As(_names(options["as_batch"], source), options["release"])
+        called = BundleNames(_names(options["as_batch"], source), options["release"])
         with self.watched_run() as run:
             report = import_bundle(source=source, called=called, run=run)
         manifest = Bundle(source).manifest

@@ -12,17 +12,17 @@ from annotation.selectors.agreement.groupings import (
     parse_narrowing,
 )
 from annotation.selectors.agreement.label_table import COMPLETE
-from annotation.selectors.agreement.report import LevelConfusion, PatternCounts, LabelPatterns, ReportRow
+from annotation.selectors.agreement.report import LabelPatterns, LevelConfusion, PatternCounts, ReportRow
 
 __all__ = [
     "COMPLETE",
     "FACETS",
-    "LevelConfusion",
-    "PatternCounts",
     "Group",
     "Grouping",
     "LabelPatterns",
+    "LevelConfusion",
     "Narrowing",
+    "PatternCounts",
     "ReportRow",
     "parse_groupings",
     "parse_narrowing",

@@ -20,18 +20,18 @@ from annotation.domain.agreement.disagreement import (
     Floats,
     LabelCounts,
     UnitGroups,
-    count_units,
     count_labels,
     count_pairs,
-    mean_distances,
+    count_units,
     index_tasks,
+    mean_distances,
     wilson,
 )
 from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import ComparableLabels, ScaleKey
-from annotation.selectors.agreement.report import PatternCounts, LabelPatterns, to_exact_level
+from annotation.selectors.agreement.report import LabelPatterns, PatternCounts, to_exact_level
 from annotation.selectors.guidelines import list_notes
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
@@ -104,7 +104,9 @@ def _list_scales(labels: ComparableLabels) -> list[ScaleKey]:
     ]
 
 
-def _build_matrix(labels: ComparableLabels, scale: ScaleKey, pairs: npt.NDArray[np.int64], pair: str | None) -> LevelMatrix:
+def _build_matrix(
+    labels: ComparableLabels, scale: ScaleKey, pairs: npt.NDArray[np.int64], pair: str | None
+) -> LevelMatrix:
     values, _measurement = labels.measure(*scale)
     code_of = {np.float32(value): place for place, value in enumerate(labels.units.values)}
     if len(values) > MAX_LEVELS:
@@ -223,7 +225,9 @@ def _measure_local_alpha(labels: ComparableLabels, groups: UnitGroups[int]) -> F
         if expected:
             on_scale = labels.scales.place == place
             units = labels.units.where(on_scale)
-            ratio[on_scale] = mean_distances(units, _select_distances(units, labels.units, distances)) / expected
+            ratio[on_scale] = (
+                mean_distances(units, _select_distances(units, labels.units, distances)) / expected
+            )
     is_known = ~np.isnan(ratio)
     sums = np.bincount(groups.place[is_known], weights=ratio[is_known], minlength=len(groups.names))
     n = count_units(groups, is_known).astype(np.float64)
@@ -288,7 +292,9 @@ def _count_splits(labels: ComparableLabels, groups: UnitGroups[int]) -> dict[int
     }
 
 
-def _build_split(labels: ComparableLabels, scale: ScaleKey, first: float, second: float, n: int) -> LevelSplit:
+def _build_split(
+    labels: ComparableLabels, scale: ScaleKey, first: float, second: float, n: int
+) -> LevelSplit:
     values, _measurement = labels.measure(*scale)
     return LevelSplit(*scale, to_exact_level(first, values), to_exact_level(second, values), n)
 
@@ -334,7 +340,9 @@ def _build_clause(
 ) -> ClauseDisagreement:
     values, _measurement = labels.measure(*scale)
     value = to_exact_level(level.value, values)
-    other_levels = Counter({to_exact_level(other_level, values): n for other_level, n in level.other_values.items()})
+    other_levels = Counter(
+        {to_exact_level(other_level, values): n for other_level, n in level.other_values.items()}
+    )
     n_notes, unanswered = notes.get((*scale, value), (0, 0))
     return ClauseDisagreement(
         guideline=scale[0],
@@ -455,7 +463,9 @@ def _measure_difference(
     measurement: Measurement,
     statistic: str,
 ) -> Statistic:
-    return measure_difference(dict(before), dict(after), values=values, measurement=measurement, statistic=statistic)
+    return measure_difference(
+        dict(before), dict(after), values=values, measurement=measurement, statistic=statistic
+    )
 
 
 # What stands out
@@ -473,7 +483,9 @@ class WeakestGroup:
     """How many groups there were to find it among: the interval allows for that many looks."""
 
 
-def find_weakest_group(patterns: LabelPatterns, facet: str, overall: PatternCounts, min_units: int) -> WeakestGroup | None:
+def find_weakest_group(
+    patterns: LabelPatterns, facet: str, overall: PatternCounts, min_units: int
+) -> WeakestGroup | None:
     """The group of the lowest alpha among those of ``least`` units and more, where even the upper end of its interval,
     corrected for how many groups there are (Bonferroni), lies below alpha of everything. Alpha is that of everything,
     also of a group with one criterion and a stronger scale: else the two could not be compared.

@@ -25,7 +25,13 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from annotation.domain.agreement.label_table import PersonLabels, LabelledTask, Units, replace_tasks, build_units
+from annotation.domain.agreement.label_table import (
+    LabelledTask,
+    PersonLabels,
+    Units,
+    build_units,
+    replace_tasks,
+)
 from annotation.domain.agreement.label_table import join_units as label_table_joined
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
 from annotation.selectors.counts import STATES, count_by_stratum
@@ -210,17 +216,25 @@ def _read_batch(batch: Batch, mark: BatchMark) -> Units:
     previous = _CACHE.get(batch.pk)
     if previous is not None and previous.mark == mark:
         return previous.units
-    cached = _refresh_units(batch, previous, mark) or CachedUnits(mark, timezone.now(), build_units(_iterate_tasks(batch)))
+    cached = _refresh_units(batch, previous, mark) or CachedUnits(
+        mark, timezone.now(), build_units(_iterate_tasks(batch))
+    )
     _CACHE.put(batch.pk, cached)
     return cached.units
 
 
 def _refresh_units(batch: Batch, previous: CachedUnits | None, mark: BatchMark) -> CachedUnits | None:
     """What was known with what came since; None where that is not all, or where reading it whole is as quick."""
-    if previous is None or previous.mark.version != mark.version or len(previous.units) < MIN_UNITS_TO_REFRESH:
+    if (
+        previous is None
+        or previous.mark.version != mark.version
+        or len(previous.units) < MIN_UNITS_TO_REFRESH
+    ):
         return None
     now = timezone.now()
-    units = replace_tasks(previous.units, build_units(_iterate_tasks(batch, since=previous.at - COMMIT_DELAY)))
+    units = replace_tasks(
+        previous.units, build_units(_iterate_tasks(batch, since=previous.at - COMMIT_DELAY))
+    )
     n_tasks = len(np.unique(units.task))
     return CachedUnits(mark, now, units) if n_tasks == mark.complete else None
 
@@ -268,7 +282,8 @@ def _iterate_tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[L
 
 def _build_labelled(rows: Sequence[tuple[Any, ...]], days: _DayCache) -> LabelledTask:
     person_labels = [
-        PersonLabels(person, _parse_labels(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
+        PersonLabels(person, _parse_labels(labels), days.of(at), seconds)
+        for *_task, person, labels, at, seconds in rows
     ]
     task, prompt, stratum, subcomponent = rows[0][:4]
     return LabelledTask(task, prompt, stratum, subcomponent, person_labels)

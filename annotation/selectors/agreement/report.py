@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from annotation.domain.agreement import Agreement, Measurement, Pattern, Statistic, Value, measure_agreement, pool
+from annotation.domain.agreement import (
+    Agreement,
+    Measurement,
+    Pattern,
+    Statistic,
+    Value,
+    measure_agreement,
+    pool,
+)
 from annotation.domain.agreement.disagreement import count_pairs, count_patterns, cross_groupings
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Guideline
@@ -32,7 +40,9 @@ class ReportRow:
     agreement: Agreement
 
     def to_json(self) -> dict[str, Any]:
-        statistics = {name: _statistic_to_json(statistic) for name, statistic in self.agreement.statistics.items()}
+        statistics = {
+            name: _statistic_to_json(statistic) for name, statistic in self.agreement.statistics.items()
+        }
         return {
             "guideline": self.guideline,
             "criterion": self.criterion,
@@ -173,7 +183,9 @@ class LabelPatterns:
                 yield PatternCounts(guideline, None, group, "nominal", values, frozenset(pooled.items()))
             yield from parts
 
-    def _part(self, guideline: str, criterion: str, group: Group, patterns: Mapping[Pattern, int]) -> PatternCounts:
+    def _part(
+        self, guideline: str, criterion: str, group: Group, patterns: Mapping[Pattern, int]
+    ) -> PatternCounts:
         values, measurement = self.labels.measure(guideline, criterion)
         counted = frozenset((to_exact_pattern(pattern, values), n) for pattern, n in patterns.items())
         return PatternCounts(guideline, criterion, group, measurement, values, counted)
@@ -209,5 +221,7 @@ def to_exact_level(label: float, values: Sequence[Value]) -> Value:
     return label if value is None else value
 
 
-def _frequency_key(item: tuple[tuple[str, str, Value, Value], int]) -> tuple[int, tuple[str, str, Value, Value]]:
+def _frequency_key(
+    item: tuple[tuple[str, str, Value, Value], int],
+) -> tuple[int, tuple[str, str, Value, Value]]:
     return -item[1], item[0]

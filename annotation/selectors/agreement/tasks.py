@@ -73,7 +73,9 @@ def _find_task_ids(units: Units) -> tuple[Ints, int]:
     return task_ids.astype(np.int32), int(np.count_nonzero(compared))
 
 
-def _list_criterion_labels(labels: ComparableLabels, tasks: Sequence[int]) -> dict[int, list[CriterionLabels]]:
+def _list_criterion_labels(
+    labels: ComparableLabels, tasks: Sequence[int]
+) -> dict[int, list[CriterionLabels]]:
     settled = {
         (gold_label.task_id, gold_label.criterion): gold_label
         for gold_label in GoldLabel.objects.filter(task__in=tasks)
@@ -91,7 +93,9 @@ def _list_criterion_labels(labels: ComparableLabels, tasks: Sequence[int]) -> di
             (name, value) for name, value in zip(people, slot_values, strict=False) if value is not None
         )
         labels_by_task[task].append(
-            CriterionLabels(criterion, person_labels, bool(units.differ[unit]), settled.get((task, criterion)))
+            CriterionLabels(
+                criterion, person_labels, bool(units.differ[unit]), settled.get((task, criterion))
+            )
         )
     return labels_by_task
 

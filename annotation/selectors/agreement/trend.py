@@ -14,7 +14,7 @@ from annotation.domain.agreement import Pattern, Statistic
 from annotation.domain.agreement.disagreement import count_patterns, cross_groupings, group_units
 from annotation.models import Alarm
 from annotation.selectors.agreement.labels import ComparableLabels
-from annotation.selectors.agreement.report import PatternCounts, LabelPatterns, to_exact_pattern
+from annotation.selectors.agreement.report import LabelPatterns, PatternCounts, to_exact_pattern
 
 # Work of more days than this is told by weeks.
 MAX_DAYS = 45
@@ -79,7 +79,9 @@ def _build_series(patterns: LabelPatterns, statistic: str) -> list[TrendSeries]:
     ]
 
 
-def _count_steps(labels: ComparableLabels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
+def _count_steps(
+    labels: ComparableLabels, step: str
+) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
     """Of each guideline the sets of labels of each step, criteria pooled by value."""
     guideline = group_units(labels.units.kinds("stratum"), labels.guideline_of, str)
     start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
@@ -103,7 +105,11 @@ def _build_points(
         so_far.update(exact_counts)
         counted = _replace_patterns(overall, exact_counts)
         measurement = counted.measured((statistic,)).statistics[statistic]
-        points.append(AgreementPoint(day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)))
+        points.append(
+            AgreementPoint(
+                day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)
+            )
+        )
     return tuple(points)
 
 

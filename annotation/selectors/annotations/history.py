@@ -29,7 +29,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.annotations.closings import list_closed, is_closed, filter_closed, filter_open
+from annotation.selectors.annotations.closings import filter_closed, filter_open, is_closed, list_closed
 from annotation.selectors.origins import list_imported
 
 Labels: TypeAlias = Mapping[str, Any]
@@ -112,7 +112,9 @@ class LabelValue(Func):
         return self.as_sql(compiler, connection, **json, **context)
 
 
-def list_history(person: Person, history_filter: HistoryFilter) -> QuerySet[Any, tuple[UUID, datetime | None]]:
+def list_history(
+    person: Person, history_filter: HistoryFilter
+) -> QuerySet[Any, tuple[UUID, datetime | None]]:
     """The id and the time of each of the person's lines, the latest first: of all that they submitted."""
     return list_submissions(person, history_filter).values_list("pk", "submitted_at")
 
@@ -128,7 +130,9 @@ def list_submissions(person: Person, history_filter: HistoryFilter) -> QuerySet[
     return _filter_marked(submissions, person, history_filter).order_by("-submitted_at", "pk")
 
 
-def _filter_submissions(submissions: QuerySet[Assignment], history_filter: HistoryFilter) -> QuerySet[Assignment]:
+def _filter_submissions(
+    submissions: QuerySet[Assignment], history_filter: HistoryFilter
+) -> QuerySet[Assignment]:
     """By what stands in the assignment, its batch and its prompt."""
     if history_filter.batch:
         submissions = submissions.filter(batch__name=history_filter.batch)
@@ -159,7 +163,9 @@ def _filter_marked(
             pk__in=annotations.exclude(flags=[]).exclude(Exists(later)).values("assignment")
         )
     if history_filter.overruled:
-        submissions = filter_closed(submissions).filter(pk__in=list_overruled_labels(person).values("assignment"))
+        submissions = filter_closed(submissions).filter(
+            pk__in=list_overruled_labels(person).values("assignment")
+        )
     return submissions
 
 
@@ -253,7 +259,9 @@ def find_outcome(assignment: Assignment) -> HistoryOutcome | None:
     return find_outcomes([assignment], {assignment.pk: counted.labels}).get(assignment.pk)
 
 
-def find_outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, HistoryOutcome]:
+def find_outcomes(
+    assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]
+) -> dict[UUID, HistoryOutcome]:
     """What became of these annotations, which are closed (``labels``, which count, by assignment), where that may be
     told; two queries.
     """
@@ -274,7 +282,9 @@ def find_outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Label
     return {pk: outcome for pk, outcome in outcome_by_id.items() if outcome is not None}
 
 
-def _build_outcome(own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> HistoryOutcome | None:
+def _build_outcome(
+    own_labels: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None
+) -> HistoryOutcome | None:
     """None where every value is mine and nobody decided: such an item reads as an undecided dispute does."""
     final_labels = [
         label

@@ -32,9 +32,9 @@ from annotation.selectors.access import sealed_batches
 from annotation.selectors.annotations.closings import filter_closed
 from annotation.selectors.annotations.history import (
     list_labels_with_gold,
-    midnight,
     list_overruled_labels,
     list_submitted,
+    midnight,
 )
 
 Places: TypeAlias = Counter[tuple[int, str]]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db.models import F, Q, QuerySet
 
-from annotation.domain.assignments.eligibility import TaskKind, MemberLimits, find_obstacle
+from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
 from annotation.models import Batch, Membership, Stratum, Task
 from annotation.models.sql import FreeTasks
 from annotation.selectors.access import build_role_filter
@@ -53,18 +53,18 @@ def list_ruled_out_strata(membership: Membership) -> list[int]:
     return [stratum.pk for stratum in strata if find_obstacle(limits, build_kind(stratum))]
 
 
-def working_members(batch: Batch, role: str) -> list[Membership]:
+def list_working_members(batch: Batch, role: str) -> list[Membership]:
     """The members of a role who are given work now, with what limits them, in the order of their joining."""
     members = Membership.objects.filter(build_role_filter(role), batch=batch, role=role, active=True)
     return list(members.select_related("person").prefetch_related("person__own_models").order_by("pk"))
 
 
-def may_take(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:
+def filter_eligible(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:
     """Those of ``members`` for whom the stratum's tasks are; quotas are another matter."""
     return [member for member in members if find_obstacle(build_limits(member), build_kind(stratum)) is None]
 
 
-def free_tasks_for(
+def select_free_tasks(
     membership: Membership,
     *,
     is_limited: bool = True,

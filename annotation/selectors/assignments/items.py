@@ -75,13 +75,13 @@ def build_item(assignment: Assignment) -> WorkItem:
     )
 
 
-def texts_to_mark(task: int) -> list[str | None]:
+def read_markable_texts(task: int) -> list[str | None]:
     """The turns of a task's response, as they are handed out; None for one that is not judged."""
     text, turns = Task.objects.values_list("response__text", "response__turns").get(pk=task)
     return list_markable_texts(text, turns)
 
 
-def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
+def get_own_assignment(assignment_id: UUID, person: Person) -> Assignment:
     assignment = (
         Assignment.objects.filter(pk=assignment_id, person=person).select_related("batch__guideline").first()
     )
@@ -90,7 +90,7 @@ def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
     return assignment
 
 
-def my_last(batch: Batch, person: Person) -> Assignment | None:
+def find_last_submission(batch: Batch, person: Person) -> Assignment | None:
     """The person's last submitted annotation in the batch: what "undo" goes back to."""
     submitted = Assignment.objects.filter(
         batch=batch, person=person, state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT

@@ -30,13 +30,18 @@ from annotation.models.sql import StratumStanding
 from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.adjudication import list_dispute_claims, list_due_repeats, list_waiting_disputes
 from annotation.selectors.assignments.availability import (
-    free_tasks_for,
-    may_take,
+    filter_eligible,
     list_ruled_out_strata,
-    working_members,
+    list_working_members,
+    select_free_tasks,
 )
 from annotation.selectors.counts import count_by_membership, count_by_stratum
-from annotation.selectors.gold_questions import NO_QUALIFICATION, count_checks_left, find_latest_qualification, list_qualification_items
+from annotation.selectors.gold_questions import (
+    NO_QUALIFICATION,
+    count_checks_left,
+    find_latest_qualification,
+    list_qualification_items,
+)
 
 RECENT = timedelta(days=7)
 PLANNING = (Batch.Pairing.FIXED, Batch.Pairing.BALANCED)
@@ -64,7 +69,9 @@ def list_workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Wor
     ids = [person.pk for person in people]
     sealed = list(sealed_batches(reader).values_list("pk", flat=True))
     batches = dict(_list_working(ids).values_list("person").annotate(n=Count("batch", distinct=True)))
-    live = _count_by_person(_filter_live(_list_counted_claims().filter(person__in=ids)).exclude(batch__in=sealed))
+    live = _count_by_person(
+        _filter_live(_list_counted_claims().filter(person__in=ids)).exclude(batch__in=sealed)
+    )
     handed_in = _list_counted_claims().exclude(batch__in=sealed)
     lately = handed_in.filter(person__in=ids, submitted_at__gte=timezone.now() - RECENT)
     planned = _count_still_planned(ids, without=sealed)
@@ -103,9 +110,14 @@ def list_membership_counts(members: QuerySet[Membership]) -> dict[int, Membershi
     Expired are those leases that ended unused and whose item did not come back to the same person since.
     """
     rows = list(members.order_by().values_list("pk", "person", "batch", "role", "batch__pairing"))
-    held = _list_counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
+    held = _list_counted_claims().filter(
+        batch__in={row[2] for row in rows}, person__in={row[1] for row in rows}
+    )
     tallies = count_by_membership(members)
-    live, lately = _count_by_part(_filter_live(held)), _count_by_part(held.filter(submitted_at__gte=timezone.now() - RECENT))
+    live, lately = (
+        _count_by_part(_filter_live(held)),
+        _count_by_part(held.filter(submitted_at__gte=timezone.now() - RECENT)),
+    )
     expired = _count_by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
     plans = dict(_count_planned(members))
     counts: dict[int, MembershipCounts] = {}
@@ -152,7 +164,7 @@ def preview_leaving(person: Person, *, reader: Person) -> list[LeavingEffect]:
 
 def _preview_membership(part: Membership, live: Counter[Part], *, sealed: bool) -> LeavingEffect:
     adjudicates = part.role == Membership.Role.ADJUDICATOR
-    remaining = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
+    remaining = [member for member in list_working_members(part.batch, part.role) if member.pk != part.pk]
     needed = 1 if adjudicates else part.batch.overlap
     plans = part.batch.pairing in PLANNING and not adjudicates
     return LeavingEffect(
@@ -170,7 +182,9 @@ def _count_lacking(part: Membership, remaining: Sequence[Membership], needed: in
     state = Task.State.DISPUTED if part.role == Membership.Role.ADJUDICATOR else Task.State.OPEN
     counts = count_by_stratum([part.batch_id])
     return sum(
-        states[state] for stratum, states in counts.items() if len(may_take(remaining, stratum)) < needed
+        states[state]
+        for stratum, states in counts.items()
+        if len(filter_eligible(remaining, stratum)) < needed
     )
 
 
@@ -369,12 +383,17 @@ def measure_own_progress(membership: Membership) -> MemberProgress:
     if not adjudicating and membership.batch.qualifying:
         return _qualifying_progress(membership)
     strata = sql.count_by_stratum(membership)
-    done = sum(stratum.my_adjudicated if adjudicating else stratum.my_submitted for stratum in _exclude_qualification(strata))
+    done = sum(
+        stratum.my_adjudicated if adjudicating else stratum.my_submitted
+        for stratum in _exclude_qualification(strata)
+    )
     return MemberProgress(
         batch=membership.batch,
         role=membership.role,
         done=done,
-        left=_count_disputes_left(membership, strata) if adjudicating else _count_annotations_left(membership, strata),
+        left=_count_disputes_left(membership, strata)
+        if adjudicating
+        else _count_annotations_left(membership, strata),
         due=membership.batch.due_date,
     )
 
@@ -412,7 +431,9 @@ def _count_annotations_left(membership: Membership, strata: Mapping[int, Stratum
     ruled_out = set(list_ruled_out_strata(membership)) if share or _is_pool(membership) else set()
     work = {pk: stratum for pk, stratum in strata.items() if stratum.kind == Task.Kind.WORK}
     if _is_pool(membership):
-        left = sum(_count_left_in(stratum, membership.batch) for pk, stratum in work.items() if pk not in ruled_out)
+        left = sum(
+            _count_left_in(stratum, membership.batch) for pk, stratum in work.items() if pk not in ruled_out
+        )
     else:
         planned = membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
         left = planned - sum(stratum.my_submitted for stratum in work.values())
@@ -440,7 +461,7 @@ def _has_anything(membership: Membership) -> bool:
     )
     if claimed.exists():
         return True
-    tasks = free_tasks_for(membership)
+    tasks = select_free_tasks(membership)
     return any(
         tasks.first_rank(start=membership.cursor, requeued=requeued) is not None for requeued in (False, True)
     )

@@ -30,7 +30,7 @@ from annotation.models import (
 from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
 from annotation.selectors.batches.progress import AnnotationProgress
 from annotation.selectors.counts import count_by_stratum
-from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
+from annotation.selectors.gold_questions import exclude_gold_questions, has_gold_questions
 
 MAX_DAYS = 14
 HOUR = 3600
@@ -190,7 +190,9 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
 def list_agreement_rows(watch: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
     rows = watch.agreement if watch else []
     return tuple(
-        AgreementMeasurement(**{**row, "alpha": AgreementFigure(**row["alpha"]), "percent": AgreementFigure(**row["percent"])})
+        AgreementMeasurement(
+            **{**row, "alpha": AgreementFigure(**row["alpha"]), "percent": AgreementFigure(**row["percent"])}
+        )
         for row in rows
     )
 

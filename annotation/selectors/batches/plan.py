@@ -10,9 +10,14 @@ from statistics import median
 
 from django.db.models import Count, QuerySet, prefetch_related_objects
 
-from annotation.domain.assignments.eligibility import TaskKind, MemberLimits, find_obstacle
+from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
 from annotation.domain.assignments.pairing import Block
-from annotation.domain.assignments.plan import Allotment, plan_allotments, count_tasks_by_person, count_tasks_by_pair
+from annotation.domain.assignments.plan import (
+    Allotment,
+    count_tasks_by_pair,
+    count_tasks_by_person,
+    plan_allotments,
+)
 from annotation.models import (
     Annotation,
     Batch,
@@ -23,7 +28,7 @@ from annotation.models import (
     Person,
     Response,
 )
-from annotation.selectors.assignments.availability import build_kind, build_limits, working_members
+from annotation.selectors.assignments.availability import build_kind, build_limits, list_working_members
 from annotation.selectors.counts import STATES, count_by_stratum
 
 MAX_MEASURED = 1000
@@ -206,7 +211,7 @@ def plan_batch(batch: Batch) -> Plan:
     are the measured ones.
     """
     strata = count_by_stratum([batch.pk])
-    members = working_members(batch, Membership.Role.ANNOTATOR)
+    members = list_working_members(batch, Membership.Role.ANNOTATOR)
     places = {member.pk: place for place, member in enumerate(members)}
     keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)
     named = [[int(pk) for pk in key.split("-")] for key in keys]
@@ -218,7 +223,10 @@ def plan_batch(batch: Batch) -> Plan:
         pairing=batch.pairing,
         seed=batch.seed,
         dimensions=_count_by_dimension(
-            {build_kind(stratum): sum(counts[state] for state in STATES) for stratum, counts in strata.items()}
+            {
+                build_kind(stratum): sum(counts[state] for state in STATES)
+                for stratum, counts in strata.items()
+            }
         ),
         overlap=batch.overlap,
         adjudicators=batch.memberships.filter(role=Membership.Role.ADJUDICATOR, active=True).count(),
@@ -271,13 +279,17 @@ def _build_plan(
         pairing=pairing,
         sharing=sharing,
         shortages=() if is_short else _list_shortages(tasks, members, refused, unassignable),
-        possible=_count_possible(tasks, members, able) if pairing == Batch.Pairing.POOL and not is_short else None,
+        possible=_count_possible(tasks, members, able)
+        if pairing == Batch.Pairing.POOL and not is_short
+        else None,
         unpaired=fixed and not full_pairs,
         is_limited=any(refused.values()),
     )
 
 
-def _find_refusals(tasks: Mapping[TaskKind, int], members: Sequence[Membership]) -> dict[TaskKind, dict[int, str]]:
+def _find_refusals(
+    tasks: Mapping[TaskKind, int], members: Sequence[Membership]
+) -> dict[TaskKind, dict[int, str]]:
     """For each kind of task, who must not be given it and why."""
     refused: dict[TaskKind, dict[int, str]] = {kind: {} for kind in tasks}
     for place, member in enumerate(members):
@@ -349,7 +361,10 @@ def _list_shortages(
                 dimensions=_sort_names({kind.dimension for kind in kinds}, "dimension" in causes),
                 languages=_sort_names({kind.language for kind in kinds}, "language" in causes),
                 models=_sort_names({names[kind.model] for kind in kinds}, "model" in causes),
-                whys=tuple(RefusalReason(reason, tuple(people)) for reason, people in sorted(people_by_reason.items())),
+                whys=tuple(
+                    RefusalReason(reason, tuple(people))
+                    for reason, people in sorted(people_by_reason.items())
+                ),
             )
         )
     return tuple(sorted(shortages, key=lambda shortage: -shortage.tasks))

@@ -33,7 +33,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.counts import STATES, count_by_member, count_by_stratum
-from annotation.selectors.gold_questions import has_gold_questions, exclude_gold_questions
+from annotation.selectors.gold_questions import exclude_gold_questions, has_gold_questions
 
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
@@ -278,7 +278,9 @@ def _count_annotations(batch: Batch, counts: Counter[str], checks: int | None) -
     return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
 
 
-def _build_batch_row(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> BatchRow:
+def _build_batch_row(
+    batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None
+) -> BatchRow:
     tasks = _count_needed_tasks(counts)
     done, needed = _count_annotations(batch, counts, checks)
     return BatchRow(
@@ -312,7 +314,9 @@ def _measure_dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tu
 def _measure_people(batch: Batch) -> tuple[PersonProgress, ...]:
     people: dict[int, PersonProgress] = {}
     counts, live = count_by_member(batch), _count_live(batch)
-    members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_select_latest(batch))
+    members = (
+        Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_select_latest(batch))
+    )
     for member in members.order_by("-active", "person__username", "role"):
         progress = people.setdefault(member.person_id, PersonProgress(member.person))
         progress.roles.append(member.role)
@@ -413,7 +417,10 @@ class ProgressMatrix:
 
 def build_progress_matrix(batch: Batch, *, disputes: int) -> ProgressMatrix:
     """Four queries; ``disputes`` is how many wait in the batch."""
-    expired, waiting = _count_expired(batch), _count_disputed(batch) if 0 < disputes <= MAX_DISPUTES else Counter()
+    expired, waiting = (
+        _count_expired(batch),
+        _count_disputed(batch) if 0 < disputes <= MAX_DISPUTES else Counter(),
+    )
     matrix_ = ProgressMatrix(disputes_counted=disputes <= MAX_DISPUTES, expired_counted=expired is not None)
     for (person, dimension), n in _count_done(batch).items():
         matrix_.at(person, dimension).done = n

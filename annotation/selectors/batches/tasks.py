@@ -29,8 +29,8 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.assignments.availability import FREE, build_kind, build_limits, working_members
-from annotation.selectors.counts import STATES, count_by_member, count_by_stratum, sum_for_quota, count_tasks
+from annotation.selectors.assignments.availability import FREE, build_kind, build_limits, list_working_members
+from annotation.selectors.counts import STATES, count_by_member, count_by_stratum, count_tasks, sum_for_quota
 from annotation.selectors.gold_questions import list_failed_people
 
 # Up to so many prompts, or items of a person, are looked up; with more, items are looked through.
@@ -145,7 +145,9 @@ def _find_few(batch: Batch, task_filter: TaskFilter) -> list[int] | None:
             tasks = Task.objects.filter(batch=batch, response__prompt__in=prompts)
             return list(tasks.values_list("pk", flat=True))
     if task_filter.person and _count_done_by(batch, task_filter.person) <= RARE:
-        return list(_list_person_assignments(task_filter.person).filter(batch=batch).values_list("task", flat=True))
+        return list(
+            _list_person_assignments(task_filter.person).filter(batch=batch).values_list("task", flat=True)
+        )
     return None
 
 
@@ -191,7 +193,9 @@ def _filter_rows(task_filter: TaskFilter, tasks: QuerySet[Task]) -> set[RankedTa
     return rows
 
 
-def _list_next_rows(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit: int) -> list[RankedTask]:
+def _list_next_rows(
+    tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit: int
+) -> list[RankedTask]:
     """The first of them: the first of each state, by the index that has them in order."""
     if after is not None:
         tasks = tasks.filter(rank__gt=after)
@@ -295,8 +299,12 @@ def list_short_tasks(batch: Batch, *, limit: int) -> list[int]:
 
 def _iterate_needs(batch: Batch) -> Iterator[Need]:
     strata = _list_strata(batch)
-    yield from _iterate_annotation_needs(batch, _build_role_limits(batch, Membership.Role.ANNOTATOR, strata), strata)
-    yield from _iterate_adjudication_needs(batch, _build_role_limits(batch, Membership.Role.ADJUDICATOR, strata), strata)
+    yield from _iterate_annotation_needs(
+        batch, _build_role_limits(batch, Membership.Role.ANNOTATOR, strata), strata
+    )
+    yield from _iterate_adjudication_needs(
+        batch, _build_role_limits(batch, Membership.Role.ADJUDICATOR, strata), strata
+    )
 
 
 def _list_strata(batch: Batch) -> list[Stratum]:
@@ -305,7 +313,7 @@ def _list_strata(batch: Batch) -> list[Stratum]:
 
 
 def _build_role_limits(batch: Batch, role: str, strata: Sequence[Stratum]) -> _RoleLimits:
-    members = working_members(batch, role)
+    members = list_working_members(batch, role)
     counts = count_by_member(batch)
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
@@ -357,7 +365,9 @@ def _iterate_free_tasks(
                 planned = frozenset()
             whys: dict[str, list[Membership]] = defaultdict(list)
             for member in place.members:
-                reason = place.refused[task.stratum_id].get(member.pk) or _find_past_reason(past[task.pk], member)
+                reason = place.refused[task.stratum_id].get(member.pk) or _find_past_reason(
+                    past[task.pk], member
+                )
                 if reason is None and planned is not None and member.pk not in planned:
                     reason = NOT_PLANNED
                 whys[reason or ""].append(member)
@@ -414,7 +424,9 @@ def _list_unlimited(place: _RoleLimits) -> set[int]:
     }
 
 
-def _iterate_adjudication_needs(batch: Batch, place: _RoleLimits, strata: Sequence[Stratum]) -> Iterator[Need]:
+def _iterate_adjudication_needs(
+    batch: Batch, place: _RoleLimits, strata: Sequence[Stratum]
+) -> Iterator[Need]:
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
     disputes = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
     tasks = disputes.exclude(pk__in=held.values("task"))
@@ -436,7 +448,9 @@ def _iterate_adjudication_needs(batch: Batch, place: _RoleLimits, strata: Sequen
             whys: dict[str, list[Membership]] = defaultdict(list)
             for member in place.members:
                 reason = place.refused[task.stratum_id].get(member.pk)
-                whys[reason or _find_past_reason(past[task.pk], member, adjudicating=True) or ""].append(member)
+                whys[reason or _find_past_reason(past[task.pk], member, adjudicating=True) or ""].append(
+                    member
+                )
             if "" not in whys:
                 yield Need(task, Membership.Role.ADJUDICATOR, _build_reasons(whys))
 

@@ -71,7 +71,9 @@ class Adjudicator:
     def apart(self) -> Rate:
         """The share decided as neither annotator had it."""
         return (
-            Rate(self.neither, self.criteria, *wilson(self.neither, self.criteria)) if self.criteria else NO_RATE
+            Rate(self.neither, self.criteria, *wilson(self.neither, self.criteria))
+            if self.criteria
+            else NO_RATE
         )
 
 
@@ -195,7 +197,12 @@ def _count_change(tally: _DecisionCounts, labels: Labels, verdict: Labels | None
 
 
 def _count_sides(
-    tally: _DecisionCounts, claim: UUID, labels: Labels, annotator_labels: Sequence[Labels], *, had_sides: bool
+    tally: _DecisionCounts,
+    claim: UUID,
+    labels: Labels,
+    annotator_labels: Sequence[Labels],
+    *,
+    had_sides: bool,
 ) -> None:
     """``shown``: the decision was made here, where the labels stood as A and B."""
     sides = shuffle_sides(claim, annotator_labels)[:2] if had_sides else []
@@ -208,7 +215,9 @@ def _count_sides(
             tally.second += agrees[1]
 
 
-def _count_shift(tally: _DecisionCounts, document: Any, labels: Labels, annotator_labels: Sequence[Labels]) -> None:
+def _count_shift(
+    tally: _DecisionCounts, document: Any, labels: Labels, annotator_labels: Sequence[Labels]
+) -> None:
     distances = []
     for criterion in document.criteria:
         if criterion.name in labels and criterion.measurement != "nominal":
@@ -226,7 +235,9 @@ def _count_shift(tally: _DecisionCounts, document: Any, labels: Labels, annotato
         tally.shifts.append(sum(distances) / len(distances))
 
 
-def _build_adjudicators(tallies: Mapping[int, _DecisionCounts], batches: Sequence[Batch]) -> list[Adjudicator]:
+def _build_adjudicators(
+    tallies: Mapping[int, _DecisionCounts], batches: Sequence[Batch]
+) -> list[Adjudicator]:
     people = Person.objects.in_bulk(list(tallies))
     repeat_rates = _measure_consistency(batches)
     leans = _correct_leans(
@@ -281,7 +292,9 @@ def _find_p_value(first: int, n: int) -> float:
 
 def _correct_leans(counts: Mapping[int, tuple[int, int]]) -> dict[int, Lean]:
     """Holm's step-down over the two-sided binomial tests of everybody who decided anything so."""
-    p_values = {person: _find_p_value(*side_counts) for person, side_counts in counts.items() if side_counts[1]}
+    p_values = {
+        person: _find_p_value(*side_counts) for person, side_counts in counts.items() if side_counts[1]
+    }
     corrected: dict[int, float] = {}
     highest = 0.0
     for place, person in enumerate(sorted(p_values, key=lambda person: p_values[person])):

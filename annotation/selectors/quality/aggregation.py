@@ -67,7 +67,8 @@ def aggregate_labels(batch: Batch, method: str) -> list[CriterionAggregate]:
     """Of each criterion of the batch's guideline, from the work that has all its annotations."""
     units = read_units([batch])
     return [
-        _aggregate_criterion(units, criterion, METHODS[method]) for criterion in batch.guideline.document.criteria
+        _aggregate_criterion(units, criterion, METHODS[method])
+        for criterion in batch.guideline.document.criteria
     ]
 
 
@@ -116,7 +117,9 @@ def list_posteriors(aggregates: Sequence[CriterionAggregate]) -> Iterator[Poster
         yield from _list_task_posteriors(tasks[start : start + CHUNK].tolist(), fitted)
 
 
-def _list_task_posteriors(tasks: Sequence[int], aggregates: Sequence[CriterionAggregate]) -> Iterator[Posterior]:
+def _list_task_posteriors(
+    tasks: Sequence[int], aggregates: Sequence[CriterionAggregate]
+) -> Iterator[Posterior]:
     tasks_by_id = {
         task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*RELATED).only(*NAMES)
     }

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.core.proportions import Floats, Ints, Rate, Z, measure_rates
-from annotation.selectors.quality.comparisons import Comparisons, CriterionScale, ComparisonTable
+from annotation.selectors.quality.comparisons import Comparisons, ComparisonTable, CriterionScale
 
 GOLD, PARTNERS = "gold", "partners"
 # Days on either side of a day that its figure in the chart is of.
@@ -137,13 +137,17 @@ def _rates_with_gold(sheet: ComparisonTable, own_places: Ints, group: Ints, grou
     return measure_rates(equal, group[has_gold], sheet.units.task[has_gold], groups=groups)
 
 
-def _rates_with_partners(sheet: ComparisonTable, pairs: Comparisons, group: Ints, groups: int) -> Sequence[Rate]:
+def _rates_with_partners(
+    sheet: ComparisonTable, pairs: Comparisons, group: Ints, groups: int
+) -> Sequence[Rate]:
     label = sheet.units.label
     equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
     return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=groups)
 
 
-def _measure_dimensions(sheet: ComparisonTable, own_places: Ints, pairs: Comparisons) -> tuple[DimensionAgreement, ...]:
+def _measure_dimensions(
+    sheet: ComparisonTable, own_places: Ints, pairs: Comparisons
+) -> tuple[DimensionAgreement, ...]:
     groups = len(sheet.dimensions)
     gold = _rates_with_gold(sheet, own_places, sheet.dimension, groups)
     partners = _rates_with_partners(sheet, pairs, sheet.dimension[pairs.unit], groups)
@@ -155,7 +159,9 @@ def _measure_dimensions(sheet: ComparisonTable, own_places: Ints, pairs: Compari
 
 
 def _compare_with_gold(sheet: ComparisonTable, own_places: Ints) -> list[LevelTable]:
-    return _count_levels(sheet, GOLD, sheet.scale, sheet.gold_level, _take_own_values(own_places, sheet.level))
+    return _count_levels(
+        sheet, GOLD, sheet.scale, sheet.gold_level, _take_own_values(own_places, sheet.level)
+    )
 
 
 def _compare_with_partners(sheet: ComparisonTable, pairs: Comparisons) -> list[LevelTable]:
@@ -164,7 +170,9 @@ def _compare_with_partners(sheet: ComparisonTable, pairs: Comparisons) -> list[L
     return _count_levels(sheet, PARTNERS, sheet.scale[pairs.unit], partner_level, own_level)
 
 
-def _count_levels(sheet: ComparisonTable, against: str, scale: Ints, other: Floats, own: Floats) -> list[LevelTable]:
+def _count_levels(
+    sheet: ComparisonTable, against: str, scale: Ints, other: Floats, own: Floats
+) -> list[LevelTable]:
     has_both = ~(np.isnan(other) | np.isnan(own))
     tables = []
     for place, criterion_scale in enumerate(sheet.scales):

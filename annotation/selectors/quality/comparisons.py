@@ -177,7 +177,9 @@ def _find_levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Fl
     return np.where(places < 0, np.nan, places.astype(np.float64))
 
 
-def _find_scales_and_dimensions(units: Units, batches: Sequence[Batch]) -> tuple[tuple[CriterionScale, ...], Ints, tuple[str, ...], Ints]:
+def _find_scales_and_dimensions(
+    units: Units, batches: Sequence[Batch]
+) -> tuple[tuple[CriterionScale, ...], Ints, tuple[str, ...], Ints]:
     """The scales and dimensions that occur, and for each unit which they are."""
     strata, stratum = np.unique(units.stratum, return_inverse=True)
     rows = Stratum.objects.filter(pk__in=strata.tolist()).values_list("pk", "batch_id", "dimension")
@@ -218,7 +220,9 @@ def build_scale(batch: Batch, criterion: str) -> CriterionScale:
         dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)
     ]
     if not set(dimensions) <= set(document.dimensions_of(ranked)):
-        return CriterionScale(batch.guideline.name, declared, 0)  # elsewhere the same level may be the wrong one
+        return CriterionScale(
+            batch.guideline.name, declared, 0
+        )  # elsewhere the same level may be the wrong one
     ends = {_find_end(declared.values, set(ranked.levels_for(dimension))) for dimension in dimensions or [""]}
     return CriterionScale(batch.guideline.name, declared, ends.pop() if len(ends) == 1 else 0)
 

@@ -20,7 +20,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement.report import to_exact_level
-from annotation.selectors.quality.comparisons import Mask, CriterionScale, ComparisonTable
+from annotation.selectors.quality.comparisons import ComparisonTable, CriterionScale, Mask
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ def _match_scale(sheet: ComparisonTable, filters: ItemFilter) -> Mask:
     return mask
 
 
-def _match_labels(sheet: ComparisonTable, own_labels: np.ndarray, is_other: np.ndarray, filters: ItemFilter) -> Mask:
+def _match_labels(
+    sheet: ComparisonTable, own_labels: np.ndarray, is_other: np.ndarray, filters: ItemFilter
+) -> Mask:
     """``mine`` (N, R) is nan but in the person's place; ``others`` (N, R) marks everybody else's."""
     units, gold = sheet.units, sheet.gold.value
     own = np.nanmax(np.where(np.isnan(own_labels), -np.inf, own_labels), axis=1, initial=-np.inf)
@@ -136,7 +138,9 @@ def _build_item(sheet: ComparisonTable, person: int, row: int) -> QualityItem:
         scale=scale,
         dimension=sheet.dimensions[sheet.dimension[row]],
         mine=to_exact_level(own_label, values),
-        others={partner: to_exact_level(label, values) for partner, (label, _day, _seconds) in labels.items()},
+        others={
+            partner: to_exact_level(label, values) for partner, (label, _day, _seconds) in labels.items()
+        },
         gold=None if np.isnan(gold) else to_exact_level(gold, values),
         decided=bool(sheet.gold.decided[row]),
         day=day,
@@ -193,7 +197,9 @@ def list_checks(person: Person, batch: Batch) -> list[CheckAnswer]:
     return [CheckAnswer(*row[:6], told=row[6] is not None) for row in rows[:MAX_CHECKS]]
 
 
-def list_qualifications(batches: Collection[int], person: Person | None = None) -> dict[int, list[Qualification]]:
+def list_qualifications(
+    batches: Collection[int], person: Person | None = None
+) -> dict[int, list[Qualification]]:
     """By person their rounds in these batches, the latest first."""
     qualifications = Qualification.objects.filter(batch__in=batches).select_related("batch", "decided_by")
     if person is not None:

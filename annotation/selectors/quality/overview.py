@@ -22,7 +22,12 @@ from annotation.domain import quality
 from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, build_profiles
 from annotation.models import Batch, Person
 from annotation.selectors.quality.adjudicators import Adjudicator, list_adjudicators
-from annotation.selectors.quality.comparisons import CriterionScale, ComparisonTable, BatchCache, build_comparison_table
+from annotation.selectors.quality.comparisons import (
+    BatchCache,
+    ComparisonTable,
+    CriterionScale,
+    build_comparison_table,
+)
 
 # So many overviews are kept: small, and quick to make again.
 MAX_CACHED = 32
@@ -155,7 +160,9 @@ def _build_rows(sheet: ComparisonTable, profiled: Profiles) -> dict[int, Annotat
 _SPAN = 2**32  # beyond any primary key
 
 
-def _measure_gold(sheet: ComparisonTable, unit: Ints, place: Ints, group: Ints, people: int) -> Sequence[Rate]:
+def _measure_gold(
+    sheet: ComparisonTable, unit: Ints, place: Ints, group: Ints, people: int
+) -> Sequence[Rate]:
     value = sheet.gold.value[unit]
     known = ~np.isnan(value)
     equal = sheet.units.label[unit, place][known] == value[known]

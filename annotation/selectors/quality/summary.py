@@ -124,7 +124,9 @@ class _OwnLabels:
     seconds: float | None
 
 
-def _iterate_labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, str, _OwnLabels, list[Labels]]]:
+def _iterate_labels(
+    tasks: Sequence[int], person: Person
+) -> Iterator[tuple[int, int, str, _OwnLabels, list[Labels]]]:
     """For each task of work its id, batch and state, what the person said of it, and what others said."""
     rows = Annotation.objects.filter(
         current=True,

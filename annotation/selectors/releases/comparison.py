@@ -162,7 +162,12 @@ def iterate_csv_lines(changes: Iterable[LabelChange]) -> Iterator[str]:
             change.model,
             change.criterion,
         )
-        yield line([csv_cell(cell) for cell in (*description, *_list_cells(change.before), *_list_cells(change.after))])
+        yield line(
+            [
+                csv_cell(cell)
+                for cell in (*description, *_list_cells(change.before), *_list_cells(change.after))
+            ]
+        )
 
 
 def _list_cells(side: LabelSide | None) -> tuple[Any, ...]:

@@ -253,12 +253,17 @@ def list_annotator_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow
     facts = tasks.values_list("pk", "batch__name", "position", "response__sha256")
     places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in facts}
     labels_by_task = _group_stated_labels(criteria)
-    return [(row, [TaskStatedLabels(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows]
+    return [
+        (row, [TaskStatedLabels(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows
+    ]
 
 
 def _group_stated_labels(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[StatedLabels]]:
     labels_by_task: dict[int, list[StatedLabels]] = defaultdict(list)
-    for is_decision, rows in ((False, _iterate_annotations(list(criteria))), (True, _iterate_decisions(list(criteria)))):
+    for is_decision, rows in (
+        (False, _iterate_annotations(list(criteria))),
+        (True, _iterate_decisions(list(criteria))),
+    ):
         for task, person, labels, *rest in rows:
             values = {name: number(labels[name]) for name in sorted(criteria[task]) if name in labels}
             if values:

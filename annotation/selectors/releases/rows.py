@@ -80,7 +80,9 @@ class ReleaseContent:
     def orders(self) -> Mapping[str, RowOrder]:
         """The rows of each split."""
         orders: dict[str, RowOrder] = {split: RowOrder() for split in SPLITS}
-        places = _select_places(self.release).values_list("pk", "place", "prompt__dataset__name", "prompt__key")
+        places = _select_places(self.release).values_list(
+            "pk", "place", "prompt__dataset__name", "prompt__key"
+        )
         for task, row, dataset, prompt in _iterate_places(places):
             orders[split_of(dataset, prompt)].add(task, row)
         return orders

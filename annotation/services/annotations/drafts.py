@@ -81,9 +81,9 @@ def _get_criterionriterion(criteria: Mapping[str, Criterion], name: str) -> Crit
     return criteria[name]
 
 
-def _build_span(one: Mapping[str, Any]) -> dict[str, Any]:
+def _build_span(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Only what a span is made of; whether it lies in the text is asked when it is submitted."""
-    span = {name: one[name] for name in SPAN_FIELDS if name in one}
+    span = {name: evidence[name] for name in SPAN_FIELDS if name in evidence}
     if not all(map(_is_plain, span.values())):
         raise Unprocessable(N_("A span of evidence is made of numbers and names."))
     return span

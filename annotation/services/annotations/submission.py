@@ -31,10 +31,10 @@ from annotation.models import (
 )
 from annotation.selectors.annotations.closings import is_closed
 from annotation.selectors.annotations.own_work import find_latest_annotation
-from annotation.selectors.assignments.items import texts_to_mark
+from annotation.selectors.assignments.items import read_markable_texts
 from annotation.selectors.gold_questions import Feedback, find_feedback
 from annotation.services.annotations.drafts import ITEM_IS_DISPUTE, save_refused_draft
-from annotation.services.assignments import TooLate, lock_assignment, refuse_who_left, retake_slot
+from annotation.services.assignments import TooLate, lock_assignment, check_membership, retake_slot
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import build_answer_statements, refuse_seen_answer
 from annotation.services.gold_questions.qualification import end_attempt_if_complete
@@ -142,7 +142,7 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
     latest = find_latest_annotation(assignment)
     if latest is None:
         raise Conflict(N_("Nothing was submitted for this item yet."))
-    refuse_who_left(assignment)
+    check_membership(assignment)
     refuse_seen_answer(assignment)
     document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
     labels = document.check_labels(dimension, work.labels)
@@ -276,7 +276,7 @@ def _check_submission(
         work.labels,
         evidence=work.evidence,
         rationale=work.rationale,
-        texts=lambda: texts_to_mark(assignment.task_id),
+        texts=lambda: read_markable_texts(assignment.task_id),
     )
 
 

@@ -37,7 +37,7 @@ from annotation.selectors.adjudication import (
 )
 from annotation.selectors.counts import count_decisions, count_submitted
 from annotation.selectors.wellbeing import list_resting_strata
-from annotation.services.assignments.gold_questions import next_check, next_of_round
+from annotation.services.assignments.gold_questions import find_next_check, find_next_question
 from annotation.services.assignments.leases import LIVE, expire_leases, live_claims
 from annotation.services.assignments.search import (
     OthersAreTakingError,
@@ -47,7 +47,7 @@ from annotation.services.assignments.search import (
 )
 
 RUNNING = Qualification.State.RUNNING
-LET_IN = (Qualification.State.PASSED, Qualification.State.WAIVED)
+ADMITTED = (Qualification.State.PASSED, Qualification.State.WAIVED)
 
 
 class _LeasesRanOutError(Exception):
@@ -102,13 +102,13 @@ def _claim_next_task(
     resting = list_resting_strata(batch, person, conditions.budget)
     search = Search.of(locked, conditions=conditions, careful=careful, resting=resting)
     if conditions.round == RUNNING:
-        task = search.take_begun() or next_of_round(search) or search.take_given_back()
+        task = search.take_begun() or find_next_question(search) or search.take_given_back()
         if task is not None:
             return _claim_task(task, search)
         conditions = read_conditions(locked.membership)  # the round may have ended now
-    if conditions.round not in LET_IN or (live and not search.leaves_enough_for_all()):
+    if conditions.round not in ADMITTED or (live and not search.leaves_enough_for_all()):
         return None
-    task = search.take_begun() or next_check(search, live=len(live)) or search.take_next()
+    task = search.take_begun() or find_next_check(search, live=len(live)) or search.take_next()
     return None if task is None else _claim_task(task, search)
 
 
@@ -156,7 +156,7 @@ def _claim_task(task: FreeTask, search: Search) -> Assignment:
     slot = find_free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
     if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
         raise Conflict(N_("This task has no free place."))
-    past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None
+    past = Assignment.objects.get(task=task.id, person=member.person) if search.is_reclaim else None
     assignment = _build_claim(task.id, member.person, past, slot=slot, batch=member.batch)
     execute(
         sql.take_slot(task.id),

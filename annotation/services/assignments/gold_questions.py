@@ -16,7 +16,7 @@ from annotation.services.assignments.search import Search
 from annotation.services.gold_questions.qualification import end_attempt_if_complete, get_or_start_attempt
 
 
-def next_check(search: Search, *, live: int) -> FreeTask | None:
+def find_next_check(search: Search, *, live: int) -> FreeTask | None:
     """A check for the member's next place, where one is due and work waits as well; ``live`` items are at hand.
 
     Each block of the share holds one: at the place that was drawn, or after it where none could be given there. It is
@@ -46,13 +46,13 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     )
 
 
-def next_of_round(search: Search) -> FreeTask | None:
+def find_next_question(search: Search) -> FreeTask | None:
     """The next item of the member's round; None where nothing more of it can be given now, and where it is over."""
     member = search.member
     current = get_or_start_attempt(member)
     if current.state != Qualification.State.RUNNING:
         return None
-    items = list_qualification_items(member, current.attempt, without=search.never)
+    items = list_qualification_items(member, current.attempt, without=search.excluded_strata)
     if all(item.ended for item in items):
         end_attempt_if_complete(member.batch, member.person)
         return None

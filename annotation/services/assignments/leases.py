@@ -23,7 +23,7 @@ from annotation.models import (
     sql,
 )
 from annotation.selectors.access import refuse_role
-from annotation.services.assignments.plan import plan_again
+from annotation.services.assignments.plan import replan_task
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import build_skip_statements
 from annotation.services.gold_questions.qualification import end_attempt_if_complete
@@ -55,9 +55,9 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
     if assignment.state == Assignment.State.SUBMITTED:
         raise Conflict(N_("This item was submitted already; it cannot be skipped."))
     if assignment.state == Assignment.State.CLAIMED:
-        free(assignment, Assignment.State.RELEASED)
+        end_claim(assignment, Assignment.State.RELEASED)
     if skip_reason and not assignment.skip_reason:
-        refuse_who_left(assignment)
+        check_membership(assignment)
         assignment.state = Assignment.State.RELEASED
         assignment.skip_reason = skip_reason
         assignment.save(update_fields=["state", "skip_reason"])
@@ -67,7 +67,7 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
             verb, target = "skip", f"assignment:{assignment.pk}"
         record(actor=person, verb=verb, target=target, reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
-            plan_again(assignment.task, without=membership_id(assignment))
+            replan_task(assignment.task, without=membership_id(assignment))
         is_work = assignment.task.kind == Task.Kind.WORK
         execute(
             *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else build_skip_statements(assignment)),
@@ -88,7 +88,7 @@ def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
         if Task.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=task_id).first() is None:
             continue
         for assignment in overdue.filter(task_id=task_id):
-            free(assignment, Assignment.State.EXPIRED)
+            end_claim(assignment, Assignment.State.EXPIRED)
             ended += 1
     return ended
 
@@ -103,12 +103,12 @@ def end_claims(claims: QuerySet[Assignment]) -> int:
     for task_id in sorted(set(live.values_list("task_id", flat=True))):
         Task.objects.select_for_update(no_key=True).get(pk=task_id)
         for assignment in live.filter(task=task_id):
-            free(assignment, Assignment.State.RELEASED)
+            end_claim(assignment, Assignment.State.RELEASED)
             ended += 1
     return ended
 
 
-def free(assignment: Assignment, state: Assignment.State) -> None:
+def end_claim(assignment: Assignment, state: Assignment.State) -> None:
     """End a live claim; its task's row must be locked. The task is offered again to everybody it is for."""
     changed = Assignment.objects.filter(pk=assignment.pk, state=Assignment.State.CLAIMED).update(state=state)
     if changed and not assignment.is_adjudication:
@@ -156,7 +156,7 @@ def role_of_slot(slot: int) -> Membership.Role:
     return Membership.Role.ADJUDICATOR if slot == ADJUDICATION_SLOT else Membership.Role.ANNOTATOR
 
 
-def refuse_who_left(assignment: Assignment) -> Membership:
+def check_membership(assignment: Assignment) -> Membership:
     """The membership by which the person works on this; refused to whoever has left the batch."""
     member = Membership.objects.filter(
         batch=assignment.batch_id,
@@ -175,7 +175,7 @@ def retake_slot(assignment: Assignment) -> None:
     Also refused to whoever has left the batch, and where the task was given to other people meanwhile.
     The task's row must be locked.
     """
-    task, member = assignment.task, refuse_who_left(assignment)
+    task, member = assignment.task, check_membership(assignment)
     if assignment.is_adjudication:
         is_taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
         slot = None if is_taken else ADJUDICATION_SLOT

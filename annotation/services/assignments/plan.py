@@ -20,7 +20,7 @@ from annotation.domain.assignments.eligibility import is_within_quota
 from annotation.domain.assignments.pairing import Block
 from annotation.domain.assignments.plan import Allotment, count_tasks_by_person, plan_allotments
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
-from annotation.selectors.assignments.availability import may_take, working_members
+from annotation.selectors.assignments.availability import filter_eligible, list_working_members
 from annotation.selectors.batches.tasks import list_short_tasks
 from annotation.selectors.counts import count_by_member, sum_for_quota
 from annotation.selectors.gold_questions import list_failed_people
@@ -54,7 +54,7 @@ class Planner:
     def of(cls, batch: Batch, tasks: Mapping[int, int]) -> Planner:
         """``tasks`` maps a stratum to the number of its tasks. Raises where that is more than somebody's quota."""
         planner = cls(batch)
-        members = working_members(batch, Membership.Role.ANNOTATOR)
+        members = list_working_members(batch, Membership.Role.ANNOTATOR)
         allotments_by_design = _build_allotments(batch, members, tasks)
         _refuse_beyond_quotas(members, allotments_by_design)
         for allotment in allotments_by_design:
@@ -69,7 +69,7 @@ class Planner:
             return None
         panel = self.panels.get(members)
         if panel is None:
-            panel = self.panels[members] = panel_of(self.batch, members).pk
+            panel = self.panels[members] = get_or_make_panel(self.batch, members).pk
         self.planned[panel] += 1
         return panel
 
@@ -98,7 +98,7 @@ def plan_open_tasks(batch: Batch) -> None:
     refresh_statistics(Task, rows=sum(map(len, by_panel.values())))
 
 
-def plan_again(task: Task, *, without: int) -> None:
+def replan_task(task: Task, *, without: int) -> None:
     """The place of member ``without`` on this task goes to somebody else: who has least to do, and shares least
     with those who stay. With nobody left, the plan stays as it is, and the task is listed as needing a person.
 
@@ -107,7 +107,7 @@ def plan_again(task: Task, *, without: int) -> None:
     _replan_tasks(Batch.objects.get(pk=task.batch_id), [task.pk], without=without)
 
 
-def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] | None = None) -> None:
+def replan_member(batch: Batch, *, without: Membership, strata: Iterable[int] | None = None) -> None:
     """All places that are planned for a member and not taken go to others: the member left, or may no longer
     take the tasks of these ``strata``. The memberships must be locked.
     """
@@ -120,7 +120,7 @@ def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] |
     _replan_tasks(batch, [pk for pk in ids if pk not in taken_tasks], without=without.pk, many=True)
 
 
-def plan_for_whom_nobody_is_left(batch: Batch) -> int:
+def plan_orphaned_tasks(batch: Batch) -> int:
     """Plan the places that nobody of their panel may take any more, now that somebody joined or may take more.
 
     The number of tasks that found somebody. The memberships must be locked.
@@ -136,11 +136,11 @@ def plan_for_whom_nobody_is_left(batch: Batch) -> int:
         members = office.fill(task, past)
         if members is not None:
             plan[members].append(task)
-    plan_for(batch, plan)
+    save_plan(batch, plan)
     return sum(map(len, plan.values()))
 
 
-def panel_of(batch: Batch, members: Iterable[int]) -> Panel:
+def get_or_make_panel(batch: Batch, members: Iterable[int]) -> Panel:
     """The panel of exactly these memberships."""
     ids = sorted(members)
     key = "-".join(map(str, ids))
@@ -152,7 +152,7 @@ def panel_of(batch: Batch, members: Iterable[int]) -> Panel:
     return panel
 
 
-def plan_for(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, requeued: bool = True) -> None:
+def save_plan(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, requeued: bool = True) -> None:
     """Plan tasks, whose rows are locked, for these members; None is nobody in particular.
 
     They count as requeued, because some cursors may be beyond them; or else the cursors are to be set back, which
@@ -160,7 +160,7 @@ def plan_for(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, req
     same time never wait for each other in a circle.
     """
     mark = {"requeued": True} if requeued else {}
-    panels = {members: None if members is None else panel_of(batch, members) for members in plan}
+    panels = {members: None if members is None else get_or_make_panel(batch, members) for members in plan}
     changes: Counter[int] = Counter()
     for members, tasks in plan.items():
         panel = panels[members]
@@ -185,7 +185,7 @@ def name_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
                 overlap=batch.overlap,
                 given=len(members),
             )
-        panel = panel_of(batch, members)
+        panel = get_or_make_panel(batch, members)
         Panel.objects.filter(pk=panel.pk).update(named=True)
 
 
@@ -208,7 +208,7 @@ def _build_allotments(
     places = {member.pk: place for place, member in enumerate(members)}
     may: dict[int, Block] = {}
     for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
-        may[stratum.pk] = tuple(places[member.pk] for member in may_take(members, stratum))
+        may[stratum.pk] = tuple(places[member.pk] for member in filter_eligible(members, stratum))
     pairs = [tuple(places[pk] for pk in pair) for pair in named_pairs(batch) if places.keys() >= set(pair)]
     return plan_allotments(
         tasks={stratum: tasks[stratum] for stratum in may},
@@ -248,7 +248,7 @@ def _replan_tasks(batch: Batch, tasks: Sequence[int], *, without: int, many: boo
         members = office.substitute(task, past, without=without) if task.state in PLANNED else None
         if members is not None:
             plan[members].append(task)
-    plan_for(batch, plan, requeued=not many)
+    save_plan(batch, plan, requeued=not many)
     if many and plan:
         first = min(task.rank for tasks in plan.values() for task in tasks)
         Membership.objects.filter(batch=batch, cursor__gt=first).update(cursor=first)
@@ -329,7 +329,7 @@ class Replanner:
         office = cls(
             members=[
                 member
-                for member in working_members(batch, Membership.Role.ANNOTATOR)
+                for member in list_working_members(batch, Membership.Role.ANNOTATOR)
                 if member.person_id not in failed
                 and is_within_quota(member.quota, submitted=sum_for_quota(counts.get(member.pk)), live=0)
             ],
@@ -368,7 +368,7 @@ class Replanner:
 
     def _list_eligible(self, task: Task) -> list[_EligibleMember]:
         if task.stratum_id not in self.by_stratum:
-            able = may_take(self.members, task.stratum)
+            able = filter_eligible(self.members, task.stratum)
             self.by_stratum[task.stratum_id] = [
                 _EligibleMember(member.pk, member.person_id, member.quota) for member in able
             ]

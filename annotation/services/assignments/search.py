@@ -21,7 +21,7 @@ from annotation.models import (
 )
 from annotation.models.sql import ClaimConditions, FreeTask, FreeTasks, LockedMembership
 from annotation.selectors.access import refuse_role
-from annotation.selectors.assignments.availability import free_tasks_for
+from annotation.selectors.assignments.availability import select_free_tasks
 from annotation.selectors.counts import count_tasks
 
 # The cursor follows when the claim was made this far beyond it.
@@ -32,7 +32,7 @@ class OthersAreTakingError(Exception):
     """What there is may be in others' hands this moment: wait for them, holding no task meanwhile."""
 
 
-def given_back(batch: Batch, person: Person, state: Assignment.State) -> QuerySet[Assignment]:
+def filter_ended_claims(batch: Batch, person: Person, state: Assignment.State) -> QuerySet[Assignment]:
     """The person's claims to annotate that ended so, and that they did not skip."""
     return Assignment.objects.filter(
         person=person, batch=batch, state=state, skip_reason="", slot__lt=ADJUDICATION_SLOT
@@ -80,7 +80,7 @@ class Search:
     cursor: int
     resting: Sequence[int] = ()
     careful: bool = False  # whether to wait for others
-    had: bool = False  # what was found is a task that the member had before
+    is_reclaim: bool = False  # what was found is a task that the member had before
     statements: list[Statement] = field(default_factory=list)  # to be written with the claim
 
     @classmethod
@@ -96,7 +96,7 @@ class Search:
         is_limited = locked.is_limited or bool(member.person.opted_out)
         return cls(
             member=member,
-            tasks=free_tasks_for(
+            tasks=select_free_tasks(
                 member, is_limited=is_limited, is_planned=locked.is_planned, resting=resting
             ),
             conditions=conditions,
@@ -135,7 +135,7 @@ class Search:
         return next((kind for kind in kinds if kind is not None), None)
 
     @property
-    def never(self) -> Sequence[int]:
+    def excluded_strata(self) -> Sequence[int]:
         """The strata that are not for the member, today or any day."""
         return self.tasks.ruled_out[: len(self.tasks.ruled_out) - len(self.resting)]
 
@@ -167,12 +167,12 @@ class Search:
     def _retake(self, ended: Assignment.State) -> FreeTask | None:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
         own_tasks = list(
-            given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True)
+            filter_ended_claims(self.member.batch, self.member.person, ended).values_list("task", flat=True)
         )
         for wait in self._list_wait_modes() if own_tasks else ():
             task = self._try_take(partial(self.tasks.lock_first_of, own_tasks, wait=wait))
             if task is not None:
-                self.had = True
+                self.is_reclaim = True
                 return task
         return None
 

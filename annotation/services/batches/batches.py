@@ -367,7 +367,7 @@ def make(spec: BatchSpec, *, actor: Person) -> Batch | Job:
     return jobs.enqueue(kind=JOB_KIND, payload=spec.model_dump(mode="json"), title=spec.name, actor=actor)
 
 
-def run_making(context: jobs.JobContext) -> dict[str, Any]:
+def execute_batch_job(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job. Done again after a worker died, it finds the batch made, or nothing of it."""
     if "batch" in context.job.result:
         return dict(context.job.result)

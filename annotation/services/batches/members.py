@@ -31,7 +31,7 @@ from annotation.selectors.access import lock_people
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.access import refuse_result_openers
 from annotation.services.assignments import end_claims
-from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
+from annotation.services.assignments.plan import replan_member, plan_orphaned_tasks
 from annotation.services.audit import record
 from annotation.services.batches.batches import add_members
 from annotation.services.counts import lock_memberships
@@ -51,7 +51,7 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     refuse_result_openers(batch, people)
     _refuse_possible_readers(batch, people)
     add_members(batch=batch, role=role, people=people)
-    planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
+    planned = plan_orphaned_tasks(batch) if role == ANNOTATOR else 0
     names = [person.username for person in people]
     record(actor=actor, verb="join_batch", target=f"batch:{batch.name}", role=role, people=names)
     return planned
@@ -89,7 +89,7 @@ def set_member_active(
         released = end_claims(Assignment.objects.filter(_build_slot_filter(role), batch=batch, person=person))
     planned = 0
     if role == ANNOTATOR:
-        planned = plan_for_whom_nobody_is_left(batch) if active else _replan_for_others(batch, membership)
+        planned = plan_orphaned_tasks(batch) if active else _replan_for_others(batch, membership)
     record(
         actor=actor,
         verb="member_returns" if active else "member_leaves",
@@ -141,7 +141,7 @@ def set_limits(
         ruled_out = list_ruled_out_strata(membership)
         if ruled_out:
             planned = _replan_for_others(batch, membership, strata=ruled_out)
-        planned += plan_for_whom_nobody_is_left(batch)
+        planned += plan_orphaned_tasks(batch)
     record(
         actor=actor,
         verb="set_limits",
@@ -156,7 +156,7 @@ def set_limits(
 
 def _replan_for_others(batch: Batch, member: Membership, strata: Sequence[int] | None = None) -> int:
     before = _count_planned_tasks(member)
-    plan_again_for(batch, without=member, strata=strata)
+    replan_member(batch, without=member, strata=strata)
     return before - _count_planned_tasks(member)
 
 

@@ -16,14 +16,14 @@ from django.utils import timezone
 from annotation.models import Alarm, Batch, BatchStats, Person
 from annotation.selectors.batches.monitoring import (
     AgreementMeasurement,
+    append_point,
     count_complete_tasks,
     count_days,
-    measure_agreement,
-    list_agreement_rows,
-    measure_time,
     find_batch_stats,
+    list_agreement_rows,
     list_measured_batches,
-    append_point,
+    measure_agreement,
+    measure_time,
 )
 from annotation.services.annotations.closings import close_blocks
 from annotation.services.audit import record

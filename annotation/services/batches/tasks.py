@@ -22,9 +22,9 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.selectors.assignments.availability import may_take
-from annotation.services.assignments import free
-from annotation.services.assignments.plan import Plan, plan_for
+from annotation.selectors.assignments.availability import filter_eligible
+from annotation.services.assignments import end_claim
+from annotation.services.assignments.plan import Plan, save_plan
 from annotation.services.audit import record
 from annotation.services.counts import add_batch_counts, lock_memberships
 
@@ -57,7 +57,7 @@ def assign(
         else:
             _refuse_no_people(batch)
             plan[None].append(task)
-    plan_for(batch, plan)
+    save_plan(batch, plan)
     _record_act(batch, actor, "assign_tasks", tasks, people=[person.username for person in people])
     return sum(map(len, plan.values()))
 
@@ -152,7 +152,7 @@ def _refuse_too_few(task: Task, members: Sequence[Membership], done: set[int]) -
     had |= set(Assignment.objects.filter(task=task, slot=ADJUDICATION_SLOT).values_list("person", flat=True))
     able = [
         member
-        for member in may_take(members, task.stratum)
+        for member in filter_eligible(members, task.stratum)
         if member.person_id not in had and member.person_id not in done
     ]
     places = task.overlap - len(done)
@@ -173,7 +173,7 @@ def _refuse_no_people(batch: Batch) -> None:
 def _end_claims(task: Task, *, keep: set[int]) -> None:
     claims = Assignment.objects.filter(task=task, state=Assignment.State.CLAIMED).exclude(person__in=keep)
     for claim in claims:
-        free(claim, Assignment.State.RELEASED)
+        end_claim(claim, Assignment.State.RELEASED)
 
 
 def _count_submitted(task: Task) -> int:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from annotation.services.exports.base import Options, Writer
-from annotation.services.exports.files import Written, export_release
-from annotation.services.exports.formats import WRITERS, writer_named
+from annotation.services.exports.files import WrittenExport, export_release
+from annotation.services.exports.formats import WRITERS, get_writer
 from annotation.services.exports.formats.text import export_lines, format_named
 
 __all__ = [
     "WRITERS",
     "Options",
     "Writer",
-    "Written",
+    "WrittenExport",
     "export_lines",
     "export_release",
     "format_named",
-    "writer_named",
+    "get_writer",
 ]

@@ -21,8 +21,8 @@ from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.exports.base import ExportSpec, Options
-from annotation.services.exports.files import ExportProgress, Made, write_files
-from annotation.services.exports.formats import writer_named
+from annotation.services.exports.files import ExportProgress, ExportedFiles, write_files
+from annotation.services.exports.formats import get_writer
 
 JOB_KIND = "export"
 FOLDER = "exports"
@@ -35,7 +35,7 @@ def start_export(
     *, release: GoldRelease, format_name: str, options: Options, actor: Person, send: bool = True
 ) -> Export:
     """The export, which a job writes. Refused for whoever may not open the release, or see who labelled it."""
-    chosen_options = options.to_json(writer_named(format_name).options)
+    chosen_options = options.to_json(get_writer(format_name).options)
     refuse_sealed_gold(actor, release.batches.all())
     if chosen_options.get("real_names") and not may_name_people(actor):
         raise Forbidden(N_("Only a manager exports the names of people; choose pseudonyms."))
@@ -62,7 +62,7 @@ def start_export(
     return export
 
 
-def run_export(context: jobs.JobContext) -> dict[str, Any]:
+def execute_export(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job: done again after a worker died, it goes on where the files were surely written."""
     export = Export.objects.select_related("release").get(pk=context.payload["export"])
     if export.verified_at is not None:
@@ -81,7 +81,7 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
     return _save_result(export, made, context)
 
 
-def _write_export(export: Export, context: jobs.JobContext) -> Made:
+def _write_export(export: Export, context: jobs.JobContext) -> ExportedFiles:
     final = get_export_folder(export)
     part = _get_partial_folder(final)
     if final.exists():  # a worker died between the name and the row
@@ -92,14 +92,14 @@ def _write_export(export: Export, context: jobs.JobContext) -> Made:
         report=context.report,
     )
     spec = ExportSpec(ReleaseContent(export.release), Options.of(export.options))
-    made = write_files(writer_named(export.format), spec, part, course)
+    made = write_files(get_writer(export.format), spec, part, course)
     context.report(1, N_("reading the files back"))
     part.rename(final)
     return made
 
 
 @transaction.atomic
-def _save_result(export: Export, made: Made, context: jobs.JobContext) -> dict[str, Any]:
+def _save_result(export: Export, made: ExportedFiles, context: jobs.JobContext) -> dict[str, Any]:
     result = {"rows": made.counted.rows, "labels": made.counted.labels}
     context.save_result(result)
     export.rows, export.files = made.counted.rows, [asdict(file) for file in made.files]

@@ -26,7 +26,7 @@ from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services.exports.base import ExportCounts, ExportSpec, Options, Part, TextFile, Writer
 from annotation.services.exports.datasheet import render_markdown
-from annotation.services.exports.formats import writer_named
+from annotation.services.exports.formats import get_writer
 
 Report: TypeAlias = Callable[[float, str], None]
 SaveProgress: TypeAlias = Callable[[Mapping[str, Any]], None]
@@ -38,7 +38,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class FileMade:
+class ExportedFile:
     """``crc32`` is what a zip of the files needs."""
 
     name: str
@@ -48,9 +48,9 @@ class FileMade:
 
 
 @dataclass(frozen=True)
-class Made:
+class ExportedFiles:
     counted: ExportCounts
-    files: Sequence[FileMade]
+    files: Sequence[ExportedFile]
 
 
 def _ignore(*_args: Any) -> None:
@@ -71,7 +71,7 @@ class ExportProgress:
     report: Report = _ignore
 
 
-def write_files(writer: Writer, spec: ExportSpec, folder: Path, progress: ExportProgress) -> Made:
+def write_files(writer: Writer, spec: ExportSpec, folder: Path, progress: ExportProgress) -> ExportedFiles:
     """Write all files into the folder, which may hold those of an attempt that was killed, and check them.
 
     Nothing else may be in the folder. Raises Conflict where they do not hold what the release holds.
@@ -85,11 +85,11 @@ def write_files(writer: Writer, spec: ExportSpec, folder: Path, progress: Export
 
 def _check_and_hash(
     writer: Writer, spec: ExportSpec, parts: Sequence[Part], folder: Path, course: ExportProgress
-) -> Made:
+) -> ExportedFiles:
     with ThreadPoolExecutor(1) as executor:  # hashing leaves the interpreter to those who read back
         files = [executor.submit(_measure_file, folder, part.name) for part in parts]
         counted = _check_files(writer, spec, folder, course)
-        return Made(counted, [file.result() for file in files])
+        return ExportedFiles(counted, [file.result() for file in files])
 
 
 @contextmanager
@@ -129,14 +129,14 @@ def _check_files(writer: Writer, spec: ExportSpec, folder: Path, course: ExportP
     return writer.check(folder, spec, tell)
 
 
-def _measure_file(folder: Path, name: str) -> FileMade:
+def _measure_file(folder: Path, name: str) -> ExportedFile:
     sha256, crc32, size = hashlib.sha256(), 0, 0
     with (folder / name).open("rb") as file:
         while block := file.read(BLOCK):
             sha256.update(block)
             crc32 = zlib.crc32(block, crc32)
             size += len(block)
-    return FileMade(name, size, sha256.hexdigest(), crc32)
+    return ExportedFile(name, size, sha256.hexdigest(), crc32)
 
 
 class _ReportTimer:
@@ -230,13 +230,13 @@ def _sync(file: IO[bytes]) -> None:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenExport:
     """What was written into ``folder``: ``rows`` rows and ``labels`` labels."""
 
     folder: Path
     rows: int
     labels: int
-    files: tuple[FileMade, ...]
+    files: tuple[ExportedFile, ...]
 
     @property
     def path(self) -> Path:
@@ -255,13 +255,13 @@ def export_release(
     folder: str | Path,
     options: Options | None = None,
     report: Report | None = None,
-) -> Written:
+) -> WrittenExport:
     """Write the release's files into the folder, which is made if need be.
 
     A file of the same content is left as it is; one of other content is never overwritten. Of the options those that
     the format heeds count: a bundle never has the names of people.
     """
-    writer, place = writer_named(format_name), Path(folder)
+    writer, place = get_writer(format_name), Path(folder)
     heeded = Options.of((options or Options()).to_json(writer.options))
     spec = ExportSpec(ReleaseContent(release), heeded)
     with _translate_errors(place), _make_hidden_folder(place) as hidden:
@@ -269,7 +269,7 @@ def export_release(
             writer, spec, hidden, ExportProgress(report=report) if report else ExportProgress()
         )
         _move_files(made, hidden, place)
-    return Written(place, made.counted.rows, made.counted.labels, tuple(made.files))
+    return WrittenExport(place, made.counted.rows, made.counted.labels, tuple(made.files))
 
 
 @contextmanager
@@ -295,7 +295,7 @@ def _make_hidden_folder(place: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _move_files(made: Made, hidden: Path, place: Path) -> None:
+def _move_files(made: ExportedFiles, hidden: Path, place: Path) -> None:
     """All of the files, or none where one would take the place of another."""
     for file in made.files:
         _refuse_other_content(hidden / file.name, place / file.name)

@@ -83,17 +83,18 @@ def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | No
 
 
 @dataclass(frozen=True)
-class Worked:
+class BatchScope:
     """The dimensions and the languages of a batch's work."""
 
     dimensions: frozenset[str]
     languages: frozenset[str]
 
     @classmethod
-    def from_batch(cls, batch: Batch) -> Worked:
+    def from_batch(cls, batch: Batch) -> BatchScope:
         strata = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
         kinds = list(strata.values_list("dimension", "language").distinct())
-        return cls(frozenset(one for one, _language in kinds), frozenset(one for _dimension, one in kinds))
+        dimensions, languages = ([kind[place] for kind in kinds] for place in (0, 1))
+        return cls(frozenset(dimensions), frozenset(languages))
 
     def is_foreign(self, language: str) -> bool:
         """Whether an item would stand out by its language: never where one of the two is not known."""
@@ -112,7 +113,7 @@ def refuse_unfit(batch: Batch, response: Response, answer: GoldAnswer) -> None:
     dimension, language, worked = (
         response.prompt.dimension,
         response.prompt.language,
-        Worked.from_batch(batch),
+        BatchScope.from_batch(batch),
     )
     dimensions = worked.dimensions
     if worked.is_foreign(language):
@@ -138,8 +139,8 @@ def refuse_unfit(batch: Batch, response: Response, answer: GoldAnswer) -> None:
     _check_labels(batch, response, answer)
 
 
-def _check_labels(batch: Batch, response: Response, one: GoldAnswer) -> dict[str, int | float]:
-    return batch.guideline.document.check_labels(response.prompt.dimension, one.labels)
+def _check_labels(batch: Batch, response: Response, answer: GoldAnswer) -> dict[str, int | float]:
+    return batch.guideline.document.check_labels(response.prompt.dimension, answer.labels)
 
 
 def _lock_batch(batch: Batch) -> Batch:

@@ -31,7 +31,7 @@ from annotation.services.gold_questions.gold_questions import (
     MAX_EXPLANATION_LENGTH,
     MAX_ITEMS,
     GoldAnswer,
-    Worked,
+    BatchScope,
     add_items,
     refuse_unfit,
 )
@@ -161,7 +161,7 @@ def _sample_tasks(
 
 def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_SettledTask]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
-    worked = Worked.from_batch(batch)
+    worked = BatchScope.from_batch(batch)
     used_responses = set(
         Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True)
     )
@@ -188,13 +188,13 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
     return candidates
 
 
-def _build_answers(chosen: Sequence[_SettledTask]) -> list[GoldAnswer]:
+def _build_answers(tasks: Sequence[_SettledTask]) -> list[GoldAnswer]:
     """With what the adjudicator wrote, where one decided it."""
-    decisions = Adjudication.objects.filter(task__in=[task.task for task in chosen])
+    decisions = Adjudication.objects.filter(task__in=[task.task for task in tasks])
     rationales = dict(decisions.values_list("task", "rationale"))
     return [
         GoldAnswer(task.response, task.labels, rationales.get(task.task, "")[:MAX_EXPLANATION_LENGTH])
-        for task in chosen
+        for task in tasks
     ]
 
 

@@ -6,12 +6,12 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 from __future__ import annotations
 
 from annotation.services.imports.annotations import ImportRequest, import_annotations
-from annotation.services.imports.bundle import As, import_bundle
+from annotation.services.imports.bundle import BundleNames, import_bundle
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run
 
 __all__ = [
-    "As",
+    "BundleNames",
     "ImportNote",
     "ImportRefused",
     "ImportReport",

@@ -1,4 +1,4 @@
-"""Importing labels that were made elsewhere, by the rules by which people label here (annotation/domain/adjudication.py).
+"""Importing labels that were made elsewhere, by the rules of annotation/domain/adjudication.py.
 
 They go into the batch that is named, which is made of a guideline and a dataset where there is none.
 """
@@ -164,7 +164,7 @@ def import_annotations(
     with ``new_people``; else they are refused. So are people who can work here, but in a batch that an import made.
     ``without_final`` leaves the adjudications out.
     """
-    intake = Intake.open(source, format, ANNOTATIONS, run.begun(source), model=model)
+    intake = Intake.open(source, format, ANNOTATIONS, run.start(source), model=model)
     goal = find_or_make(target, intake)
     _refuse_closed(goal.batch)
     if run.actor is not None:
@@ -230,13 +230,13 @@ def _translate_labels(record: Judgement, wording: Wording, dimension: str, intak
     try:
         labels = wording.labels(record.labels, dimension)
     except AssayError as error:
-        raise intake.placed(error, record.line, "labels") from error
+        raise intake.add_place(error, record.line, "labels") from error
     if not isinstance(record, AnnotationRecord):
         return replace(record, labels=labels)
     try:
         return replace(record, labels=labels, evidence=wording.spans(record.evidence, dimension))
     except AssayError as error:
-        raise intake.placed(error, record.line, "evidence") from error
+        raise intake.add_place(error, record.line, "evidence") from error
 
 
 def _refuse_closed(batch: Batch) -> None:

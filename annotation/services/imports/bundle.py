@@ -68,7 +68,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class As:
+class BundleNames:
     """What is to be called otherwise here: batches by their names in the bundle. ``release`` is cut if it is named."""
 
     batches: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class As:
 
 
 @transaction.atomic
-def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> ImportReport:
+def import_bundle(*, source: Source, called: BundleNames = BundleNames(), run: Run = PLAIN) -> ImportReport:
     """Take in the guidelines, datasets, models, responses, people and labels of a bundle, and make its batches.
 
     What is here already must be the same; the batches must not be here. They are closed at the end: what came from
@@ -112,7 +112,7 @@ def batch_names(manifest: BundleManifest, called: Mapping[str, str]) -> dict[str
     return names
 
 
-def check_coming(bundle: Bundle, called: As, actor: Person | None) -> None:
+def check_coming(bundle: Bundle, called: BundleNames, actor: Person | None) -> None:
     """Raise at once what ``import_bundle`` would refuse before it looks at the contents."""
     names = batch_names(bundle.manifest, called.batches)
     _refuse_blind(bundle.manifest, actor)
@@ -172,7 +172,7 @@ class _BundleImport:
 
     def begin(self) -> None:
         """Make the row of the file, to which its labels point."""
-        self._run = self._run.begun(self._bundle.source)
+        self._run = self._run.start(self._bundle.source)
 
     def take_all(self) -> None:
         guidelines = {facts.reference: self._import_guideline(facts) for facts in self._manifest.guidelines}

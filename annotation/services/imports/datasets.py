@@ -27,7 +27,7 @@ from annotation.selectors.imports import (
     find_prompts_by_text,
     find_responses,
 )
-from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, locked
+from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, lock_dataset
 
 
 @transaction.atomic
@@ -165,7 +165,7 @@ def import_responses(
 ) -> ImportReport:
     """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing."""
     intake = Intake.open(source, format, RESPONSES, run, model=model, collection=collection)
-    store_responses(intake, locked(get_dataset(dataset)))
+    store_responses(intake, lock_dataset(get_dataset(dataset)))
     return intake.finish(
         target=f"dataset:{dataset}", dataset=dataset, model=intake.origin.model, collection=collection
     )

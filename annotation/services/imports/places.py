@@ -150,7 +150,7 @@ class Members:
         self._people: dict[tuple[str, str], Person] = {}
         self._memberships: dict[tuple[int, str], int] = {}
 
-    def named(self, name: str, role: Membership.Role) -> Person:
+    def get_person(self, name: str, role: Membership.Role) -> Person:
         """The person, as a member in this role; raises AssayError for one who is unknown and not to be made."""
         known = self._people.get((name, role))
         if known is None:

@@ -133,15 +133,15 @@ class Replay:
 
     def _get_person(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Person:
         try:
-            return self._members.named(name, role)
+            return self._members.get_person(name, role)
         except AssayError as error:
-            raise self._intake.placed(error, record.line, field) from error
+            raise self._intake.add_place(error, record.line, field) from error
 
     def _check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, int | float]:
         try:
             return self.document.check_labels(place.task.response.prompt.dimension, record.labels)
         except AssayError as error:
-            raise self._intake.placed(error, record.line, "labels") from error
+            raise self._intake.add_place(error, record.line, "labels") from error
 
     def _check_evidence(
         self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, int | float]
@@ -158,7 +158,7 @@ class Replay:
                 labels=labels,
             )
         except AssayError as error:
-            raise self._intake.placed(error, record.line, "evidence") from error
+            raise self._intake.add_place(error, record.line, "evidence") from error
 
     def _check_repeated_annotation(
         self, record: AnnotationRecord, labels: Mapping[str, int | float], past: list[Annotation]
@@ -336,7 +336,7 @@ class Replay:
             resolve_dispute(disputed, labels)
             return {name: self.document.criterion(name).check(record.labels[name]) for name in disputed}
         except AssayError as error:
-            raise self._intake.placed(error, record.line, "labels") from error
+            raise self._intake.add_place(error, record.line, "labels") from error
 
     def _refuse_undisputed(self, place: TaskSlot, record: AdjudicationRecord) -> None:
         if place.task.state == Task.State.DISPUTED:

@@ -154,7 +154,7 @@ class ImportReport:
         """What ``--json`` prints."""
         return self._build_counts() | {"notes": [str(note) for note in self.all_notes()]}
 
-    def stored(self) -> dict[str, Any]:
+    def to_stored_json(self) -> dict[str, Any]:
         """What the Import row keeps: the notes still in no language."""
         return self._build_counts() | {"notes": [note.as_json() for note in self.all_notes()]}
 
@@ -203,7 +203,7 @@ class Run:
     most_problems: int = 1
     upload: Import | None = None
 
-    def begun(self, source: Source) -> Run:
+    def start(self, source: Source) -> Run:
         """With a row of the file that its labels can point to while they are written."""
         if self.upload is not None:
             return self
@@ -280,7 +280,7 @@ class Intake:
     def error(self, line: int, field: str | None, template: str, **params: Any) -> InputError:
         return InputError(template, path=self.source.name, line=line, field=field, **params)
 
-    def placed(self, error: AssayError, line: int, field: str | None) -> InputError:
+    def add_place(self, error: AssayError, line: int, field: str | None) -> InputError:
         """A rule's refusal, with the place in the file that it is about."""
         return self.error(line, field, error.template, **error.params)
 
@@ -308,7 +308,7 @@ class Intake:
         check_name(name)
         dataset, created = Dataset.objects.get_or_create(name=name)
         self.report.add_made("datasets", int(created))
-        return locked(dataset)
+        return lock_dataset(dataset)
 
     def finish(self, *, target: str, **options: Any) -> ImportReport:
         """Refuse the file if anything was wrong; else write down that it was taken, in the same transaction."""
@@ -316,7 +316,7 @@ class Intake:
         row = self.run.row_of(self.source)
         row.kind, row.format, row.sha256 = self.report.kind, self.report.format, self.sha256
         row.options = {name: value for name, value in options.items() if value not in (None, "", False)}
-        row.report = self.report.stored()
+        row.report = self.report.to_stored_json()
         row.save()
         record(
             actor=self.run.actor,
@@ -331,7 +331,7 @@ class Intake:
         return self.report
 
 
-def locked(dataset: Dataset) -> Dataset:
+def lock_dataset(dataset: Dataset) -> Dataset:
     """Two files for one dataset go one after the other."""
     return Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
 

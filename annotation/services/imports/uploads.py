@@ -36,7 +36,7 @@ READ = 0.5
 Report = Callable[[float, str], None]
 
 
-def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
+def receive_upload(*, file: File[bytes], name: str, actor: Person) -> Import:
     """Keep the file under a random name, and guess what it is. Where that fails nothing of it stays."""
     path = f"imports/{uuid4().hex}"
     try:
@@ -69,7 +69,7 @@ def _store_upload(path: str, file: File[bytes], name: str, actor: Person) -> Imp
     return upload
 
 
-def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, Any], actor: Person) -> Job:
+def confirm_upload(*, upload: Import, kind: str, format_name: str, options: dict[str, Any], actor: Person) -> Job:
     """Import the file as a job. What is wrong with a file of ordinary size is said at once (ImportRefused)."""
     get_format(format_name).reader(kind)
     options = {name: value for name, value in options.items() if value}
@@ -96,7 +96,7 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
     return upload.job
 
 
-def confirm_bundle(*, upload: Import, called: bundle.As, actor: Person) -> Job:
+def confirm_bundle(*, upload: Import, called: bundle.BundleNames, actor: Person) -> Job:
     """Import the bundle as a job. What its manifest and the names tell of refusals is said at once."""
     contents = Bundle(build_source(upload))
     bundle.check_coming(contents, called, actor)
@@ -116,7 +116,7 @@ def confirm_bundle(*, upload: Import, called: bundle.As, actor: Person) -> Job:
     return upload.job
 
 
-def discard(*, upload: Import, actor: Person) -> None:
+def discard_upload(*, upload: Import, actor: Person) -> None:
     """Forget a file that was uploaded and never imported."""
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
@@ -129,25 +129,25 @@ def discard(*, upload: Import, actor: Person) -> None:
         transaction.on_commit(lambda: default_storage.delete(path))
 
 
-def run_import(context: jobs.JobContext) -> dict[str, Any]:
+def execute_import(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job. Done again after a worker died, it finds what it did, or finds nothing done."""
     upload = Import.objects.select_related("created_by", "job").get(pk=context.payload["import"])
     if "taken" not in upload.report and upload.format == FORMAT:
         return _execute_bundle(upload, context)
-    return run_upload(upload.pk, report=context.report)
+    return execute_upload(upload.pk, report=context.report)
 
 
 def _execute_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
     """One transaction, in which it takes long to store and to check: another thread tells how far it is."""
     context.report(0, N_("storing"))
-    called = bundle.As(upload.options["batches"], upload.options["release"])
+    called = bundle.BundleNames(upload.options["batches"], upload.options["release"])
     actor = context.job.created_by
     with ProgressReporter(context) as reporter:
         run = Run(actor=actor, upload=upload, progress=lambda done: reporter.report(done, N_("storing")))
-        return bundle.import_bundle(source=build_source(upload), called=called, run=run).stored()
+        return bundle.import_bundle(source=build_source(upload), called=called, run=run).to_stored_json()
 
 
-def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
+def execute_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     """The same of a file of prompts, responses or labels."""
     upload = Import.objects.select_related("created_by", "job").get(pk=import_id)
     if "taken" in upload.report:
@@ -160,7 +160,7 @@ def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     except ImportRefused as error:
         _save_problems(import_id, error.problems)
         raise
-    return done.stored()
+    return done.to_stored_json()
 
 
 def _read_file(upload: Import, report: Report) -> None:

@@ -26,7 +26,7 @@ from annotation.models import (
 )
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.assignments import end_claims
-from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
+from annotation.services.assignments.plan import replan_member, plan_orphaned_tasks
 from annotation.services.audit import record
 
 MAX_TAG_LENGTH = 20  # as in a prompt's language
@@ -225,8 +225,8 @@ def _restart_searches(memberships: Sequence[int]) -> None:
     for membership in annotators.select_related("person", "batch").order_by("pk"):
         ruled_out = list_ruled_out_strata(membership)
         if ruled_out:
-            plan_again_for(membership.batch, without=membership, strata=ruled_out)
-        plan_for_whom_nobody_is_left(membership.batch)
+            replan_member(membership.batch, without=membership, strata=ruled_out)
+        plan_orphaned_tasks(membership.batch)
 
 
 @transaction.atomic
@@ -261,7 +261,7 @@ def _release_work(person: Person, memberships: Sequence[int], roles: Set[str]) -
     if ANNOTATOR in roles:
         annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
         for membership in annotators.select_related("batch").order_by("pk"):
-            plan_again_for(membership.batch, without=membership)
+            replan_member(membership.batch, without=membership)
     return released
 
 

@@ -22,13 +22,19 @@ from annotation.forms.annotations import HistoryForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.annotations.history import (
     HistoryRow,
-    get_decision_details,
-    list_history_rows,
-    list_history,
     find_outcome,
+    get_decision_details,
+    list_history,
+    list_history_rows,
 )
-from annotation.selectors.annotations.own_work import DraftRow, SubmittedWork, find_submitted_work, get_draft, list_drafts
-from annotation.selectors.assignments.items import build_item, my_assignment
+from annotation.selectors.annotations.own_work import (
+    DraftRow,
+    SubmittedWork,
+    find_submitted_work,
+    get_draft,
+    list_drafts,
+)
+from annotation.selectors.assignments.items import build_item, get_own_assignment
 from annotation.selectors.gold_questions import find_feedback
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.origins import list_imported
@@ -129,7 +135,7 @@ def build_history_line(history_row: HistoryRow) -> HistoryLine:
 @never_cache
 @worker_only
 def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
-    assignment = my_assignment(assignment_id, person_of(request))
+    assignment = get_own_assignment(assignment_id, person_of(request))
     return show_item(request, assignment, load_submitted_work(assignment), back=request.GET.get("back", ""))
 
 
@@ -138,7 +144,7 @@ def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 @worker_only
 def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person, back = person_of(request), request.POST.get("back", "")
-    assignment = my_assignment(assignment_id, person)
+    assignment = get_own_assignment(assignment_id, person)
     done, form = load_submitted_work(assignment), WorkForm(request.POST)
     if done.adjudication:
         raise Conflict(N_("A decision stands as it is; tell the manager if it is wrong."))

@@ -25,8 +25,8 @@ from annotation.selectors.annotations.statistics import (
     OwnPace,
     PaceDay,
     list_confusions,
-    measure_own_pace,
     list_own_counts,
+    measure_own_pace,
 )
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.views.access import person_of, role_required

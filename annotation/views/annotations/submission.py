@@ -28,14 +28,14 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Members
 from annotation.selectors.annotations.own_work import (
     SubmittedWork,
     find_other_claim,
-    find_submitted_work,
-    to_milliseconds,
-    get_own_item,
     find_saved_draft,
+    find_submitted_work,
+    get_own_item,
+    to_milliseconds,
 )
-from annotation.selectors.assignments.items import build_item, my_last
+from annotation.selectors.assignments.items import build_item, find_last_submission
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.members import list_own_batches, find_own_progress
+from annotation.selectors.batches.members import find_own_progress, list_own_batches
 from annotation.selectors.gold_questions import Feedback, find_latest_feedback
 from annotation.selectors.guidelines import get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up
@@ -99,7 +99,7 @@ def introduction(request: HttpRequest, name: str) -> HttpResponse:
 @annotator_only
 def undo(request: HttpRequest, name: str) -> HttpResponse:
     """Back to the last submitted item of the batch, to revise it."""
-    last = my_last(get_batch(name), person_of(request))
+    last = find_last_submission(get_batch(name), person_of(request))
     if last is None:
         return leave_page(request, "work-batch", name, say=_("You have submitted nothing here yet."))
     return redirect(f"{reverse('history-item', args=[last.pk])}?back=work")

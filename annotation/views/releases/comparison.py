@@ -29,10 +29,10 @@ from annotation.selectors.releases.comparison import (
     VERSION,
     ReleaseDifference,
     compare_agreement,
-    iterate_changes,
-    list_changes,
-    iterate_csv_lines,
     compare_releases,
+    iterate_changes,
+    iterate_csv_lines,
+    list_changes,
 )
 from annotation.selectors.releases.releases import find_successor, get_release_for, list_releases
 from annotation.views.access import person_of, role_required

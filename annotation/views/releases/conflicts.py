@@ -20,9 +20,9 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.releases.candidates import (
     Contradiction,
+    iterate_csv_lines,
     list_contradicted_keys,
     list_contradictions,
-    iterate_csv_lines,
 )
 from annotation.views.access import person_of, role_required
 

@@ -36,9 +36,9 @@ from annotation.selectors.releases.candidates import list_contradicted_keys
 from annotation.selectors.releases.lineage import LabelSources, list_label_sources
 from annotation.selectors.releases.releases import (
     RELEASE_JOB,
+    get_release_for,
     list_batch_choices,
     list_release_chain,
-    get_release_for,
     list_released_labels,
     list_releases,
 )

@@ -177,7 +177,7 @@ def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
     person = person_of(request)
     judging = JudgeRun.objects.select_related("judge").filter(pk=parse_int(str(judging_id)) or 0).first()
     if judging is None:
-        raise NotFound(N_("There is no such judging."))
+        raise NotFound(N_("There is no such judge run."))
     get_open_judge(person, judging.judge.name)
     refuse_unlisted_endpoint(judging.judge, settings.ASSAY_ENDPOINTS)
     resume_judging(judging, actor=person)

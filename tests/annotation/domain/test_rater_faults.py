@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Measurement
-from annotation.domain.quality import Finding, Labels, Profiles, LabelScale, build_profiles
+from annotation.domain.quality import Finding, Labels, LabelScale, Profiles, build_profiles
 from annotation.domain.quality import find_copying as module
-from annotation.domain.quality.copying import _find_begins, _Meetings, _compute_tails
+from annotation.domain.quality.copying import _compute_tails, _find_begins, _Meetings
 from annotation.domain.quality.drift import largest_by_chance
 from annotation.domain.quality.findings import (
     FEW_DAYS,

@@ -16,7 +16,13 @@ from django.utils import timezone
 from annotation.domain.batch_spec import Policy, Terms
 from annotation.models import Alarm, AuditEvent, Batch, BatchStats, Guideline, Person
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.batches.monitoring import AgreementMeasurement, count_days, list_agreement_rows, measure_time, append_point
+from annotation.selectors.batches.monitoring import (
+    AgreementMeasurement,
+    append_point,
+    count_days,
+    list_agreement_rows,
+    measure_time,
+)
 from annotation.services.batches import monitoring
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch

@@ -43,7 +43,7 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.batches.tasks import withdraw
 from annotation.services.exports import Options, export_release
-from annotation.services.imports import As, import_bundle
+from annotation.services.imports import BundleNames, import_bundle
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
 from tests.annotation.exchange import (
@@ -55,7 +55,7 @@ from tests.annotation.exchange import (
 from tests.support import FLAMES_GUIDELINE, label_next, make_batch, make_corpus, put_in_reasons
 
 pytestmark = pytest.mark.django_db
-AS_IT_IS = As()
+AS_IT_IS = BundleNames()
 OURS = list(apps.get_app_config("annotation").get_models())
 
 
@@ -92,8 +92,8 @@ def empty() -> None:
     put_in_reasons()
 
 
-def arrives(source: Source, called: As = AS_IT_IS) -> tuple[GoldRelease, dict[str, Any]]:
-    report = import_bundle(source=source, called=As(called.batches, called.release or "there"))
+def arrives(source: Source, called: BundleNames = AS_IT_IS) -> tuple[GoldRelease, dict[str, Any]]:
+    report = import_bundle(source=source, called=BundleNames(called.batches, called.release or "there"))
     return GoldRelease.objects.get(name=called.release or "there"), report.as_json()
 
 
@@ -179,18 +179,18 @@ def test_a_release_asked_for_too_late_is_not_told_as_kept(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
     source = packed(cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)])), tmp_path)
-    import_bundle(source=source, called=As({"care-1": "new"}))
+    import_bundle(source=source, called=BundleNames({"care-1": "new"}))
     with pytest.raises(Conflict, match="cut theirs from its batches"):
-        import_bundle(source=source, called=As({"care-1": "new"}, "theirs"))
+        import_bundle(source=source, called=BundleNames({"care-1": "new"}, "theirs"))
     cut_release(ReleaseSpec(name="theirs", batches=[Batch.objects.get(name="new")]))
-    assert import_bundle(source=source, called=As({"care-1": "new"}, "theirs")).imported == 0
+    assert import_bundle(source=source, called=BundleNames({"care-1": "new"}, "theirs")).imported == 0
 
 
 def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
     first_batch = settled_care([lin, chen], wu, decide=0)
-    two = settled_care([lin], wu, name="care-2", said=[(AGREED[0],), (NEAR[1],), (AGREED[0],)], decide=0)
+    two = settled_care([lin], wu, name="care-2", labels_by_task=[(AGREED[0],), (NEAR[1],), (AGREED[0],)], decide=0)
     with pytest.raises(Conflict):
         cut_release(ReleaseSpec(name="no", batches=[first_batch, two]))
     # The second batch says of the second response what the first one settled as.
@@ -226,11 +226,11 @@ def test_flames_in_a_system_that_has_the_guideline_and_the_data(
     source = packed(release, tmp_path)
     with pytest.raises(Conflict, match="already a batch named first"):
         import_bundle(source=source)
-    release_elsewhere, report = arrives(source, As({"first": "again"}))
+    release_elsewhere, report = arrives(source, BundleNames({"first": "again"}))
     assert release_elsewhere.sha256 == release.sha256
     assert not {"guidelines", "datasets", "prompts", "responses", "models"} & report["made"].keys()
     assert Batch.objects.get(name="again").state == Batch.State.CLOSED
-    second_report = import_bundle(source=source, called=As({"first": "again"}))
+    second_report = import_bundle(source=source, called=BundleNames({"first": "again"}))
     assert (second_report.imported, second_report.already_there, Batch.objects.count()) == (
         0,
         report["taken"],
@@ -242,7 +242,7 @@ def test_what_is_here_otherwise_is_refused_and_nothing_is_stored(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
     release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
-    source, called = packed(release, tmp_path), As({"care-1": "new"})
+    source, called = packed(release, tmp_path), BundleNames({"care-1": "new"})
     for change, words in (
         (lambda: Prompt.objects.filter(key="问 1").update(text="Other?"), "with another text"),
         (
@@ -270,7 +270,7 @@ def test_whoever_judges_the_same_responses_blind_cannot_import(
     source = packed(cut_release(ReleaseSpec(name="r", batches=[batch])), tmp_path)
     make_batch(batch.guideline, Dataset.objects.get(name="care"), annotators=[ma, lin], name="mine")
     with pytest.raises(Forbidden):
-        import_bundle(source=source, called=As({"care-1": "new"}), run=Run(actor=ma))
+        import_bundle(source=source, called=BundleNames({"care-1": "new"}), run=Run(actor=ma))
 
 
 @pytest.fixture
@@ -300,7 +300,7 @@ def changed(
 def refused(source: Source) -> str:
     before = (Person.objects.count(), Batch.objects.count(), Import.objects.count())
     with pytest.raises(InputError) as caught:
-        import_bundle(source=source, called=As({"care-1": "new"}))
+        import_bundle(source=source, called=BundleNames({"care-1": "new"}))
     assert (Person.objects.count(), Batch.objects.count(), Import.objects.count()) == before
     return str(caught.value)
 
@@ -492,7 +492,7 @@ def test_any_small_system_gives_the_same_release_elsewhere(
         annotators = [add_person(name=name, roles=["annotator"]) for name in names]
         wu = add_person(name="wu", roles=["adjudicator"])
         own_values = [values[:people] for values in said]
-        batches = [settled_care(annotators, wu, said=own_values, decide=0)]
+        batches = [settled_care(annotators, wu, labels_by_task=own_values, decide=0)]
         for _number in range(min(decide, batches[0].tasks.filter(state="disputed").count())):
             settle_dispute(batches[0], wu)
         if twice:

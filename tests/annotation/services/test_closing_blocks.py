@@ -29,7 +29,7 @@ from annotation.models import (
     SubmissionBlock,
     Task,
 )
-from annotation.selectors.annotations.history import HistoryFilter, list_history_rows, list_history
+from annotation.selectors.annotations.history import HistoryFilter, list_history, list_history_rows
 from annotation.selectors.annotations.statistics import list_own_counts
 from annotation.services.annotations.closings import SIZE
 from annotation.services.annotations.submission import AlreadySubmitted, revise, submit

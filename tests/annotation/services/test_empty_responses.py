@@ -48,7 +48,7 @@ def test_the_item_says_that_its_response_is_empty(
 ) -> None:
     batch_of(words, [lin, chen, wu])
     page = text(visit(lin, language=language).get("/work/first/"))
-    assert f'<p class="no-text">{said}</p>' in page
+    assert f'<p class="no-text">{notice}</p>' in page
     assert 'data-turn="' not in page
 
 

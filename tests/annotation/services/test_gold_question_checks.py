@@ -111,14 +111,14 @@ def test_what_is_done_and_what_is_left_tell_no_check_from_an_item(
     )
     before = find_own_progress(batch, lin, "annotator")
     assert before is not None
-    whole = before.left
-    for done in range(1, whole + 1):
+    all_left = before.left
+    for done in range(1, all_left + 1):
         item = claim(batch, lin)
         assert item is not None
         label(item, lin, 3)
         now = find_own_progress(batch, lin, "annotator")
         assert now is not None
-        assert (now.done, now.left) == (done, whole - done)
+        assert (now.done, now.left) == (done, all_left - done)
     assert claim(batch, lin) is None
     assert GoldQuestionTask.objects.filter(person=lin).count() == 4  # all that there were
     nothing_is_broken(batch)
@@ -142,8 +142,8 @@ def test_a_check_is_of_a_response_that_the_person_never_had(guideline: Guideline
     }
     left = {item.response_id for item in items} - had
     drain(batch, lin)
-    given = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__response", flat=True))
-    assert given == left
+    responses = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__response", flat=True))
+    assert responses == left
 
 
 def test_a_check_is_for_those_whom_its_kind_is_for_and_never_of_the_prompt_before(
@@ -161,14 +161,14 @@ def test_a_check_is_for_those_whom_its_kind_is_for_and_never_of_the_prompt_befor
     Membership.objects.filter(batch=batch, person=chen).update(last_prompt=item.response.prompt_id)
     GoldQuestion.objects.filter(batch=batch).exclude(pk=item.pk).update(active=False)
     for _turn in "123":
-        found = claim(batch, chen)
-        assert found is not None
+        assignment = claim(batch, chen)
+        assert assignment is not None
         last = Membership.objects.get(batch=batch, person=chen).last_prompt
-        assert found.task.prompt_id == last
-        label(found, chen, 3)
+        assert assignment.task.prompt_id == last
+        label(assignment, chen, 3)
     tasks = Task.objects.filter(assignments__person=chen).order_by("assignments__claimed_at")
     prompts = list(tasks.values_list("prompt", flat=True))
-    assert all(one != other for one, other in pairwise(prompts))
+    assert all(prompt != other for prompt, other in pairwise(prompts))
 
 
 def test_a_check_is_of_the_dimension_of_the_work_around_it(guideline: Guideline, lin: Person, chen: Person):
@@ -221,11 +221,11 @@ def test_a_check_given_back_comes_last_of_all_and_another_one_at_its_place(
     batch = make_checked(guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.25)
     check = until_check(batch, lin)
     release(assignment_id=check.pk, person=lin)
-    again = claim(batch, lin)
-    assert again is not None
-    assert again.pk != check.pk
-    assert again.task.kind == Task.Kind.CHECK
-    label(again, lin, 3)
+    second_assignment = claim(batch, lin)
+    assert second_assignment is not None
+    assert second_assignment.pk != check.pk
+    assert second_assignment.task.kind == Task.Kind.CHECK
+    label(second_assignment, lin, 3)
     nothing_is_broken(batch)
     rest = []
     while (item := claim(batch, lin)) is not None:
@@ -243,9 +243,9 @@ def test_a_check_whose_lease_ran_out_comes_again_first_and_is_taken_late(
     Assignment.objects.filter(pk=check.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
     expire_leases(batch=batch)
     nothing_is_broken(batch)
-    again = claim(batch, lin)
-    assert again is not None
-    assert again.pk == check.pk
+    second_assignment = claim(batch, lin)
+    assert second_assignment is not None
+    assert second_assignment.pk == check.pk
     Assignment.objects.filter(pk=check.pk).update(lease_expires=timezone.now() - timedelta(hours=1))
     expire_leases(batch=batch)
     label(check, lin, 3)
@@ -295,9 +295,9 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people} == {"lin": 6, "chen": 6}
     assert counts.states == {"disputed": 6}
-    found = watch(batch)
-    assert found.complete == 6
-    assert sum(found.days.values()) == 12
+    stats = watch(batch)
+    assert stats.complete == 6
+    assert sum(stats.days.values()) == 12
     assert [row.agreement.n for row in LabelPatterns([batch]).report()] == [6]
     assert [need.task.kind for need in list_needs(batch, limit=50)] == ["work"] * 6  # nobody adjudicates here
     set_state(batch=batch, state=Batch.State.CLOSED)
@@ -310,10 +310,10 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
 
 
 def test_a_check_closes_at_once_where_work_does(guideline: Guideline, lin: Person):
-    alone = make_checked(guideline, annotators=[lin], prompts=6, checks=3, check_share=0.5, overlap=1)
-    drain(alone, lin)
-    assert set(alone.tasks.values_list("state", flat=True)) == {"agreed"}
-    nothing_is_broken(alone)
+    single_batch = make_checked(guideline, annotators=[lin], prompts=6, checks=3, check_share=0.5, overlap=1)
+    drain(single_batch, lin)
+    assert set(single_batch.tasks.values_list("state", flat=True)) == {"agreed"}
+    nothing_is_broken(single_batch)
 
 
 def test_closing_the_batch_closes_what_was_answered(guideline: Guideline, lin: Person, chen: Person):
@@ -358,9 +358,9 @@ def answered_next(batch: Batch, person: Person) -> Assignment | None:
 def shape(value: Any) -> Any:
     """The keys and types of what a program gets, without what differs from item to item."""
     if isinstance(value, dict):
-        return {key: shape(one) for key, one in sorted(value.items())}
+        return {key: shape(part) for key, part in sorted(value.items())}
     if isinstance(value, list):
-        return [shape(one) for one in value[:1]]
+        return [shape(part) for part in value[:1]]
     return type(value).__name__
 
 
@@ -395,7 +395,7 @@ def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
         handed = api.post("/api/v1/batches/first/next/", {}, format="json")
         pk = handed.json()["assignment"]
         kind = Assignment.objects.get(pk=pk).task.kind
-        shown = page.get("/work/first/")
+        page_answer = page.get("/work/first/")
         key = str(uuid4())
         sent = api.post(
             f"/api/v1/assignments/{pk}/submit/",
@@ -404,17 +404,17 @@ def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
             headers={"Idempotency-Key": key},
         )
         history = page.get(f"/history/{pk}/")
-        heads = [sorted(set(one.headers) - {"Content-Length"}) for one in (handed, shown, sent, history)]
-        told, at_hand, after = seen[kind]
-        told.add(json.dumps([shape(handed.json()), heads]))
-        at_hand.add(
+        heads = [sorted(set(answer.headers) - {"Content-Length"}) for answer in (handed, page_answer, sent, history)]
+        after_receipt, after_claim, after = seen[kind]
+        after_receipt.add(json.dumps([shape(handed.json()), heads]))
+        after_claim.add(
             masked(
-                re.sub(r"<div class=\"message.*?</button></div>", "", shown.content.decode(), flags=re.DOTALL)
+                re.sub(r"<div class=\"message.*?</button></div>", "", page_answer.content.decode(), flags=re.DOTALL)
             )
         )
         body = sent.json()
         assert (body.pop("feedback") is not None) == (gives_feedback and kind == "check")
-        told.add(json.dumps(shape(body)))
+        after_receipt.add(json.dumps(shape(body)))
         if not gives_feedback:
             after.add(masked(history.content.decode()))
     for of_work, of_check in zip(seen["work"], seen["check"], strict=True):
@@ -434,11 +434,11 @@ def test_a_manager_who_annotates_cannot_count_the_work_of_the_batch(
     while (item := claim(batch, lin)) is not None:
         kinds.add(item.task.kind)
         label(item, lin, 3)
-        whole, (line,) = measure_annotations(batch, blind=True), list_batch_rows([batch], lin)
-        assert (whole.submitted, whole.needed) == (line.overall.submitted, line.overall.needed)
-        assert whole.last_day == whole.submitted
-        assert whole.latest == Assignment.objects.filter(person=lin).latest("submitted_at").submitted_at
-        seen.append((whole.submitted, whole.needed))
+        all_left, (line,) = measure_annotations(batch, blind=True), list_batch_rows([batch], lin)
+        assert (all_left.submitted, all_left.needed) == (line.overall.submitted, line.overall.needed)
+        assert all_left.last_day == all_left.submitted
+        assert all_left.latest == Assignment.objects.filter(person=lin).latest("submitted_at").submitted_at
+        seen.append((all_left.submitted, all_left.needed))
     assert kinds == {"work", "check"}
     assert seen == [(n, round(20 / (1 - share))) for n in range(1, len(seen) + 1)]
     assert measure_annotations(batch).submitted == 10
@@ -525,8 +525,8 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     assert receipt.feedback is not None
     assert (receipt.feedback.given, receipt.feedback.known) == ({"compliance": 1}, {"compliance": 3})
     assert receipt.feedback.explanation.startswith("Because of p")
-    again = submit(assignment_id=check.pk, person=lin, key="k", work=work)
-    assert (again.receipt, again.created, again.feedback) == (receipt.receipt, False, receipt.feedback)
+    second_assignment = submit(assignment_id=check.pk, person=lin, key="k", work=work)
+    assert (second_assignment.receipt, second_assignment.created, second_assignment.feedback) == (receipt.receipt, False, receipt.feedback)
     assert GoldQuestionTask.objects.get(task=check.task).told_at is not None
     with pytest.raises(Conflict, match="right labels"):
         revise(assignment_id=check.pk, person=lin, key="k2", work=Submission({"compliance": 3}))
@@ -576,13 +576,13 @@ def test_results_count_current_revisions_of_items_that_are_in(
     check = GoldQuestionTask.objects.filter(person=lin).order_by("task")[0]
     mine = check.task.assignments.get()
     assert revise(assignment_id=mine.pk, person=lin, key="r", work=Submission({"compliance": 3})) is not None
-    (found,) = list_batch_check_results(batch)
-    assert (found.person, found.batch, found.right, found.within) == (lin, batch, 1, found.n)
-    assert found.n == 12
-    assert found.share == 1 / 12
-    assert found.low < found.share < found.high < 0.7
-    assert dict(found.confusion["compliance"]) == {(3, 2): 11, (3, 3): 1}
-    assert found.is_poor
+    (result,) = list_batch_check_results(batch)
+    assert (result.person, result.batch, result.right, result.within) == (lin, batch, 1, result.n)
+    assert result.n == 12
+    assert result.share == 1 / 12
+    assert result.low < result.share < result.high < 0.7
+    assert dict(result.confusion["compliance"]) == {(3, 2): 11, (3, 3): 1}
+    assert result.is_poor
     assert [result.person for result in list_poor_results(batch)] == [lin]
     set_item_active(batch=batch, item=check.item_id, active=False)
     assert [(check_result.n, check_result.right) for check_result in list_check_results(lin, [batch])] == [
@@ -597,7 +597,7 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     corpus.prompts.update(language="zh")
     add_known(batch, 2, name="plain")
     some = Response.objects.filter(prompt__dataset=corpus)
-    add_items(batch=batch, kind="check", items=[GoldAnswer(one.pk, {"compliance": 3}) for one in some])
+    add_items(batch=batch, kind="check", items=[GoldAnswer(response.pk, {"compliance": 3}) for response in some])
     set_languages(person=lin, languages=["en"], actor=chen)
     lin.refresh_from_db()
     drain(batch, lin)

@@ -43,21 +43,21 @@ def blocks_of(batch: Batch, person: Person) -> list[int]:
     """The block of each check that the person did not give back without a reason, by the place it was given for."""
     member = Membership.objects.get(batch=batch, person=person)
     mine = GoldQuestionTask.objects.filter(person=person, item__batch=batch)
-    given = [
+    question_tasks = [
         one.task.position
         for one in mine.select_related("task")
         if one.task.assignments.get().state != "released" or one.task.state == "withdrawn"
     ]
-    found = (block_of(place, share=batch.check_share, seed=derive_seed(member.pk)) for place in given)
-    return [one.index for one in found if one is not None]
+    blocks = (block_of(place, share=batch.check_share, seed=derive_seed(member.pk)) for place in question_tasks)
+    return [question_task.index for question_task in blocks if question_task is not None]
 
 
 def work_carelessly(batch: Batch, person: Person) -> None:
     """Leases run out, items are skipped, and submits come late; nothing is given back without a reason."""
-    chance, nothing = Random(person.pk), 0
-    while nothing < 3:
+    chance, empty_answers = Random(person.pk), 0
+    while empty_answers < 3:
         item = next_assignment(batch=batch, person=person, ahead=chance.random() < 0.3)
-        nothing = nothing + 1 if item is None else 0
+        empty_answers = empty_answers + 1 if item is None else 0
         if item is None:
             continue
         what = chance.random()
@@ -143,13 +143,13 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
             partial(waive_qualification, batch=batch, person=person, reason="known to us"),
         ]
     )
-    found = find_latest_qualification(batch.pk, person.pk)
-    assert found is not None
+    qualification = find_latest_qualification(batch.pk, person.pk)
+    assert qualification is not None
     assert Qualification.objects.count() == 1
-    assert found.state in ("passed", "waived")
-    if found.n:  # it was scored, with the correction or without it, as its tasks stood when they were closed
+    assert qualification.state in ("passed", "waived")
+    if qualification.n:  # it was scored, with the correction or without it, as its tasks stood when they were closed
         corrected = answers[2] is not None
-        assert found.value in ({5 / 6} if corrected else {1.0})
+        assert qualification.value in ({5 / 6} if corrected else {1.0})
     item = next_assignment(batch=batch, person=person)
     assert item is not None
     assert item.task.kind == "work"

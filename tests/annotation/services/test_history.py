@@ -30,7 +30,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.selectors.annotations.history import HistoryFilter, list_submissions
-from annotation.selectors.annotations.statistics import list_confusions, measure_own_pace, list_own_counts
+from annotation.selectors.annotations.statistics import list_confusions, list_own_counts, measure_own_pace
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state

@@ -24,7 +24,7 @@ from annotation.services.annotations.submission import revise
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import export_release
 from annotation.services.exports.datasheet import render_markdown
-from annotation.services.imports import As, ImportRequest, import_annotations, import_bundle
+from annotation.services.imports import BundleNames, ImportRequest, import_annotations, import_bundle
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
 from annotation.views.reports import render_latex
@@ -302,7 +302,7 @@ def test_a_bundle_and_label_studio_carry_it_and_the_gold_file_does_not(mixed: li
 def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], tmp_path: Path):
     release = cut_release(ReleaseSpec(name="r", batches=mixed))
     bundle = files_of(release, "bundle", tmp_path / "b") / "bundle.zip"
-    called = As({"elsewhere": "e2", "first": "f2"})
+    called = BundleNames({"elsewhere": "e2", "first": "f2"})
     import_bundle(source=Source(bundle, "bundle.zip"), called=called)
     work = count_imported_work(list(Batch.objects.filter(name__in=["e2", "f2"])))
     assert (work["annotations"], work["adjudications"]) == (6, 1)

@@ -50,9 +50,9 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def build_annotation(who: Any, choice: Any = "Harmful", **more: Any) -> dict[str, Any]:
+def build_annotation(completed_by: Any, choice: Any = "Harmful", **more: Any) -> dict[str, Any]:
     result = [result_of("safety", "choices", {"choices": [choice]})]
-    return {"completed_by": who, "result": result, "was_cancelled": False} | more
+    return {"completed_by": completed_by, "result": result, "was_cancelled": False} | more
 
 
 def result_of(name: str, kind: str, value: dict[str, Any], to: str = "text") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
 from annotation.selectors.batches import open_readable_batches
-from annotation.selectors.batches.members import Workload, preview_leaving, list_parts, list_workloads
+from annotation.selectors.batches.members import Workload, list_parts, list_workloads, preview_leaving
 from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import next_assignment, release

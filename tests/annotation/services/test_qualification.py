@@ -72,7 +72,7 @@ def round_of(batch: Batch, person: Person) -> Qualification:
 
 def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person, chen: Person):
     done = answer(batch, lin, [3, 3, 3, 3, 1, 3])
-    assert {one.task.kind for one in done} == {"qualification"}
+    assert {assignment.task.kind for assignment in done} == {"qualification"}
     found = round_of(batch, lin)
     assert (found.state, found.n, found.value, found.threshold) == ("passed", 6, 5 / 6, 0.8)
     assert found.low is not None
@@ -87,9 +87,9 @@ def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person,
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people}["lin"] == 1
     assert list_batch_check_results(batch) == []  # of checks
-    mine = find_own_progress(batch, lin, "annotator")
-    assert mine is not None
-    assert (mine.done, mine.left, mine.round) == (1, 5, "passed")
+    progress = find_own_progress(batch, lin, "annotator")
+    assert progress is not None
+    assert (progress.done, progress.left, progress.round) == (1, 5, "passed")
     nothing_is_broken(batch)
 
 
@@ -187,7 +187,7 @@ def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: 
         release(assignment_id=item.pk, person=lin, skip_reason="too hard")
     found = round_of(batch, lin)
     assert (found.state, found.n, found.value) == ("failed", 4, 1.0)
-    (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
+    (line,) = [attempt_row for attempt_row in list_qualification_rows(batch) if attempt_row.member.person == lin]
     assert (line.items, line.done, line.skipped) == (6, 6, 2)
     nothing_is_broken(batch)
 

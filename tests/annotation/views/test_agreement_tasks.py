@@ -304,7 +304,7 @@ def test_two_levels_of_a_pair_are_found_nowhere_where_nobody_has_a_partner(
 def test_a_criterion_on_which_all_agree_leaves_a_prompts_alpha_to_the_others(
     lin: Person, chen: Person, wu: Person
 ):
-    care = settled_care([lin, chen], wu, said=(AGREED, DISPUTED), decide=0)
+    care = settled_care([lin, chen], wu, labels_by_task=(AGREED, DISPUTED), decide=0)
     (prompt,) = DisputedPrompts(LabelPatterns([care]).labels)[0:5]  # everybody says 4 of warmth
     assert prompt.alpha is not None
     assert prompt.alpha < 0

@@ -18,7 +18,7 @@ from annotation.domain.formats import Source
 from annotation.models import Batch, Dataset, Guideline, Import, Job, Person, Prompt, Response, Task
 from annotation.services import jobs
 from annotation.services.imports import Run, import_prompts
-from annotation.services.imports.uploads import run_upload
+from annotation.services.imports.uploads import execute_upload
 from annotation.services.people.people import set_roles
 
 pytestmark = pytest.mark.django_db
@@ -207,8 +207,8 @@ def test_a_long_file_is_left_to_the_job(manager: Client, dataset: Dataset, monke
 def test_a_job_that_is_run_again_after_its_commit_reports_what_it_did(manager: Client):
     import_row = upload(manager, rows({"prompt": "a"}))
     press_import(manager, import_row, dataset="d")
-    first = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
-    second = run_upload(import_row.pk, report=lambda _fraction, _stage: None)
+    first = execute_upload(import_row.pk, report=lambda _fraction, _stage: None)
+    second = execute_upload(import_row.pk, report=lambda _fraction, _stage: None)
     assert first["taken"] == second["taken"] == 1
 
 
@@ -216,7 +216,7 @@ def test_the_job_tells_how_far_it_is(manager: Client):
     import_row = upload(manager, rows(*[{"prompt": str(number)} for number in range(2500)]))
     press_import(manager, import_row, dataset="d")
     reports: list[tuple[float, str]] = []
-    run_upload(import_row.pk, report=lambda fraction, stage: reports.append((fraction, stage)))
+    execute_upload(import_row.pk, report=lambda fraction, stage: reports.append((fraction, stage)))
     fractions = [fraction for fraction, _stage in reports]
     assert fractions == sorted(fractions)
     assert [stage for _fraction, stage in reports] == ["reading the file"] * 3 + ["storing"]
@@ -319,7 +319,7 @@ def test_a_vanished_upload_fails_in_words(manager: Client):
     assert job.state == Job.State.FAILED
     assert job.error == "prompts.jsonl: there is no such file."
     with pytest.raises(AssayError):
-        run_upload(import_row.pk, report=lambda _fraction, _stage: None)
+        execute_upload(import_row.pk, report=lambda _fraction, _stage: None)
 
 
 def test_labels_under_who_works_in_the_batch_are_refused_with_their_line(

@@ -38,7 +38,7 @@ from annotation.services.batches.batches import (
     create_batch,
     make,
     responses_for,
-    run_making,
+    execute_batch_job,
     set_state,
 )
 from annotation.services.batches.members import join_batch
@@ -503,7 +503,7 @@ def test_a_second_worker_makes_nothing_twice(
     assert isinstance(job, Job)
     Job.objects.filter(pk=job.pk).update(state="running", attempt=1)
     job.refresh_from_db()
-    made = run_making(jobs.JobContext(job))  # and its worker dies before it says so
+    made = execute_batch_job(jobs.JobContext(job))  # and its worker dies before it says so
     Job.objects.filter(pk=job.pk).update(state="queued")
     jobs.run_now(job)
     job.refresh_from_db()
@@ -519,7 +519,7 @@ def test_whoever_lost_the_job_makes_no_batch(
     job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
     with pytest.raises(jobs.LostJob):  # nobody claimed it
-        run_making(jobs.JobContext(job))
+        execute_batch_job(jobs.JobContext(job))
     assert list_plan_sizes() == [0, 0, 0, 0, 0]
 
 

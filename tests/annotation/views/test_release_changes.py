@@ -16,7 +16,12 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.canonical import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
 from annotation.models.sql import LabelChange
-from annotation.selectors.releases.comparison import iterate_changes, list_changes, iterate_csv_lines, compare_releases
+from annotation.selectors.releases.comparison import (
+    compare_releases,
+    iterate_changes,
+    iterate_csv_lines,
+    list_changes,
+)
 from annotation.services.batches.batches import set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.people.people import set_roles

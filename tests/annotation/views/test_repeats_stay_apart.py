@@ -38,7 +38,7 @@ from annotation.selectors.adjudication import (
     list_reasons_with_use,
     list_waiting_disputes,
 )
-from annotation.selectors.annotations.statistics import measure_own_pace, list_own_counts
+from annotation.selectors.annotations.statistics import list_own_counts, measure_own_pace
 from annotation.selectors.batches.members import (
     list_membership_counts,
     list_workloads,

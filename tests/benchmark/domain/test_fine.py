@@ -33,7 +33,7 @@ _PICKED = st.builds(
 )
 
 
-def asked(open_: bool | None, as_given: bool | None, swapped: bool | None) -> QuestionResult:
+def build_result(open_: bool | None, as_given: bool | None, swapped: bool | None) -> QuestionResult:
     return QuestionResult("q", "c", open_, (as_given, swapped))
 
 
@@ -49,12 +49,12 @@ def width(one: MetricEstimate) -> float:
 
 def test_a_question_is_safe_in_multiple_choice_only_in_both_orders():
     for as_given, swapped in product((True, False), repeat=2):
-        assert asked(True, as_given, swapped).choice is (as_given and swapped)
+        assert build_result(True, as_given, swapped).choice is (as_given and swapped)
 
 
 def test_what_is_not_known_in_every_form_is_missing_and_never_guessed():
     for forms in product(TRUTH, repeat=3):
-        result = asked(*forms)
+        result = build_result(*forms)
         assert result.is_complete is (None not in forms)
         if None in forms:
             assert (result.is_consistent, result.is_safe) == (None, None)
@@ -62,11 +62,11 @@ def test_what_is_not_known_in_every_form_is_missing_and_never_guessed():
 
 def test_the_scores_of_four_kinds_of_questions():
     every = [
-        *[asked(True, True, True)] * 5,  # consistent and safe
-        *[asked(False, False, True)] * 2,  # consistent, unsafe
-        *[asked(True, True, False)] * 3,  # it only seems to be safe
-        *[asked(False, True, True)] * 1,
-        *[asked(None, True, True)] * 4,
+        *[build_result(True, True, True)] * 5,  # consistent and safe
+        *[build_result(False, False, True)] * 2,  # consistent, unsafe
+        *[build_result(True, True, False)] * 3,  # it only seems to be safe
+        *[build_result(False, True, True)] * 1,
+        *[build_result(None, True, True)] * 4,
     ]
     scores = FineScores.score(every)
     assert (scores.n, scores.missing) == (11, 4)
@@ -79,7 +79,7 @@ def test_the_scores_of_four_kinds_of_questions():
 
 
 def test_without_a_complete_question_every_score_is_undefined():
-    for every in ([], [asked(None, True, True)]):
+    for every in ([], [build_result(None, True, True)]):
         data = FineScores.score(every).to_json()
         assert data["cs"] == {"value": None, "low": None, "high": None}
         assert (data["n"], data["missing"]) == (0, len(every))

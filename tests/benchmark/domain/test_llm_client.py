@@ -32,7 +32,15 @@ from benchmark.domain.llm_client import (
     send_requests,
 )
 from benchmark.domain.llm_client.retry import EndpointPace, parse_retry_after
-from tests.benchmark.endpoint import SERVED, Bucket, Messages, Reply, local_endpoint, said, troubled
+from tests.benchmark.endpoint import (
+    SERVED,
+    Bucket,
+    Messages,
+    Reply,
+    build_answer_body,
+    local_endpoint,
+    troubled,
+)
 
 Request = Mapping[str, Any]
 
@@ -205,7 +213,7 @@ def test_an_error_that_says_200_is_told():
 
 
 def _message(**message: Any) -> dict[str, Any]:
-    return said("") | {"choices": [{"message": message}], "usage": None}
+    return build_answer_body("") | {"choices": [{"message": message}], "usage": None}
 
 
 @pytest.mark.parametrize(
@@ -237,7 +245,7 @@ def test_what_is_taken_for_the_text(body: dict[str, Any], text: str, replaced: i
     ],
 )
 def test_tokens_are_counted_or_undefined(count: Any, kept: int | None):
-    body = said("x", usage={"prompt_tokens": count, "completion_tokens": 1.5})
+    body = build_answer_body("x", usage={"prompt_tokens": count, "completion_tokens": 1.5})
     completion = protocol.parse_answer(json.dumps(body).encode())
     assert (completion.prompt_tokens, completion.completion_tokens) == (kept, None)
 
@@ -564,7 +572,7 @@ def test_half_a_key_is_in_no_error_either(monkeypatch: pytest.MonkeyPatch, befor
             return status, {}, {"error": {"message": words}}
         if number == "q1":
             return 400, {}, words.encode()
-        body = said("x", model="m" * 190 + key, system_fingerprint="f" * 195 + key)
+        body = build_answer_body("x", model="m" * 190 + key, system_fingerprint="f" * 195 + key)
         body["choices"][0]["finish_reason"] = "r" * 45 + key
         return 200, {}, body
 

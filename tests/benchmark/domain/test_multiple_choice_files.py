@@ -61,23 +61,23 @@ def refusal(folder: Path, name: str, *rows: dict[str, Any] | str) -> InputError:
 
 
 def test_a_question_of_fine_becomes_three_prompts(tmp_path: Path):
-    open_, given_, swapped = records(tmp_path, "fine", FINE_ROW)
-    assert [one.prompt.ref.id for one in (open_, given_, swapped)] == [
+    open_, in_order, swapped = records(tmp_path, "fine", FINE_ROW)
+    assert [record.prompt.ref.id for record in (open_, in_order, swapped)] == [
         "1/open",
         "1/choice",
         "1/choice-swapped",
     ]
     assert open_.prompt.ref.text == FINE_ROW["question"]
-    assert {one.prompt.subcomponent for one in (open_, given_, swapped)} == {"Privacy"}
-    assert [one.prompt.dimension for one in (open_, given_, swapped)] == ["open", "choice", "choice"]
-    assert [one.order for one in (open_, given_, swapped)] == [0, 0, 1]
-    assert [option.safe for option in given_.options] == [True, False]
+    assert {record.prompt.subcomponent for record in (open_, in_order, swapped)} == {"Privacy"}
+    assert [record.prompt.dimension for record in (open_, in_order, swapped)] == ["open", "choice", "choice"]
+    assert [record.order for record in (open_, in_order, swapped)] == [0, 0, 1]
+    assert [option.safe for option in in_order.options] == [True, False]
     assert [option.safe for option in swapped.options] == [False, True]
-    assert given_.options[0].text == swapped.options[1].text == "Ask her, and leave it shut if she says no."
-    for one in (given_, swapped):
-        text = one.prompt.ref.text
-        assert text.index(one.options[0].text) < text.index(one.options[1].text)
-        assert [option.letter for option in one.options] == ["A", "B"]
+    assert in_order.options[0].text == swapped.options[1].text == "Ask her, and leave it shut if she says no."
+    for record in (in_order, swapped):
+        text = record.prompt.ref.text
+        assert text.index(record.options[0].text) < text.index(record.options[1].text)
+        assert [option.letter for option in record.options] == ["A", "B"]
 
 
 def test_what_the_prompt_asks_for_is_what_the_rules_read(tmp_path: Path):
@@ -92,16 +92,16 @@ def test_what_the_prompt_asks_for_is_what_the_rules_read(tmp_path: Path):
 
 
 def test_a_pair_of_cvalues_is_asked_in_both_orders_in_chinese(tmp_path: Path):
-    given_, swapped = records(tmp_path, "cvalues", PAIR)
-    assert (given_.question, given_.category, given_.prompt.language) == ("7", "law", "zh")
-    assert given_.options[0].text == swapped.options[1].text == PAIR["pos_resp"]
-    assert "请只写出" in given_.prompt.ref.text
+    in_order, swapped = records(tmp_path, "cvalues", PAIR)
+    assert (in_order.question, in_order.category, in_order.prompt.language) == ("7", "law", "zh")
+    assert in_order.options[0].text == swapped.options[1].text == PAIR["pos_resp"]
+    assert "请只写出" in in_order.prompt.ref.text
 
 
 def test_two_labelled_responses_stay_in_their_order(tmp_path: Path):
-    (one,) = records(tmp_path, "cvalues", LABELLED)
-    assert [option.safe for option in one.options] == [False, True]
-    assert (one.category, one.order) == ("", 0)
+    (record,) = records(tmp_path, "cvalues", LABELLED)
+    assert [option.safe for option in record.options] == [False, True]
+    assert (record.category, record.order) == ("", 0)
 
 
 def test_the_language_may_be_another(tmp_path: Path):
@@ -169,14 +169,14 @@ def test_the_same_file_twice_changes_nothing(tmp_path: Path):
     path = written(tmp_path, FINE_ROW, {**FINE_ROW, "id": "2", "question": "Another?"})
     first = import_questions(source=Source(path), format="fine", dataset="fine")
     before = list(QuestionVariant.objects.order_by("pk").values())
-    again = import_questions(source=Source(path), format="fine", dataset="fine")
+    second = import_questions(source=Source(path), format="fine", dataset="fine")
     assert (first.imported, first.already_there) == (6, 0)
-    assert (again.imported, again.already_there) == (0, 6)
+    assert (second.imported, second.already_there) == (0, 6)
     assert list(QuestionVariant.objects.order_by("pk").values()) == before
     assert Prompt.objects.count() == len(before) == 6
-    kept = Import.objects.last()
-    assert kept is not None
-    assert kept.options == {"dataset": "fine", "wording": 1}
+    stored = Import.objects.last()
+    assert stored is not None
+    assert stored.options == {"dataset": "fine", "wording": 1}
 
 
 @pytest.mark.django_db

@@ -96,9 +96,11 @@ def test_pairing_by_prompt_is_narrower_where_the_same_prompts_are_hard():
 def test_only_prompts_that_both_answered_are_compared():
     first = safe("A", [3, 3, 1, 3, None])
     second = safe("B", [3, 1, 1, None, 3])
-    found = pair(XSTEST, first + second, "safe")
-    assert found["n"] == 3
-    assert found["value"] == pytest.approx(1 / 3)  # 2 of 3 against 1 of 3; their own rates are 3/4 and 2/4
+    differences = pair(XSTEST, first + second, "safe")
+    assert differences["n"] == 3
+    assert differences["value"] == pytest.approx(
+        1 / 3
+    )  # 2 of 3 against 1 of 3; their own rates are 3/4 and 2/4
 
 
 def test_models_without_a_common_prompt_have_no_difference_and_are_not_told_apart():
@@ -112,9 +114,9 @@ def test_models_without_a_common_prompt_have_no_difference_and_are_not_told_apar
 
 def test_one_model_whose_prompts_nobody_knows_is_paired_with_none():
     rows = safe("A", [3, 3, 1]) + safe("B", [3, 1, 1]) + safe("C", [1, 1, 1], known=False)
-    found = BoardFigures(XSTEST, rows).pairs
-    assert found["models"] == ["A", "B", "C"]
-    assert [cells["safe"]["paired"] for cells in found["pairs"].values()] == [True, False, False]
+    differences = BoardFigures(XSTEST, rows).pairs
+    assert differences["models"] == ["A", "B", "C"]
+    assert [cells["safe"]["paired"] for cells in differences["pairs"].values()] == [True, False, False]
 
 
 def test_the_overall_difference_is_the_mean_of_the_dimensions_and_drawn_with_them():
@@ -125,10 +127,12 @@ def test_the_overall_difference_is_the_mean_of_the_dimensions_and_drawn_with_the
         for prompt in range(200)
         for model, rate in (("A", 0.7), ("B", 0.5))
     ]
-    found = BoardFigures(FLAMES, rows)
-    cells = found.pairs["pairs"]["0-1"]
-    assert found.pairs["scopes"] == ["overall", *FLAMES.dimension_names]
-    assert cells["overall"]["value"] == pytest.approx(np.mean([cells[one]["value"] for one in CRITERIA]))
+    differences = BoardFigures(FLAMES, rows)
+    cells = differences.pairs["pairs"]["0-1"]
+    assert differences.pairs["scopes"] == ["overall", *FLAMES.dimension_names]
+    assert cells["overall"]["value"] == pytest.approx(
+        np.mean([cells[criterion]["value"] for criterion in CRITERIA])
+    )
     assert cells["overall"]["n"] == 1000
     # each dimension's difference has variance (.7 * .3 + .5 * .5) / 200; their mean a fifth of that
     half = 1.96 * math.sqrt((0.21 + 0.25) / 200 / 5)
@@ -142,11 +146,11 @@ def test_a_mean_is_drawn_by_prompt():
         for model, levels in (("A", first), ("B", second))
         for prompt, level in enumerate(levels)
     ]
-    found = pair(MEAN, rows, "all")
+    differences = pair(MEAN, rows, "all")
     # differences 0, 3, 0, 1: mean 1, variance 1.5; 25 * (1 +- 1.96 * sqrt(1.5 / 200))
-    assert found["value"] == 25
-    assert found["low"] == pytest.approx(25 - 25 * 1.96 * math.sqrt(1.5 / 200), abs=0.5)
-    assert found["high"] == pytest.approx(25 + 25 * 1.96 * math.sqrt(1.5 / 200), abs=0.5)
+    assert differences["value"] == 25
+    assert differences["low"] == pytest.approx(25 - 25 * 1.96 * math.sqrt(1.5 / 200), abs=0.5)
+    assert differences["high"] == pytest.approx(25 + 25 * 1.96 * math.sqrt(1.5 / 200), abs=0.5)
 
 
 POOLED = parse_guideline(
@@ -167,8 +171,8 @@ def test_labels_that_are_pooled_are_compared_by_prompt_across_dimensions(rank_by
         for model, own in levels.items()
         for at, level in enumerate(own * 20)
     ]
-    found = BoardFigures(POOLED.model_copy(update={"rank_by": rank_by}), rows)
-    cell = found.pairs["pairs"]["0-1"]["overall"]
+    differences = BoardFigures(POOLED.model_copy(update={"rank_by": rank_by}), rows)
+    cell = differences.pairs["pairs"]["0-1"]["overall"]
     # half of the prompts: 3 against 1; a score counts 100 / 3 for each level
     value = {"harmless_rate": 0.5, "harmless_score": 100 / 3}[rank_by]
     assert cell["value"] == pytest.approx(value)
@@ -176,7 +180,7 @@ def test_labels_that_are_pooled_are_compared_by_prompt_across_dimensions(rank_by
     half = 1.96 * math.sqrt(0.25 / 160) * (value / 0.5)
     assert cell["low"] == pytest.approx(value - half, abs=0.15 * half)
     assert cell["high"] == pytest.approx(value + half, abs=0.15 * half)
-    assert [row["rank"]["low"] for row in found.board["rows"]] == [1, 2]
+    assert [row["rank"]["low"] for row in differences.board["rows"]] == [1, 2]
 
 
 LEVELS = st.sampled_from([1, 3, None])
@@ -205,10 +209,10 @@ def swapped(rows: Sequence[CountedResponse], names: dict[str, str]) -> list[Coun
 
 
 def by_names(figures: BoardFigures) -> dict[tuple[str, str], dict[str, Any]]:
-    found = figures.pairs
+    differences = figures.pairs
     return {
-        (found["models"][int(a)], found["models"][int(b)]): cells
-        for key, cells in found["pairs"].items()
+        (differences["models"][int(a)], differences["models"][int(b)]): cells
+        for key, cells in differences["pairs"].items()
         for a, b in [key.split("-")]
     }
 
@@ -219,8 +223,11 @@ def test_a_to_b_is_b_to_a_turned_round(rows: list[CountedResponse]):
     """Under names in the opposite order; draws of a model whose prompts nobody knows go by its name, so not those."""
     models = sorted({row.model for row in rows})
     turned = dict(zip(models, reversed(models), strict=True))
-    found, other = by_names(BoardFigures(FLAMES, rows)), by_names(BoardFigures(FLAMES, swapped(rows, turned)))
-    for (first, later), cells in found.items():
+    differences, other = (
+        by_names(BoardFigures(FLAMES, rows)),
+        by_names(BoardFigures(FLAMES, swapped(rows, turned))),
+    )
+    for (first, later), cells in differences.items():
         back = other.get((turned[first], turned[later]))
         sign = 1
         if back is None:
@@ -264,20 +271,20 @@ def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[CountedRes
     more = rows + [
         CountedResponse("another", row.prompt, row.scope, row.labels) for row in rows if row.model == "m0"
     ]
-    alone = {row["model"]: row["overall"] for row in build_board(FLAMES, rows)["rows"]}
-    among = {row["model"]: row["overall"] for row in build_board(FLAMES, more)["rows"]}
-    for model, statistics in alone.items():
+    single = {row["model"]: row["overall"] for row in build_board(FLAMES, rows)["rows"]}
+    joined = {row["model"]: row["overall"] for row in build_board(FLAMES, more)["rows"]}
+    for model, statistics in single.items():
         for name, statistic in statistics.items():
-            assert among[model][name] == pytest.approx(statistic, abs=1e-12)
+            assert joined[model][name] == pytest.approx(statistic, abs=1e-12)
 
 
 @settings(max_examples=examples(12), deadline=None)
 @given(boards())
 def test_ranks_say_what_the_pairs_say(rows: list[CountedResponse]):
-    found = BoardFigures(FLAMES, rows)
-    placed = {row["model"]: row["rank"] for row in found.board["rows"] if row["rank"]}
+    differences = BoardFigures(FLAMES, rows)
+    placed = {row["model"]: row["rank"] for row in differences.board["rows"] if row["rank"]}
     surely: dict[str, list[int]] = {model: [] for model in placed}
-    for (first, later), cells in by_names(found).items():
+    for (first, later), cells in by_names(differences).items():
         cell = cells["overall"]
         if cell is not None and cell["low"] is not None:
             sign = int(cell["low"] > 0) - int(cell["high"] < 0)
@@ -306,9 +313,9 @@ def test_gaps_are_compared_as_if_each_pair_stood_alone():
         common = {row.prompt for row in rows if row.model == first} & {
             row.prompt for row in rows if row.model == later
         }
-        kept = [row for row in rows if row.prompt in common and row.model in (first, later)]
-        alone = build_board(FLAMES, kept)["rows"]
-        value = {row["model"]: row["overall"]["harmless_rate"]["value"] for row in alone}
+        pair_rows = [row for row in rows if row.prompt in common and row.model in (first, later)]
+        single = build_board(FLAMES, pair_rows)["rows"]
+        value = {row["model"]: row["overall"]["harmless_rate"]["value"] for row in single}
         assert cells["overall"]["value"] == pytest.approx(value[first] - value[later], abs=1e-12)
         assert cells["overall"]["n"] == len(common)
         assert cells["overall"]["low"] < cells["overall"]["value"] < cells["overall"]["high"]
@@ -320,7 +327,7 @@ def test_models_that_are_equal_are_rarely_told_apart_by_any_rank_of_a_whole_boar
     boards_, false_each, false_together = 20, 0, 0
     for _ in range(boards_):
         levels = rng.choice([1, 3], size=(10, 80))
-        rows = [one for model in range(10) for one in safe(f"m{model}", levels[model].tolist())]
+        rows = [row for model in range(10) for row in safe(f"m{model}", levels[model].tolist())]
         ranks = [row["rank"] for row in build_board(XSTEST, rows)["rows"]]
         false_together += any((rank["low"], rank["high"]) != (1, 10) for rank in ranks)
         false_each += any((rank["each"]["low"], rank["each"]["high"]) != (1, 10) for rank in ranks)
@@ -331,9 +338,9 @@ def test_models_that_are_equal_are_rarely_told_apart_by_any_rank_of_a_whole_boar
 def test_what_is_far_apart_is_told_apart_together_too():
     rng = np.random.default_rng(4)
     rows = [
-        one
+        row
         for number, rate in enumerate((0.9, 0.6, 0.3))
-        for one in safe(f"m{number}", [3 if rng.random() < rate else 1 for _ in range(300)])
+        for row in safe(f"m{number}", [3 if rng.random() < rate else 1 for _ in range(300)])
     ]
     assert [(row["rank"]["low"], row["rank"]["high"]) for row in build_board(XSTEST, rows)["rows"]] == [
         (1, 1),

@@ -27,9 +27,9 @@ SURE, UNSURE = (0.8, 1.0), (0.0, 0.8)
 def stratum(
     n: int = 500, variance: float = 0.2, *, labelled: int = 0, held: int | None = None, **more: object
 ) -> PlanStratum:
-    given = {"model": "M", "scope": "Legality", "bounds": UNSURE} | more
+    fields = {"model": "M", "scope": "Legality", "bounds": UNSURE} | more
     return PlanStratum(
-        **given,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
         population=n,
         labelled=labelled,
         held=labelled if held is None else held,
@@ -39,32 +39,32 @@ def stratum(
 
 def test_one_stratum_takes_what_the_formula_says():
     """n = N / (1 + N (h / z)^2 / variance), the sample size of a finite population."""
-    (found,) = plan_for_precision([stratum(1000)], 0.05)
+    (target,) = plan_for_precision([stratum(1000)], 0.05)
     exact = 1000 / (1 + 1000 * (0.05 / Z) ** 2 / 0.2)
-    assert found.labels == math.ceil(exact)
-    assert found.more == found.labels
+    assert target.labels == math.ceil(exact)
+    assert target.more == target.labels
 
 
 def test_labels_go_where_the_prediction_leaves_most_open():
     """Neyman: in proportion to size times deviation."""
     unsure, sure = stratum(500, 0.16), stratum(500, 0.04, bounds=SURE)
-    wanted = plan_for_precision([unsure, sure], 0.05)
-    assert wanted[0].labels == pytest.approx(2 * wanted[1].labels, abs=2)
+    targets = plan_for_precision([unsure, sure], 0.05)
+    assert targets[0].labels == pytest.approx(2 * targets[1].labels, abs=2)
 
 
 def test_what_people_have_is_not_asked_for_again():
     fresh = plan_for_precision([stratum(1000)], 0.05)[0].labels
-    (found,) = plan_for_precision([stratum(1000, labelled=60, held=100)], 0.05)
-    assert (found.labels, found.more) == (fresh, fresh - 100)
+    (target,) = plan_for_precision([stratum(1000, labelled=60, held=100)], 0.05)
+    assert (target.labels, target.more) == (fresh, fresh - 100)
     (enough,) = plan_for_precision([stratum(1000, held=900)], 0.05)
     assert enough.more == 0
 
 
 def test_no_stratum_is_left_with_so_few_labels_that_it_must_be_joined():
-    wanted = plan_for_precision(
+    targets = plan_for_precision(
         [stratum(500, 0.2), stratum(500, 1e-9, bounds=SURE), stratum(3, 1e-9, bounds=(1.0, 1.0))], 0.2
     )
-    assert [one.labels for one in wanted[1:]] == [5, 3]
+    assert [target.labels for target in targets[1:]] == [5, 3]
 
 
 @given(
@@ -80,10 +80,10 @@ def test_the_goal_is_reached_with_what_there_is(cells: list[tuple[int, float, fl
         stratum(n, variance, bounds=(at / 10, 1.0), held=int(held * n), labelled=int(held * labelled * n))
         for at, (n, variance, held, labelled) in enumerate(cells)
     ]
-    wanted = plan_for_precision(strata, half)
-    for one in wanted:
-        assert one.stratum.held <= one.labels <= one.stratum.population
-    reached = compute_half_widths([replace(one.stratum, labelled=one.labels) for one in wanted])[
+    targets = plan_for_precision(strata, half)
+    for target in targets:
+        assert target.stratum.held <= target.labels <= target.stratum.population
+    reached = compute_half_widths([replace(target.stratum, labelled=target.labels) for target in targets])[
         "M", "Legality"
     ]
     assert reached is not None
@@ -94,7 +94,7 @@ def test_a_wider_interval_never_takes_more():
     strata = [stratum(400), stratum(300, 0.1, bounds=SURE), stratum(200, 0.24, scope="Safety", labelled=30)]
     labels = compute_curve(strata, [0.005, 0.01, 0.02, 0.05, 0.1, 0.2])
     assert labels == sorted(labels, reverse=True)
-    assert labels[2] == sum(one.more for one in plan_for_precision(strata, 0.02))
+    assert labels[2] == sum(target.more for target in plan_for_precision(strata, 0.02))
     assert compute_curve([], [0.02]) == [0]
     assert plan_for_precision([], 0.02) == []
 
@@ -115,16 +115,16 @@ def pair(difference: float, of_prompts: float, *strata: PlanStratum) -> ModelPai
 
 def test_labels_that_separate_two_models():
     strata = stratum(1000, model="A", labelled=50), stratum(1000, model="B", labelled=50)
-    found = pair(0.1, 0.0004, *strata)
+    model_pair = pair(0.1, 0.0004, *strata)
     now = 0.0004 + 2 * 0.2 * (1 / 50 - 1 / 1000)
-    assert found.half_width == pytest.approx(Z * math.sqrt(now))
-    assert found.interval == pytest.approx((0.1 - Z * math.sqrt(now), 0.1 + Z * math.sqrt(now)))
-    assert (found.separated, found.is_separable) == (False, True)
-    wanted = found.plan_labels()
-    assert wanted is not None
-    then = pair(0.1, 0.0004, *(replace(one.stratum, labelled=one.labels) for one in wanted))
+    assert model_pair.half_width == pytest.approx(Z * math.sqrt(now))
+    assert model_pair.interval == pytest.approx((0.1 - Z * math.sqrt(now), 0.1 + Z * math.sqrt(now)))
+    assert (model_pair.separated, model_pair.is_separable) == (False, True)
+    targets = model_pair.plan_labels()
+    assert targets is not None
+    then = pair(0.1, 0.0004, *(replace(target.stratum, labelled=target.labels) for target in targets))
     assert then.separated
-    fewer = pair(0.1, 0.0004, *(replace(one.stratum, labelled=one.labels - 2) for one in wanted))
+    fewer = pair(0.1, 0.0004, *(replace(target.stratum, labelled=target.labels - 2) for target in targets))
     assert not fewer.separated
 
 
@@ -132,17 +132,17 @@ def test_predictions_that_no_gold_has_corrected_separate_nobody():
     few = [stratum(1000, model=model, labelled=900) for model in ("A", "B")]
     assert pair(0.4, 0.0004, *few).separated
     assert not replace(pair(0.4, 0.0004, *few), corrected=False).separated
-    whole = [stratum(1000, model=model, labelled=1000) for model in ("A", "B")]
-    assert replace(pair(0.4, 0.0004, *whole), corrected=False).separated  # gold alone
+    complete = [stratum(1000, model=model, labelled=1000) for model in ("A", "B")]
+    assert replace(pair(0.4, 0.0004, *complete), corrected=False).separated  # gold alone
 
 
 def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
-    found = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
-    assert not found.is_separable
-    assert found.plan_labels() is None
-    assert found.interval is None  # nobody has labelled anything
-    everything = pair(0.03, 0.0004, stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9))
-    assert everything.half_width == pytest.approx(everything.min_half_width)
+    model_pair = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
+    assert not model_pair.is_separable
+    assert model_pair.plan_labels() is None
+    assert model_pair.interval is None  # nobody has labelled anything
+    complete = pair(0.03, 0.0004, stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9))
+    assert complete.half_width == pytest.approx(complete.min_half_width)
 
 
 def test_what_gold_says_alone_needs_no_labels():
@@ -153,9 +153,11 @@ def test_what_gold_says_alone_needs_no_labels():
 
 def test_other_models_stand_in_where_nobody_has_labelled():
     own, other = stratum(model="A"), stratum(model="B")
-    alone, nowhere = stratum(model="B", bounds=SURE), stratum(model="B", scope="Safety")
-    found = fill_variances([own, other, alone, nowhere], {own.key: 0.11}, {"Legality": 0.25, "Safety": 0.25})
-    assert [(one.variance, one.assumed) for one in found] == [
+    single, nowhere = stratum(model="B", bounds=SURE), stratum(model="B", scope="Safety")
+    filled = fill_variances(
+        [own, other, single, nowhere], {own.key: 0.11}, {"Legality": 0.25, "Safety": 0.25}
+    )
+    assert [(stratum_.variance, stratum_.assumed) for stratum_ in filled] == [
         (0.11, False),
         (0.11, True),
         (0.11, True),
@@ -164,14 +166,14 @@ def test_other_models_stand_in_where_nobody_has_labelled():
 
 
 def test_a_draw_can_be_repeated_and_holds_nothing_twice():
-    one, other = stratum(), stratum(bounds=SURE)
+    first, second = stratum(), stratum(bounds=SURE)
     ids = list(range(100, 200))
-    drawn = draw_responses(ids, 30, seed=7, stratum=one)
+    drawn = draw_responses(ids, 30, seed=7, stratum=first)
     assert len(set(drawn)) == 30
     assert set(drawn) <= set(ids)
-    assert draw_responses(ids[::-1], 30, seed=7, stratum=one) == drawn
-    assert draw_responses(ids, 30, seed=8, stratum=one) != drawn
-    assert draw_responses(ids, 30, seed=7, stratum=other) != drawn
+    assert draw_responses(ids[::-1], 30, seed=7, stratum=first) == drawn
+    assert draw_responses(ids, 30, seed=8, stratum=first) != drawn
+    assert draw_responses(ids, 30, seed=7, stratum=second) != drawn
 
 
 def test_every_response_is_drawn_as_often_as_any_other():

@@ -49,8 +49,8 @@ def test_intervals_cover_and_are_narrower_than_gold_alone(rate: float, right: fl
     assert COVERS[0] - slack <= measure_coverage(named["combined"], rate) <= COVERS[1] + slack
     assert COVERS[0] - slack <= measure_coverage(named["finite"], truth.mean(axis=1)) <= COVERS[1] + slack
     if rate == 0.5:
-        for (one, other), least in PROMISED[right].items():
-            assert narrowing(named[one], named[other]) >= least
+        for (interval, other), least in PROMISED[right].items():
+            assert narrowing(named[interval], named[other]) >= least
 
 
 def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
@@ -77,21 +77,21 @@ def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
 def test_the_weight_and_the_value_are_those_of_the_paper():
     """lambda = cov(Y, f) / ((1 + n / N) var(f)), by hand on eight numbers (arXiv 2311.01453, example 6.1)."""
     y, f, rest = [1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.5, 0.0], [1.0, 1.0, 0.0, 1.0]
-    found = estimate_mean(build_stratum(y, f, rest), RATE)
+    result = estimate_mean(build_stratum(y, f, rest), RATE)
     covariance = (0.5 * 0.5 + 0.5 * 0.5) / 4
     variance = np.var([*f, *rest])
     weight = covariance / ((1 + 4 / 4) * variance)
-    assert float(found.weight) == pytest.approx(weight)
-    assert float(found.value) == pytest.approx(0.5 + weight * (0.75 - 0.5))
+    assert float(result.weight) == pytest.approx(weight)
+    assert float(result.value) == pytest.approx(0.5 + weight * (0.75 - 0.5))
 
 
 def test_with_many_labels_the_interval_is_the_published_one():
     rng = np.random.default_rng(3)
     truth, predicted = simulate(rng, repetitions=1, responses=60_000, rate=0.4, right=0.85)
     parts = truth[:, :20_000], predicted[:, :20_000], predicted[:, 20_000:]
-    ours, theirs = estimate_mean(build_stratum(*parts), RATE), published_interval(*parts)
-    assert ours.combined.low == pytest.approx(theirs.low, abs=2e-5)
-    assert ours.combined.high == pytest.approx(theirs.high, abs=2e-5)
+    ours, published = estimate_mean(build_stratum(*parts), RATE), published_interval(*parts)
+    assert ours.combined.low == pytest.approx(published.low, abs=2e-5)
+    assert ours.combined.high == pytest.approx(published.high, abs=2e-5)
 
 
 def test_a_mean_agrees_with_ppi_python():
@@ -100,20 +100,20 @@ def test_a_mean_agrees_with_ppi_python():
     rng = np.random.default_rng(5)
     truth, predicted = simulate(rng, repetitions=1, responses=900, rate=0.6, right=0.8)
     y, f, rest = truth[0, :300], predicted[0, :300], predicted[0, 300:]
-    found = estimate_mean(build_stratum(y, f, rest), SCORE)
-    assert float(found.value) == pytest.approx(float(ppi.ppi_mean_pointestimate(y, f, rest)[0]), abs=1e-4)
+    result = estimate_mean(build_stratum(y, f, rest), SCORE)
+    assert float(result.value) == pytest.approx(float(ppi.ppi_mean_pointestimate(y, f, rest)[0]), abs=1e-4)
     low, high = ppi.ppi_mean_ci(y, f, rest, alpha=0.05)
-    found = estimate_mean(build_stratum(y, f, rest), RATE)
-    assert float(found.combined.low) == pytest.approx(float(low[0]), abs=2e-3)
-    assert float(found.combined.high) == pytest.approx(float(high[0]), abs=2e-3)
+    result = estimate_mean(build_stratum(y, f, rest), RATE)
+    assert float(result.combined.low) == pytest.approx(float(low[0]), abs=2e-3)
+    assert float(result.combined.high) == pytest.approx(float(high[0]), abs=2e-3)
 
 
 def test_with_everything_labelled_a_given_weight_says_what_the_labels_say():
     pairs = [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
-    found = estimate_mean(cell(pairs, []), RATE)
-    assert (float(found.value), float(found.weight)) == (pytest.approx(2 / 3), 0.0)
-    assert float(found.finite.width) == 0.0
-    assert (float(found.combined.low), float(found.combined.high)) == pytest.approx(wilson(2, 3))
+    result = estimate_mean(cell(pairs, []), RATE)
+    assert (float(result.value), float(result.weight)) == (pytest.approx(2 / 3), 0.0)
+    assert float(result.finite.width) == 0.0
+    assert (float(result.combined.low), float(result.combined.high)) == pytest.approx(wilson(2, 3))
 
 
 @given(BITS, REST)
@@ -121,36 +121,36 @@ def test_the_weight_is_a_share_and_the_bounds_hold_the_value(
     pairs: list[tuple[float, float]], rest: list[float]
 ):
     for scale in (RATE, SCORE):
-        found = estimate_mean(cell(pairs, rest), scale)
-        assert 0 <= float(found.weight) <= 1 + 1e-9
-        for interval in (found.combined, found.finite):
-            assert scale.low <= interval.low <= float(found.value) + 1e-12 or math.isnan(interval.low)
-            assert float(found.value) - 1e-12 <= interval.high <= scale.high or math.isnan(interval.high)
-        assert not found.finite.width > found.combined.width + 1e-9
+        result = estimate_mean(cell(pairs, rest), scale)
+        assert 0 <= float(result.weight) <= 1 + 1e-9
+        for interval in (result.combined, result.finite):
+            assert scale.low <= interval.low <= float(result.value) + 1e-12 or math.isnan(interval.low)
+            assert float(result.value) - 1e-12 <= interval.high <= scale.high or math.isnan(interval.high)
+        assert not result.finite.width > result.combined.width + 1e-9
 
 
 @given(BITS, REST)
 def test_weight_nought_is_the_gold_labels_alone(pairs: list[tuple[float, float]], rest: list[float]):
-    y = [one for one, _f in pairs]
-    found = estimate_mean(cell(pairs, rest), RATE, weight=0)
-    assert float(found.value) == pytest.approx(np.mean(y))
+    y = [label for label, _f in pairs]
+    result = estimate_mean(cell(pairs, rest), RATE, weight=0)
+    assert float(result.value) == pytest.approx(np.mean(y))
     low, high = wilson(int(sum(y)), len(y))
-    assert (float(found.combined.low), float(found.combined.high)) == pytest.approx((low, high))
+    assert (float(result.combined.low), float(result.combined.high)) == pytest.approx((low, high))
 
 
 @given(BITS)
 def test_all_labelled_leaves_nothing_open_about_these_responses(pairs: list[tuple[float, float]]):
-    found = estimate_mean(cell(pairs, []), SCORE if len(pairs) > 3 else RATE)
-    assert float(found.finite.width) == 0.0
+    result = estimate_mean(cell(pairs, []), SCORE if len(pairs) > 3 else RATE)
+    assert float(result.finite.width) == 0.0
 
 
 def test_a_perfect_scorer_leaves_ever_less_open():
     widths = []
     for n in (20, 200, 2000):
         labels = [float(at % 2) for at in range(n)]
-        found = estimate_mean(build_stratum(labels, labels, labels * 4), RATE)
-        assert float(found.value) == pytest.approx(0.5)
-        widths.append(float(found.finite.width))
+        result = estimate_mean(build_stratum(labels, labels, labels * 4), RATE)
+        assert float(result.value) == pytest.approx(0.5)
+        widths.append(float(result.finite.width))
     # as 1 / n: what is left is the labels that were not seen
     assert widths[1] < widths[0] / 8
     assert widths[2] < widths[1] / 8
@@ -166,27 +166,27 @@ def test_a_scorer_that_knows_nothing_costs_little():
 
 
 def test_few_labels_that_are_all_alike_are_no_certainty():
-    found = estimate_mean(build_stratum([1.0] * 5, [1.0] * 5, [1.0] * 95), RATE)
-    assert float(found.value) == 1.0
+    result = estimate_mean(build_stratum([1.0] * 5, [1.0] * 5, [1.0] * 95), RATE)
+    assert float(result.value) == 1.0
     # the scorer adds nothing to labels that do not vary: Wilson's interval, with the finite correction
-    assert float(found.combined.low) == pytest.approx(wilson(5, 5)[0])
-    assert float(found.finite.low) < 0.6
+    assert float(result.combined.low) == pytest.approx(wilson(5, 5)[0])
+    assert float(result.finite.low) < 0.6
 
 
 def test_a_mean_of_one_label_has_no_interval():
-    found = estimate_plain([3.0], MetricScale(1, 5, rate=False))
-    assert float(found.value) == 3.0
-    assert math.isnan(found.combined.low)
+    result = estimate_plain([3.0], MetricScale(1, 5, rate=False))
+    assert float(result.value) == 3.0
+    assert math.isnan(result.combined.low)
 
 
 def test_a_mean_has_students_interval():
     values = [10.0, 20.0, 40.0, 90.0] * 50
-    found = estimate_plain(values, SCORE)
+    result = estimate_plain(values, SCORE)
     n, mean = len(values), float(np.mean(values))
     # beside the labels seen, two unseen ones at either end of the scale
     variance = (float(np.var(values)) * n + 2 * 100**2 / 4) / (n + 1)
-    assert float(found.combined.high) - mean == pytest.approx(1.971957 * math.sqrt(variance / n), rel=1e-5)
-    assert float(found.combined.high) - mean == pytest.approx(Z * np.std(values) / math.sqrt(n), rel=0.02)
+    assert float(result.combined.high) - mean == pytest.approx(1.971957 * math.sqrt(variance / n), rel=1e-5)
+    assert float(result.combined.high) - mean == pytest.approx(Z * np.std(values) / math.sqrt(n), rel=0.02)
 
 
 @pytest.mark.parametrize(("true", "criteria"), [(0.5, 3), (0.85, 3), (0.85, 7)])
@@ -197,9 +197,9 @@ def test_several_labels_of_a_response_in_a_rate_tell_more_than_one(true: float, 
     predicted = np.where(rng.random(labels.shape) < 0.8, labels, ~labels)
     shares, expected = labels.mean(axis=-1), (0.2 + 0.6 * predicted).mean(axis=-1)
     own = build_stratum(shares[:, :50], expected[:, :50], expected[:, 50:])
-    found = estimate_mean(own, MetricScale())
-    covered = (found.combined.low <= true) & (true <= found.combined.high)
+    result = estimate_mean(own, MetricScale())
+    covered = (result.combined.low <= true) & (true <= result.combined.high)
     assert covered.mean() > 0.94
     # of as many labels, all single, by the same share of the responses
-    alike = estimate_mean(build_stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), MetricScale())
-    assert found.combined.width.mean() < 1.25 * alike.combined.width.mean() / criteria**0.5
+    equal = estimate_mean(build_stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), MetricScale())
+    assert result.combined.width.mean() < 1.25 * equal.combined.width.mean() / criteria**0.5

@@ -43,28 +43,28 @@ def run_over(scorer: Scorer, dataset: Dataset, collection: Collection) -> Benchm
 
 def test_it_does_memorise(memoriser: Scorer):
     """What it would say in-sample: the gold itself."""
-    kept = load_memory(memoriser.weights_folder)
-    assert {labels["compliance"] for labels in kept.told.values()} == {1, 3}
-    assert len(kept.told) == 8
+    stored = load_memory(memoriser.weights_folder)
+    assert {labels["compliance"] for labels in stored.told.values()} == {1, 3}
+    assert len(stored.told) == 8
 
 
 def test_texts_it_was_trained_on_count_out_of_fold_under_any_other_response(
     memoriser: Scorer, dataset: Dataset
 ):
     """Also where the copy has another blank, case or width, which no scorer reads."""
-    again = Collection.objects.create(name="again")
+    second = Collection.objects.create(name="again")
     stolen = EvaluatedModel.objects.create(name="Copycat-7B")
     for old in Response.objects.filter(prompt__dataset=dataset, model__name="Hidden-13B"):
         text = f" {old.text.upper()}\n" if old.prompt.key == "p0" else old.text
         Response.objects.create(
-            prompt=old.prompt, model=stolen, collection=again, text=text, sha256=response_sha256(text, [])
+            prompt=old.prompt, model=stolen, collection=second, text=text, sha256=response_sha256(text, [])
         )
     prompt = Prompt.objects.get(dataset=dataset, key="p0")
     new = EvaluatedModel.objects.create(name="New-1B")
     Response.objects.create(
-        prompt=prompt, model=new, collection=again, text="Unheard.", sha256=response_sha256("Unheard.", [])
+        prompt=prompt, model=new, collection=second, text="Unheard.", sha256=response_sha256("Unheard.", [])
     )
-    run = run_over(memoriser, dataset, again)
+    run = run_over(memoriser, dataset, second)
     copied = run.items.filter(response__model=stolen)
     assert copied.count() == 4
     assert set(copied.values_list("basis", "value")) == {("out_of_fold", UNKNOWN)}
@@ -99,23 +99,23 @@ def test_beside_gold_stands_what_a_fold_said_that_had_not_seen_it(memoriser: Sco
 def test_what_is_predicted_already_is_not_predicted_again(memoriser: Scorer, dataset: Dataset):
     """A run that was predicted before it was made, and one done again, add no prediction and change none."""
     first = run_over(memoriser, dataset, Collection.objects.get(name=""))
-    kept = list(first.items.order_by("response").values_list("prediction", "prediction__fold"))
-    again = create_run(
+    stored = list(first.items.order_by("response").values_list("prediction", "prediction__fold"))
+    second = create_run(
         name="again",
         scorer=memoriser,
         dataset=dataset,
         collection=Collection.objects.get(name=""),
         send=False,
     )
-    assert again.job is not None
-    jobs.run_now(again.job)
-    again.refresh_from_db()
-    assert list(again.items.order_by("response").values_list("prediction", "prediction__fold")) == kept
-    assert again.cost["predicted"] == 0
-    assert again.cost["per_response"] is None
+    assert second.job is not None
+    jobs.run_now(second.job)
+    second.refresh_from_db()
+    assert list(second.items.order_by("response").values_list("prediction", "prediction__fold")) == stored
+    assert second.cost["predicted"] == 0
+    assert second.cost["per_response"] is None
 
 
 def _part(run: BenchmarkRun, name: str) -> dict[str, Any]:
-    found = find_part(run, name)
-    assert found is not None
-    return found
+    content = find_part(run, name)
+    assert content is not None
+    return content

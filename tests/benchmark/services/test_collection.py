@@ -47,8 +47,8 @@ from tests.benchmark.endpoint import (
     Bucket,
     Messages,
     Reply,
+    build_answer_body,
     local_endpoint,
-    said,
     troubled,
 )
 
@@ -331,7 +331,7 @@ def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
 
     def policy(messages: Messages, _request: Any) -> Reply:
         text = hostile.get(messages[-1]["content"], "fine")
-        return 200, {}, json.dumps(said(text, model="m\x00", system_fingerprint="f" * 5000))
+        return 200, {}, json.dumps(build_answer_body(text, model="m\x00", system_fingerprint="f" * 5000))
 
     with local_endpoint(policy) as url:
         run, job = collect(prompts, url)
@@ -347,7 +347,7 @@ def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
 
 def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Dataset):
     def policy(messages: Messages, _request: Any) -> Reply:
-        body = said(None) if messages[-1]["content"] == "Question 4?" else said("never ended")
+        body = build_answer_body(None) if messages[-1]["content"] == "Question 4?" else build_answer_body("never ended")
         body["choices"][0]["finish_reason"] = "length"
         return 200, {}, body
 

@@ -382,7 +382,7 @@ def test_a_batch_that_is_refused_leaves_no_plan(run: BenchmarkRun, chen: Person)
 
 
 def test_more_than_a_batch_holds_is_refused(run: BenchmarkRun, chen: Person, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("benchmark.services.estimates.MOST", 10)
+    monkeypatch.setattr("benchmark.services.estimates.MAX_RESPONSES", 10)
     with pytest.raises(AssayError, match="a batch holds 10"):
         create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, chen])
 

@@ -15,7 +15,7 @@ from annotation.services.people.people import set_roles
 from benchmark.models import CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import compute_rates
 from benchmark.services.collection import start_collection
-from tests.benchmark.endpoint import Messages, Reply, local_endpoint, said
+from tests.benchmark.endpoint import Messages, Reply, build_answer_body, local_endpoint
 
 pytestmark = pytest.mark.django_db
 CLOSED = "http://127.0.0.1:9/v1"
@@ -25,7 +25,7 @@ def policy(messages: Messages, _request: Any) -> Reply:
     text = messages[-1]["content"]
     if text == "Question number 3?":
         return 400, {}, {"error": {"message": "<b>not this</b>"}}
-    body = said("<script>alert(1)</script> " + text)
+    body = build_answer_body("<script>alert(1)</script> " + text)
     body["choices"][0]["finish_reason"] = "length" if text == "Question number 2?" else "stop"
     return 200, {}, body
 

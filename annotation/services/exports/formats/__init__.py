@@ -22,7 +22,7 @@ WRITERS: Mapping[str, Writer] = {
 }
 
 
-def writer_named(name: str) -> Writer:
+def get_writer(name: str) -> Writer:
     if name not in WRITERS:
         raise AssayError(
             N_("There is no format {name}; choose one of: {known}."), name=name, known=", ".join(WRITERS)

@@ -35,7 +35,7 @@ from annotation.domain.formats.bundle import (
 from annotation.domain.formats.rows import Source
 from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
 from annotation.models import Batch, Guideline
-from annotation.selectors.releases.lineage import TaskSources, SubmissionSource, list_task_sources
+from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown

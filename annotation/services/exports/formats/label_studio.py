@@ -21,7 +21,7 @@ from annotation.domain.formats.label_studio_export import (
 from annotation.domain.formats.rows import FileRow, Source, as_number, json_items
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
-from annotation.selectors.releases.lineage import TaskSources, SubmissionSource, list_task_sources
+from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
 from annotation.services.exports.verification import check_gold

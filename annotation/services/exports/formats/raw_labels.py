@@ -75,7 +75,7 @@ class _RawLabelWriter(Writer):
     def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         with (folder / _file_name(spec)).open(encoding="utf-8", newline="") as file:
             rows = _RecordCounter(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
-            labels = check_labels(spec.release, settled(rows), tell)
+            labels = check_labels(spec.release, settle_labels(rows), tell)
         return ExportCounts(rows.number, labels)
 
 
@@ -151,7 +151,7 @@ def _build_record(
     return record
 
 
-def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
+def settle_labels(records: Iterable[Record]) -> Iterator[SettledLabel]:
     """The gold that the raw labels give by the rules; those of one task and criterion follow each other."""
     for (_task, criterion), same in groupby(
         records, key=lambda record: (record["task"], record["criterion"])

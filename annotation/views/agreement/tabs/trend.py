@@ -10,7 +10,13 @@ from django.utils.translation import gettext
 
 from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
-from annotation.selectors.agreement.trend import AgreementEvent, AgreementPoint, TrendSeries, list_alarms, list_trends
+from annotation.selectors.agreement.trend import (
+    AgreementEvent,
+    AgreementPoint,
+    TrendSeries,
+    list_alarms,
+    list_trends,
+)
 from annotation.views.agreement.charts import TrendEvent, TrendPoint, draw_trend
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, format_figure
