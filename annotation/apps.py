@@ -11,5 +11,5 @@ class AnnotationConfig(AppConfig):
         from annotation.core.databases import adapt_to_pooler
         from annotation.services.people import tokens
 
-        tokens.watch()
+        tokens.connect_signals()
         connection_created.connect(adapt_to_pooler)

@@ -56,7 +56,9 @@ class Command(AssayCommand):
             self.stdout.write(line)
 
 
-def _build_line(row: Mapping[str, Any], statistics: Sequence[str], *, with_guideline: bool) -> tuple[str, ...]:
+def _build_line(
+    row: Mapping[str, Any], statistics: Sequence[str], *, with_guideline: bool
+) -> tuple[str, ...]:
     criterion = row["criterion"] or "(pooled)"
     name = f"{row['guideline']} {criterion}" if with_guideline else criterion
     group = ", ".join(f"{facet}={value or '-'}" for facet, value in row["group"].items()) or "all"

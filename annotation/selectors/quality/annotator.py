@@ -39,7 +39,7 @@ class LevelTable:
         return sum(map(sum, self.counts))
 
     @property
-    def apart(self) -> int:
+    def n_differing(self) -> int:
         return self.n - sum(row[place] for place, row in enumerate(self.counts))
 
 

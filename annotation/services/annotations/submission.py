@@ -34,7 +34,7 @@ from annotation.selectors.annotations.own_work import find_latest_annotation
 from annotation.selectors.assignments.items import read_markable_texts
 from annotation.selectors.gold_questions import Feedback, find_feedback
 from annotation.services.annotations.drafts import ITEM_IS_DISPUTE, save_refused_draft
-from annotation.services.assignments import TooLate, lock_assignment, check_membership, retake_slot
+from annotation.services.assignments import TooLate, check_membership, lock_assignment, retake_slot
 from annotation.services.audit import record
 from annotation.services.gold_questions.answers import build_answer_statements, refuse_seen_answer
 from annotation.services.gold_questions.qualification import end_attempt_if_complete

@@ -12,28 +12,28 @@ for the next task from their cursor on, and before it only among the few tasks t
 from annotation.core.errors import TooLate
 from annotation.services.assignments.claims import next_assignment, next_dispute
 from annotation.services.assignments.leases import (
+    check_membership,
+    end_claim,
     end_claims,
     expire_leases,
     extend_lease,
-    end_claim,
     lock_assignment,
     lock_memberships,
-    check_membership,
     release,
     retake_slot,
 )
 
 __all__ = [
     "TooLate",
+    "check_membership",
+    "end_claim",
     "end_claims",
     "expire_leases",
     "extend_lease",
-    "end_claim",
     "lock_assignment",
     "lock_memberships",
     "next_assignment",
     "next_dispute",
-    "check_membership",
     "release",
     "retake_slot",
 ]

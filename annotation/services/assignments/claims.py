@@ -123,7 +123,9 @@ def _claim_next_dispute(batch: Batch, person: Person, dispute_filter: DisputeFil
         decided = count_decisions(member, with_repeats=True)
         if not is_within_quota(member.quota, submitted=decided, live=0):
             return None
-    return _claim_dispute(member, dispute_filter, resting=list_resting_strata(batch, person, conditions.budget))
+    return _claim_dispute(
+        member, dispute_filter, resting=list_resting_strata(batch, person, conditions.budget)
+    )
 
 
 def _claim_dispute(
@@ -193,7 +195,9 @@ def _lock_first_dispute(disputes: QuerySet[Task]) -> Task | None:
     return None
 
 
-def _build_claim(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:
+def _build_claim(
+    task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch
+) -> Assignment:
     """The claim, new or the ``past`` one once more; not written yet."""
     if not may_claim_again(_build_past_claim(past), adjudication=slot == ADJUDICATION_SLOT):
         raise Conflict(N_("This item was yours before."))

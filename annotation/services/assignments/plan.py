@@ -237,7 +237,9 @@ def _refuse_beyond_quotas(members: Sequence[Membership], allotments: Iterable[Al
             )
 
 
-def _list_panel_members(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Iterator[Members | None]:
+def _list_panel_members(
+    blocks: Iterator[Block | None], members: Sequence[Membership]
+) -> Iterator[Members | None]:
     return (None if block is None else tuple([members[place].pk for place in block]) for block in blocks)
 
 
@@ -352,7 +354,9 @@ class Replanner:
         if without not in planned:
             return None
         stay = [pk for pk in planned if pk != without]
-        return self._replace_panel(task, stay, self._rank_candidates(task, past, stay=stay, without=without)[:1])
+        return self._replace_panel(
+            task, stay, self._rank_candidates(task, past, stay=stay, without=without)[:1]
+        )
 
     def fill(self, task: Task, past: _TaskHistory) -> Members | None:
         """Those who have a place or may take theirs, and as many others as there are places for; None where
@@ -361,7 +365,9 @@ class Replanner:
         able = {member.pk for member in self._list_eligible(task) if member.person not in past.barred}
         holders = [pk for pk, person in self.person_of.items() if person in past.live]
         stay = [*holders, *(pk for pk in self._get_panel(task) if pk in able)]
-        return self._replace_panel(task, stay, self._rank_candidates(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
+        return self._replace_panel(
+            task, stay, self._rank_candidates(task, past, stay=stay)[: max(0, task.overlap - len(stay))]
+        )
 
     def _get_panel(self, task: Task) -> Members:
         return () if task.panel_id is None else self.panels[task.panel_id]
@@ -374,7 +380,9 @@ class Replanner:
             ]
         return self.by_stratum[task.stratum_id]
 
-    def _rank_candidates(self, task: Task, past: _TaskHistory, *, stay: Sequence[int], without: int = 0) -> list[int]:
+    def _rank_candidates(
+        self, task: Task, past: _TaskHistory, *, stay: Sequence[int], without: int = 0
+    ) -> list[int]:
         """Who could take a place beside those who stay, the best first: who did not give it back before, is
         within their quota with all that is planned for them, has least to do, and shares least with the others.
         """

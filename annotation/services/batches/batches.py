@@ -187,7 +187,9 @@ def _read_chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...
         yield chunk
 
 
-def _make_strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
+def _make_strata(
+    batch: Batch, responses: QuerySet[Response]
+) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
     """The strata of these responses by ``KIND``, and the number of responses in each."""
     work = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
     strata = {
@@ -236,11 +238,11 @@ def _save_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
 
 def list_responses(spec: BatchSpec) -> QuerySet[Response]:
     """The responses that are to be the batch's tasks."""
-    responses = responses_for(dataset=spec.dataset, models=spec.models, collection=spec.collection)
+    responses = filter_responses(dataset=spec.dataset, models=spec.models, collection=spec.collection)
     return responses if spec.among is None else responses.filter(pk__in=spec.among)
 
 
-def responses_for(
+def filter_responses(
     *,
     dataset: Dataset | int,
     models: Sequence[EvaluatedModel] | Sequence[int] = (),
@@ -357,7 +359,7 @@ AT_ONCE = 20_000
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
-def make(spec: BatchSpec, *, actor: Person) -> Batch | Job:
+def create_or_enqueue_batch(spec: BatchSpec, *, actor: Person) -> Batch | Job:
     """The batch, or the job that makes it. What cannot be made is refused at once (AssayError)."""
     if list_responses(spec).count() <= AT_ONCE:
         return create_batch(spec, actor=actor)

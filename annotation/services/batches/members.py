@@ -31,7 +31,7 @@ from annotation.selectors.access import lock_people
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.access import refuse_result_openers
 from annotation.services.assignments import end_claims
-from annotation.services.assignments.plan import replan_member, plan_orphaned_tasks
+from annotation.services.assignments.plan import plan_orphaned_tasks, replan_member
 from annotation.services.audit import record
 from annotation.services.batches.batches import add_members
 from annotation.services.counts import lock_memberships

@@ -79,7 +79,7 @@ def withdraw(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Person |
 
 
 @transaction.atomic
-def bring_back(*, batch: Batch, tasks: Sequence[int], actor: Person | None = None) -> int:
+def restore_tasks(*, batch: Batch, tasks: Sequence[int], actor: Person | None = None) -> int:
     """Undo a withdrawal: each task goes on where it stood. The number of tasks brought back."""
     back = 0
     for task in _lock_tasks(batch, tasks, Task.State.WITHDRAWN):

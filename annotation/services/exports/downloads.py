@@ -21,7 +21,7 @@ from annotation.selectors.releases.rows import ReleaseContent
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.exports.base import ExportSpec, Options
-from annotation.services.exports.files import ExportProgress, ExportedFiles, write_files
+from annotation.services.exports.files import ExportedFiles, ExportProgress, write_files
 from annotation.services.exports.formats import get_writer
 
 JOB_KIND = "export"

@@ -92,7 +92,12 @@ def _end_attempt(qualification: Qualification, member: Membership) -> None:
     result = score_answers(answers, by=_get_measure(batch), scales=build_scales(batch.guideline.document))
     assert batch.qualifying_threshold is not None
     qualification.state = State.PASSED if result.passes(batch.qualifying_threshold) else State.FAILED
-    qualification.n, qualification.value, qualification.low, qualification.high = result.n, result.value, result.low, result.high
+    qualification.n, qualification.value, qualification.low, qualification.high = (
+        result.n,
+        result.value,
+        result.low,
+        result.high,
+    )
     qualification.threshold, qualification.ended_at = batch.qualifying_threshold, timezone.now()
     qualification.save()
     record(

@@ -30,8 +30,8 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.gold_questions.gold_questions import (
     MAX_EXPLANATION_LENGTH,
     MAX_ITEMS,
-    GoldAnswer,
     BatchScope,
+    GoldAnswer,
     add_items,
     refuse_unfit,
 )

@@ -27,10 +27,16 @@ from annotation.selectors.access import record_reader
 from annotation.selectors.datasets import get_dataset
 from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.imports import is_made_by_import
-from annotation.services.batches.batches import add_tasks, create_batch, new_batch, responses_for, set_state
+from annotation.services.batches.batches import (
+    add_tasks,
+    create_batch,
+    filter_responses,
+    new_batch,
+    set_state,
+)
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import store_responses
-from annotation.services.imports.places import Members, Places
+from annotation.services.imports.places import Members, TaskSlots
 from annotation.services.imports.replay import Replay
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 
@@ -114,7 +120,7 @@ def _import_content(batch: Batch | None, target: ImportRequest, intake: Intake) 
     responses = _import_responses(intake, goal.dataset)
     intake.report.add_made("responses", responses.imported)
     intake.report.include(responses)
-    responses_of_model = responses_for(
+    responses_of_model = filter_responses(
         dataset=goal.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
     )
     missing = responses_of_model.exclude(tasks__batch=goal.batch)
@@ -176,7 +182,7 @@ def import_annotations(
         tell=not goal.is_new,
         report=intake.report,
     )
-    places = Places(intake, goal.batch, goal.dataset)
+    places = TaskSlots(intake, goal.batch, goal.dataset)
     replay = Replay(intake=intake, batch=goal.batch, members=members)
     _replay_records(intake, places, replay, without_final=without_final)
     intake.problems.refuse_any()
@@ -192,7 +198,7 @@ def import_annotations(
     )
 
 
-def _replay_records(intake: Intake, places: Places, replay: Replay, *, without_final: bool) -> None:
+def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, without_final: bool) -> None:
     left_out = 0
     wording = Wording(replay.document) if intake.form.is_worded else None
     for chunk in intake.chunks(intake.form.annotation_reader()):
@@ -209,7 +215,7 @@ def _replay_records(intake: Intake, places: Places, replay: Replay, *, without_f
 
 
 def _replay_record(
-    record: Judgement, intake: Intake, places: Places, replay: Replay, wording: Wording | None
+    record: Judgement, intake: Intake, places: TaskSlots, replay: Replay, wording: Wording | None
 ) -> None:
     try:
         place = places.of(record)

@@ -51,13 +51,13 @@ from annotation.selectors.imports import find_prompts_by_key
 from annotation.services.batches.batches import add_tasks, new_batch, set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf, ResponseShelf
-from annotation.services.imports.places import Members, Places
+from annotation.services.imports.places import Members, TaskSlots
 from annotation.services.imports.replay import Replay
 from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run, sha256_of
 from annotation.services.releases import cut_release
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
-CHECKED, STORED = 0.1, 0.9
+CHECK_SHARE, STORE_SHARE = 0.1, 0.9
 STRANGER = "bundle-{sha256}-{pseudonym}"
 # Nobody labelled the answers of language models before; at the ends of time no time zone can be reckoned with.
 FIRST_YEAR = 1970
@@ -92,7 +92,7 @@ def import_bundle(*, source: Source, called: BundleNames = BundleNames(), run: R
         return before
     refuse_taken(names, called.release)
     bundle_import.begin()
-    bundle.check(lambda done: run.progress(CHECKED * done))
+    bundle.check(lambda done: run.progress(CHECK_SHARE * done))
     bundle_import.take_all()
     bundle_import.verify(called.release)
     return bundle_import.finish()
@@ -339,7 +339,7 @@ class _BundleImport:
                 found[key(row)].extend(parse(row))
             yield from found.items()
             self._done += len(chunk)
-            self._run.progress(CHECKED + (STORED - CHECKED) * self._done / self._total)
+            self._run.progress(CHECK_SHARE + (STORE_SHARE - CHECK_SHARE) * self._done / self._total)
 
     def _dataset_of(self, row: FileRow) -> str:
         name = row.text("dataset")
@@ -372,7 +372,7 @@ class _LabelGroup:
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset, members: Members) -> None:
         self.intake = intake
         self._batch, self._dataset = batch, dataset
-        self._places = Places(intake, batch, dataset)
+        self._places = TaskSlots(intake, batch, dataset)
         self._replay = Replay(intake=intake, batch=batch, members=members)
 
     def make_tasks(self, records: Sequence[Judgement]) -> int:

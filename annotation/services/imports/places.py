@@ -59,7 +59,7 @@ class TaskSlot:
         return [self.revisions[person][-1] for person in people]
 
 
-class Places:
+class TaskSlots:
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
         self._intake, self._batch = intake, batch
         self._datasets = [dataset] if dataset is not None else list_datasets(batch)

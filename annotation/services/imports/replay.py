@@ -227,7 +227,9 @@ class Replay:
                 name=person.username,
             )
         if past is not None and past.skip_reason:
-            raise self._build_error(record, "annotator", N_("{name} skipped this response."), name=person.username)
+            raise self._build_error(
+                record, "annotator", N_("{name} skipped this response."), name=person.username
+            )
         if past is not None and past.state == Assignment.State.CLAIMED:
             self._retaken.append(past)
             return past

@@ -30,9 +30,9 @@ from annotation.services.jobs import ProgressReporter
 logger = logging.getLogger(__name__)
 JOB_KIND = "import"
 # A file of up to this many records is tried against the database before the job is made, in a second or two.
-REHEARSED = 3000
+MAX_REHEARSED = 3000
 # Reading is about half of the work; while the rest is stored, in one transaction, nobody can be told how far it is.
-READ = 0.5
+READING_SHARE = 0.5
 Report = Callable[[float, str], None]
 
 
@@ -69,7 +69,9 @@ def _store_upload(path: str, file: File[bytes], name: str, actor: Person) -> Imp
     return upload
 
 
-def confirm_upload(*, upload: Import, kind: str, format_name: str, options: dict[str, Any], actor: Person) -> Job:
+def confirm_upload(
+    *, upload: Import, kind: str, format_name: str, options: dict[str, Any], actor: Person
+) -> Job:
     """Import the file as a job. What is wrong with a file of ordinary size is said at once (ImportRefused)."""
     get_format(format_name).reader(kind)
     options = {name: value for name, value in options.items() if value}
@@ -153,7 +155,7 @@ def execute_upload(import_id: int, *, report: Report) -> dict[str, Any]:
     if "taken" in upload.report:
         return dict(upload.report)
     _read_file(upload, report)
-    report(READ, N_("storing"))
+    report(READING_SHARE, N_("storing"))
     actor = upload.job.created_by if upload.job is not None else upload.created_by
     try:
         done = _import_file(upload, Run(actor=actor, most_problems=MAX_PROBLEMS, upload=upload))
@@ -169,12 +171,12 @@ def _read_file(upload: Import, report: Report) -> None:
     source.check()
     for number, _item in enumerate(get_format(upload.format).reader(upload.kind).items(source)):
         if number % 1000 == 0:
-            report(READ * source.fraction, N_("reading the file"))
+            report(READING_SHARE * source.fraction, N_("reading the file"))
 
 
 def _is_short(upload: Import) -> bool:
     items = get_format(upload.format).reader(upload.kind).items(build_source(upload))
-    return sum(1 for _item in islice(items, REHEARSED + 1)) <= REHEARSED
+    return sum(1 for _item in islice(items, MAX_REHEARSED + 1)) <= MAX_REHEARSED
 
 
 def _rehearse(upload: Import, actor: Person) -> None:

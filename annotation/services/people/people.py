@@ -26,7 +26,7 @@ from annotation.models import (
 )
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.assignments import end_claims
-from annotation.services.assignments.plan import replan_member, plan_orphaned_tasks
+from annotation.services.assignments.plan import plan_orphaned_tasks, replan_member
 from annotation.services.audit import record
 
 MAX_TAG_LENGTH = 20  # as in a prompt's language

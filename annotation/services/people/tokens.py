@@ -87,7 +87,7 @@ def end_tokens(people: Iterable[int], reason: ApiToken.Ended) -> None:
             record(actor=None, verb="end_tokens", target=target, why=reason.value, tokens=ended)
 
 
-def watch() -> None:
+def connect_signals() -> None:
     """Listen to what ends tokens; called once, at the start."""
     pre_save.connect(_note_end_reason, sender=Person, dispatch_uid="tokens")
     post_save.connect(_end_tokens_on_save, sender=Person, dispatch_uid="tokens")

@@ -26,7 +26,7 @@ from annotation.selectors.access import sealed_datasets
 from annotation.selectors.batches.plan import Plan, measure_pace, plan_responses
 from annotation.selectors.datasets import get_dataset, list_dataset_rows
 from annotation.selectors.guidelines import dimension_label
-from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, make, responses_for
+from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, create_or_enqueue_batch, filter_responses
 from annotation.views.access import person_of, role_required
 
 
@@ -70,7 +70,7 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
     if request.method == "GET" or not form.is_valid():
         return show_form(request, form, chosen_dataset, status=422 if form.is_bound else 200)
     try:
-        made = make(form.build_spec(open_now="draft" not in request.POST), actor=person_of(request))
+        made = create_or_enqueue_batch(form.build_spec(open_now="draft" not in request.POST), actor=person_of(request))
     except AssayError as error:
         form.add_error(None, error_text(error))
         return show_form(request, form, chosen_dataset, status=422)
@@ -122,7 +122,7 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
     measured = measure_pace(guideline.name) if guideline is not None else None
     collection = data.get("collection")
     plan = plan_responses(
-        responses_for(
+        filter_responses(
             dataset=dataset,
             models=list(data.get("models", ())),
             collection=None if collection is None else collection.name,

@@ -206,7 +206,7 @@ def apply_change(batch: Batch, data: dict[str, Any], actor: Person) -> str:
         n = tasks.withdraw(**change, reason=data["reason"])
         words = ngettext("{n} item is withdrawn.", "{n} items are withdrawn.", n)
     else:
-        n = tasks.bring_back(**change)
+        n = tasks.restore_tasks(**change)
         words = ngettext("{n} item is back in the batch.", "{n} items are back in the batch.", n)
     return words.format(n=n, names=", ".join(map(str, people)), p=data["priority"])
 

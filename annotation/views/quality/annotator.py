@@ -171,7 +171,7 @@ def build_table(table: LevelTable, batch: Batch, person: Person) -> dict[str, An
         "heads": [level_text(criterion, value) for value in criterion.values],
         "rows": rows,
         "n": table.n,
-        "differing": table.apart,
+        "differing": table.n_differing,
         "id": f"{table.against}-{criterion.name}",
     }
 

@@ -19,16 +19,16 @@ def test_codes_are_positions_on_the_scale_and_minus_one_is_missing() -> None:
     assert count_label_patterns(labels) == {(0, 1): 2, (None, 2): 1, (None, None): 1}
 
 
-@pytest.mark.parametrize("most_bins", [1 << 20, 1], ids=["counted", "sorted"])
+@pytest.mark.parametrize("max_bins", [1 << 20, 1], ids=["counted", "sorted"])
 @given(raters=st.integers(0, 4), labels=st.binary(max_size=60), small=st.booleans())
 @settings(deadline=None, max_examples=50)
-def test_every_row_is_counted_once(raters: int, labels: bytes, small: bool, most_bins: int) -> None:
+def test_every_row_is_counted_once(raters: int, labels: bytes, small: bool, max_bins: int) -> None:
     codes = np.array([byte % 5 - 1 for byte in labels], dtype=np.int8 if small else np.int64)
     rows = len(codes) // raters if raters else 3
     table = codes[: rows * raters].reshape(rows, raters)
     expected = Counter(tuple(None if code < 0 else code for code in row) for row in table.tolist())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_BINS", most_bins)
+        patch.setattr(module, "MAX_BINS", max_bins)
         assert count_label_patterns(table) == expected
 
 

@@ -94,7 +94,7 @@ def test_what_is_kept_of_a_result_cannot_be_changed_by_its_reader() -> None:
 def test_many_patterns_are_measured_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = measure_agreement(DISPUTED, values=SCALE, measurement="interval")
     before = statistics._measure_cached.cache_info()
-    monkeypatch.setattr(statistics, "MOST_KEPT", 3)
+    monkeypatch.setattr(statistics, "MAX_CACHED_PATTERNS", 3)
     assert measure_agreement(DISPUTED, values=SCALE, measurement="interval") == kept
     assert statistics._measure_cached.cache_info() == before
 
@@ -160,8 +160,8 @@ def test_the_interval_is_that_of_drawing_units_one_by_one(name: str, statistic: 
 
 def test_resamples_in_pieces_are_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
-    monkeypatch.setattr(bootstrap, "MOST_CELLS", 1000)
-    monkeypatch.setattr(statistics, "MOST_KEPT", 0)
+    monkeypatch.setattr(bootstrap, "MAX_CELLS", 1000)
+    monkeypatch.setattr(statistics, "MAX_CACHED_PATTERNS", 0)
     pieces = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
     for name in STATISTICS:
         assert ends(pieces.statistics[name]) == pytest.approx(ends(whole.statistics[name]), abs=0.01)
@@ -171,8 +171,8 @@ def test_with_very_many_kinds_of_unit_none_is_left_out(monkeypatch: pytest.Monke
     rng = np.random.default_rng(5)
     many = count_label_patterns(np.sort(rng.integers(0, 11, size=(3000, 4)), axis=1))
     exact = measure_agreement(many, values=range(11), measurement="nominal", statistics=["alpha_nominal"])
-    monkeypatch.setattr(bootstrap, "MOST_KINDS", 10)
-    monkeypatch.setattr(statistics, "MOST_KEPT", 0)
+    monkeypatch.setattr(bootstrap, "MAX_KINDS", 10)
+    monkeypatch.setattr(statistics, "MAX_CACHED_PATTERNS", 0)
     skewless = measure_agreement(many, values=range(11), measurement="nominal", statistics=["alpha_nominal"])
     assert ends(skewless.statistics["alpha_nominal"]) == pytest.approx(
         ends(exact.statistics["alpha_nominal"]), abs=0.001

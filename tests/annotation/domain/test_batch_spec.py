@@ -87,7 +87,7 @@ def test_a_quota_is_for_every_annotator_whose_share_has_none() -> None:
         ({"agreement_threshold": 2}, "The agreement threshold is 2.0; choose -1 to 1, as in 0.667."),
         ({"alarm_action": "x"}, "There is no alarm x; choose one of: tell, pause."),
         ({"second_reading_share": 2}, "The share of repeat adjudications is from 0 to 1."),
-        ({"second_reading_days": 366}, "A second reading waits from 0 to 365 days."),
+        ({"second_reading_days": 366}, "A repeat adjudication waits from 0 to 365 days."),
         ({"check_share": 0.6}, "The share of gold checks is from 0 to 0.5."),
         ({"qualifying": "x"}, "There is no qualification by x; choose one of: accuracy, kappa."),
         ({"qualifying": "kappa"}, "A qualification needs both"),

@@ -13,7 +13,7 @@ from annotation.domain.gold_questions import (
     TOO_FEW,
     Answer,
     CriterionScale,
-    balanced,
+    draw_balanced,
     count_checks_to_come,
     count_confusion,
     is_bad_item,
@@ -76,13 +76,13 @@ def test_what_is_left_goes_down_by_one_with_every_item_whatever_it_is(
 
 def test_a_draw_takes_each_kind_as_often_as_it_can():
     found = [(f"{kind}{n}", kind) for kind, many in (("a", 50), ("b", 3), ("c", 50)) for n in range(many)]
-    chosen = balanced(found, 20, seed=7)
+    chosen = draw_balanced(found, 20, seed=7)
     assert len(set(chosen)) == 20
     counts = Counter(one[0] for one in chosen)
     assert counts["b"] == 3  # all that there are; the other 17 are shared between a and c
     assert sorted((counts["a"], counts["c"])) == [8, 9]
-    assert balanced(found, 20, seed=7) == chosen != balanced(found, 20, seed=8)
-    assert len(balanced(found, 500, seed=7)) == 103
+    assert draw_balanced(found, 20, seed=7) == chosen != draw_balanced(found, 20, seed=8)
+    assert len(draw_balanced(found, 500, seed=7)) == 103
 
 
 def test_a_pick_is_the_same_for_the_same_turn_alone():

@@ -47,7 +47,7 @@ def unevenness(plan: Design) -> int:
 @pytest.fixture
 def _short_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a plan must be, it is however little the search finds."""
-    monkeypatch.setattr(pairing, "MOST_STEPS", 500)
+    monkeypatch.setattr(pairing, "MAX_STEPS", 500)
     monkeypatch.setattr(pairing, "STARTER_STEPS", 500)
     caches = (pairing._plan_rest, pairing._search_starters)
     for cache in caches:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from annotation.core.errors import AssayError
 from annotation.domain.agreement import Measurement
 from annotation.domain.quality import Finding, Labels, LabelScale, Profiles, build_profiles
-from annotation.domain.quality import find_copying as module
+from annotation.domain.quality import copying as module
 from annotation.domain.quality.copying import _compute_tails, _find_begins, _Meetings
 from annotation.domain.quality.drift import largest_by_chance
 from annotation.domain.quality.findings import (
@@ -376,11 +376,11 @@ def test_holm_stops_at_the_first_that_is_too_large():
     assert holm([], 0.05) == []
 
 
-@pytest.mark.parametrize("most_cells", [1, 500, 100_000])
+@pytest.mark.parametrize("max_cells", [1, 500, 100_000])
 def test_agreeing_as_often_is_as_probable_as_all_ways_to_it_together(
-    monkeypatch: pytest.MonkeyPatch, most_cells: int
+    monkeypatch: pytest.MonkeyPatch, max_cells: int
 ):
-    monkeypatch.setattr(module, "MOST_CELLS", most_cells)
+    monkeypatch.setattr(module, "MAX_CELLS", max_cells)
     pairs = build_table(simulate(1, tasks=300).labels).pairs
     meetings = _Meetings.of(pairs)
     chances = np.array([0.5, 0.7, 0.9])[meetings.levels[0]]

@@ -190,7 +190,9 @@ def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
     first_batch = settled_care([lin, chen], wu, decide=0)
-    two = settled_care([lin], wu, name="care-2", labels_by_task=[(AGREED[0],), (NEAR[1],), (AGREED[0],)], decide=0)
+    two = settled_care(
+        [lin], wu, name="care-2", labels_by_task=[(AGREED[0],), (NEAR[1],), (AGREED[0],)], decide=0
+    )
     with pytest.raises(Conflict):
         cut_release(ReleaseSpec(name="no", batches=[first_batch, two]))
     # The second batch says of the second response what the first one settled as.
@@ -393,7 +395,7 @@ def test_hostile_zips_are_refused_before_anything_of_them_is_read(
     assert "gold.jsonl: this is not what" in refused(Source(path, "other.zip"))
     path.write_bytes(good.path.read_bytes()[:-200])
     assert "this is no bundle, or it is broken" in refused(Source(path, "other.zip"))
-    monkeypatch.setattr(pure, "LARGEST_READ", 100)
+    monkeypatch.setattr(pure, "MAX_READ_BYTES", 100)
     assert "a part is too long" in refused(good)
 
 

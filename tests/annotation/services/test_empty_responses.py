@@ -42,7 +42,9 @@ def batch_of(words: str, people: list[Person], *, turns: list[dict[str, str]] | 
 
 
 @pytest.mark.parametrize("words", BLANKS)
-@pytest.mark.parametrize(("language", "notice"), [("en", "The response is empty."), ("zh-hans", "回复为空。")])
+@pytest.mark.parametrize(
+    ("language", "notice"), [("en", "The response is empty."), ("zh-hans", "回复为空。")]
+)
 def test_the_item_says_that_its_response_is_empty(
     lin: Person, chen: Person, wu: Person, words: str, language: str, notice: str
 ) -> None:

@@ -313,7 +313,9 @@ def answer_with(text: str) -> None:
     Response.objects.update(text=text, turns=[], sha256=response_sha256(text, []))
 
 
-@pytest.mark.parametrize("response_text", [MIXED, "\n\n leading", "<script>alert(1)</script>&amp;\r", "&#13;\r\n" * 3])
+@pytest.mark.parametrize(
+    "response_text", [MIXED, "\n\n leading", "<script>alert(1)</script>&amp;\r", "&#13;\r\n" * 3]
+)
 def test_the_page_has_the_text_exactly_with_the_marks_of_its_person(
     batch: Batch, lin: Person, response_text: str
 ) -> None:

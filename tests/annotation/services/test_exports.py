@@ -90,7 +90,7 @@ def test_a_killed_workers_export_goes_on_where_it_was(
     release: GoldRelease, he: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, goes_on: int
 ):
     finished = export_release(release=release, format_name=kind, folder=tmp_path)
-    monkeypatch.setattr(files, "KEEP_SECONDS", 0)
+    monkeypatch.setattr(files, "SAVE_SECONDS", 0)
     export = ordered(release, he, kind)
     starts = []
     chunks = ReleaseContent.chunks

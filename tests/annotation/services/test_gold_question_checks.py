@@ -404,12 +404,20 @@ def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
             headers={"Idempotency-Key": key},
         )
         history = page.get(f"/history/{pk}/")
-        heads = [sorted(set(answer.headers) - {"Content-Length"}) for answer in (handed, page_answer, sent, history)]
+        heads = [
+            sorted(set(answer.headers) - {"Content-Length"})
+            for answer in (handed, page_answer, sent, history)
+        ]
         after_receipt, after_claim, after = seen[kind]
         after_receipt.add(json.dumps([shape(handed.json()), heads]))
         after_claim.add(
             masked(
-                re.sub(r"<div class=\"message.*?</button></div>", "", page_answer.content.decode(), flags=re.DOTALL)
+                re.sub(
+                    r"<div class=\"message.*?</button></div>",
+                    "",
+                    page_answer.content.decode(),
+                    flags=re.DOTALL,
+                )
             )
         )
         body = sent.json()
@@ -526,7 +534,11 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     assert (receipt.feedback.given, receipt.feedback.known) == ({"compliance": 1}, {"compliance": 3})
     assert receipt.feedback.explanation.startswith("Because of p")
     second_assignment = submit(assignment_id=check.pk, person=lin, key="k", work=work)
-    assert (second_assignment.receipt, second_assignment.created, second_assignment.feedback) == (receipt.receipt, False, receipt.feedback)
+    assert (second_assignment.receipt, second_assignment.created, second_assignment.feedback) == (
+        receipt.receipt,
+        False,
+        receipt.feedback,
+    )
     assert GoldQuestionTask.objects.get(task=check.task).told_at is not None
     with pytest.raises(Conflict, match="right labels"):
         revise(assignment_id=check.pk, person=lin, key="k2", work=Submission({"compliance": 3}))
@@ -574,8 +586,11 @@ def test_results_count_current_revisions_of_items_that_are_in(
     )
     drain(batch, lin, 2)
     check = GoldQuestionTask.objects.filter(person=lin).order_by("task")[0]
-    mine = check.task.assignments.get()
-    assert revise(assignment_id=mine.pk, person=lin, key="r", work=Submission({"compliance": 3})) is not None
+    assignment = check.task.assignments.get()
+    assert (
+        revise(assignment_id=assignment.pk, person=lin, key="r", work=Submission({"compliance": 3}))
+        is not None
+    )
     (result,) = list_batch_check_results(batch)
     assert (result.person, result.batch, result.right, result.within) == (lin, batch, 1, result.n)
     assert result.n == 12
@@ -596,8 +611,12 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     corpus = make_corpus(prompts=3, models=["Oracle-1B"], name="zh")
     corpus.prompts.update(language="zh")
     add_known(batch, 2, name="plain")
-    some = Response.objects.filter(prompt__dataset=corpus)
-    add_items(batch=batch, kind="check", items=[GoldAnswer(response.pk, {"compliance": 3}) for response in some])
+    responses = Response.objects.filter(prompt__dataset=corpus)
+    add_items(
+        batch=batch,
+        kind="check",
+        items=[GoldAnswer(response.pk, {"compliance": 3}) for response in responses],
+    )
     set_languages(person=lin, languages=["en"], actor=chen)
     lin.refresh_from_db()
     drain(batch, lin)

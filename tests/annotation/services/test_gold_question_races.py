@@ -42,13 +42,15 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 def blocks_of(batch: Batch, person: Person) -> list[int]:
     """The block of each check that the person did not give back without a reason, by the place it was given for."""
     member = Membership.objects.get(batch=batch, person=person)
-    mine = GoldQuestionTask.objects.filter(person=person, item__batch=batch)
+    own_tasks = GoldQuestionTask.objects.filter(person=person, item__batch=batch)
     question_tasks = [
-        one.task.position
-        for one in mine.select_related("task")
-        if one.task.assignments.get().state != "released" or one.task.state == "withdrawn"
+        question_task.task.position
+        for question_task in own_tasks.select_related("task")
+        if question_task.task.assignments.get().state != "released" or question_task.task.state == "withdrawn"
     ]
-    blocks = (block_of(place, share=batch.check_share, seed=derive_seed(member.pk)) for place in question_tasks)
+    blocks = (
+        block_of(place, share=batch.check_share, seed=derive_seed(member.pk)) for place in question_tasks
+    )
     return [question_task.index for question_task in blocks if question_task is not None]
 
 
@@ -60,11 +62,11 @@ def work_carelessly(batch: Batch, person: Person) -> None:
         empty_answers = empty_answers + 1 if item is None else 0
         if item is None:
             continue
-        what = chance.random()
-        if what < 0.15:
+        action = chance.random()
+        if action < 0.15:
             past = timezone.now() - timedelta(seconds=1)
             Assignment.objects.filter(pk=item.pk, state="claimed").update(lease_expires=past)
-        elif what < 0.3:
+        elif action < 0.3:
             release(assignment_id=item.pk, person=person, skip_reason="not for me")
         else:
             with suppress(Conflict):
@@ -78,9 +80,9 @@ def test_claims_of_one_person_at_once_never_get_two_checks_for_one_place(guideli
         partial(next_assignment, batch=batch, person=person, ahead=ahead) for ahead in (False, True) * 4
     ]
     for _turn in range(6):
-        found = {one.pk for one in at_once(claims) if isinstance(one, Assignment)}
-        assert len(found) == 2
-        for pk in found:
+        checks = {assignment.pk for assignment in at_once(claims) if isinstance(assignment, Assignment)}
+        assert len(checks) == 2
+        for pk in checks:
             label(Assignment.objects.get(pk=pk), person, 3)
     blocks = blocks_of(batch, person)
     assert sorted(blocks) == list(range(6))  # twelve items, six blocks of two
@@ -147,7 +149,9 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
     assert qualification is not None
     assert Qualification.objects.count() == 1
     assert qualification.state in ("passed", "waived")
-    if qualification.n:  # it was scored, with the correction or without it, as its tasks stood when they were closed
+    if (
+        qualification.n
+    ):  # it was scored, with the correction or without it, as its tasks stood when they were closed
         corrected = answers[2] is not None
         assert qualification.value in ({5 / 6} if corrected else {1.0})
     item = next_assignment(batch=batch, person=person)

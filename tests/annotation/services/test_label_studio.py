@@ -401,8 +401,16 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
         return build_annotation(completed_by, result=results, **more)
 
     names = {level.value: level.name for level in guideline.document.criterion("compliance").scale}
-    agreed = [build_answer(1, names[1]["en"]), build_answer(2, names[1]["zh"]), build_answer(3, "1", ground_truth=True)]
-    differing = [build_answer(1, names[3]["en"]), build_answer(2, "1"), build_answer(3, names[2]["zh"], ground_truth=True)]
+    agreed = [
+        build_answer(1, names[1]["en"]),
+        build_answer(2, names[1]["zh"]),
+        build_answer(3, "1", ground_truth=True),
+    ]
+    differing = [
+        build_answer(1, names[3]["en"]),
+        build_answer(2, "1"),
+        build_answer(3, names[2]["zh"], ground_truth=True),
+    ]
     data = {"prompt": "How?", "model": "M", "dimension": "safe"}
     source = write(
         [
@@ -434,10 +442,16 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
         labels = {"fluency": 3, "warmth": 4, "depth": depth, "tone": tone}
         answered = [(name, value) for name, value in labels.items() if value is not None]
         return build_annotation(
-            completed_by, result=[result_of(name, "number", {"number": value}) for name, value in answered], **more
+            completed_by,
+            result=[result_of(name, "number", {"number": value}) for name, value in answered],
+            **more,
         )
 
-    annotations = [build_answer(1, 10, 0), build_answer(2, 90, 0), build_answer(3, 50, tone, ground_truth=True)]
+    annotations = [
+        build_answer(1, 10, 0),
+        build_answer(2, 90, 0),
+        build_answer(3, 50, tone, ground_truth=True),
+    ]
     source = write([{"data": DATA, "annotations": annotations}])
     import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
     target = ImportRequest(batch="new", guideline="care", dataset="d")

@@ -12,7 +12,7 @@ from annotation.domain.agreement.label_table import LabelledTask, PersonLabels, 
 from annotation.models import Annotation, Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import label_table as module
 from annotation.selectors.agreement.label_table import read_gold, read_units
-from annotation.services.batches.tasks import bring_back, withdraw
+from annotation.services.batches.tasks import restore_tasks, withdraw
 from tests.support import decide_next, label_next, make_batch
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def test_withdrawn_and_brought_back_at_once_is_seen(batch: Batch, lin: Person, c
     withdraw(batch=batch, tasks=[first], reason="read twice")
     assert sorted(rows(batch)) == [second]
     withdraw(batch=batch, tasks=[second], reason="read twice")
-    bring_back(batch=batch, tasks=[first])
+    restore_tasks(batch=batch, tasks=[first])
     assert sorted(rows(batch)) == [first]
 
 

@@ -65,20 +65,25 @@ def answer(batch: Batch, person: Person, values: list[int]) -> list[Assignment]:
 
 
 def round_of(batch: Batch, person: Person) -> Qualification:
-    found = find_latest_qualification(batch.pk, person.pk)
-    assert found is not None
-    return found
+    qualification = find_latest_qualification(batch.pk, person.pk)
+    assert qualification is not None
+    return qualification
 
 
 def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person, chen: Person):
     done = answer(batch, lin, [3, 3, 3, 3, 1, 3])
     assert {assignment.task.kind for assignment in done} == {"qualification"}
-    found = round_of(batch, lin)
-    assert (found.state, found.n, found.value, found.threshold) == ("passed", 6, 5 / 6, 0.8)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 5 / 6 < found.high
-    assert found.ended_at is not None
+    qualification = round_of(batch, lin)
+    assert (qualification.state, qualification.n, qualification.value, qualification.threshold) == (
+        "passed",
+        6,
+        5 / 6,
+        0.8,
+    )
+    assert qualification.low is not None
+    assert qualification.high is not None
+    assert qualification.low < 5 / 6 < qualification.high
+    assert qualification.ended_at is not None
     assert {task.kind for task in Task.objects.filter(known__person=lin)} == {"qualification"}
     assert set(Task.objects.filter(known__person=lin).values_list("state", flat=True)) == {"agreed"}
     (first,) = answer(batch, lin, [3])
@@ -150,8 +155,8 @@ def test_the_last_submission_scores_once_and_a_retry_gets_its_receipt(batch: Bat
     assert last is not None
     work = Submission({"compliance": 3})
     first = submit(assignment_id=last.pk, person=lin, key="k", work=work)
-    again = submit(assignment_id=last.pk, person=lin, key="k", work=work)
-    assert (again.receipt, again.created) == (first.receipt, False)
+    second_receipt = submit(assignment_id=last.pk, person=lin, key="k", work=work)
+    assert (second_receipt.receipt, second_receipt.created) == (first.receipt, False)
     assert AuditEvent.objects.filter(verb="qualification_ended").count() == 1
     assert Qualification.objects.count() == 1
 
@@ -167,16 +172,16 @@ def test_kappa_asks_for_more_than_one_level(guideline: Guideline, lin: Person, c
         qualifying_threshold=0.2,
     )
     answer(batch, lin, [3] * 5)
-    found = round_of(batch, lin)
-    assert (found.state, found.value) == ("failed", None)
+    qualification = round_of(batch, lin)
+    assert (qualification.state, qualification.value) == ("failed", None)
     GoldQuestion.objects.filter(batch=batch, position__lt=2).update(labels={"compliance": 1})
     rights = {1: 1, 3: 3}
     for _turn in range(5):
         item = next_assignment(batch=batch, person=chen)
         assert item is not None
         label(item, chen, rights[GoldQuestionTask.objects.get(task=item.task).item.labels["compliance"]])
-    found = round_of(batch, chen)
-    assert (found.state, found.value) == ("passed", 1.0)
+    qualification = round_of(batch, chen)
+    assert (qualification.state, qualification.value) == ("passed", 1.0)
 
 
 def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: Person):
@@ -185,9 +190,11 @@ def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: 
         item = next_assignment(batch=batch, person=lin)
         assert item is not None
         release(assignment_id=item.pk, person=lin, skip_reason="too hard")
-    found = round_of(batch, lin)
-    assert (found.state, found.n, found.value) == ("failed", 4, 1.0)
-    (line,) = [attempt_row for attempt_row in list_qualification_rows(batch) if attempt_row.member.person == lin]
+    qualification = round_of(batch, lin)
+    assert (qualification.state, qualification.n, qualification.value) == ("failed", 4, 1.0)
+    (line,) = [
+        attempt_row for attempt_row in list_qualification_rows(batch) if attempt_row.member.person == lin
+    ]
     assert (line.items, line.done, line.skipped) == (6, 6, 2)
     nothing_is_broken(batch)
 
@@ -198,9 +205,9 @@ def test_a_manager_lets_somebody_in_with_a_reason(batch: Batch, lin: Person, ma:
         waive_qualification(batch=batch, person=lin, reason=" ", actor=ma)
     with pytest.raises(NotFound):
         waive_qualification(batch=batch, person=stranger, reason="no", actor=ma)
-    found = waive_qualification(batch=batch, person=lin, reason="an expert", actor=ma)
-    assert (found.state, found.decided_by, found.value) == ("waived", ma, 0)
-    assert waive_qualification(batch=batch, person=lin, reason="again", actor=ma).pk == found.pk
+    qualification = waive_qualification(batch=batch, person=lin, reason="an expert", actor=ma)
+    assert (qualification.state, qualification.decided_by, qualification.value) == ("waived", ma, 0)
+    assert waive_qualification(batch=batch, person=lin, reason="again", actor=ma).pk == qualification.pk
     event = AuditEvent.objects.get(verb="qualification_waived")
     assert (event.actor, event.data["reason"], event.data["person"]) == (ma, "an expert", "lin")
     assert answer(batch, lin, [3])[0].task.kind == "work"
@@ -221,15 +228,15 @@ def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, 
 
 
 def test_another_round_takes_unseen_items_if_there_are_enough(batch: Batch, lin: Person, ma: Person):
-    first = {one.task.response_id for one in answer(batch, lin, [1] * 6)}
+    first = {assignment.task.response_id for assignment in answer(batch, lin, [1] * 6)}
     start_attempt(batch=batch, person=lin, reason="a bad day", actor=ma)
     assert start_attempt(batch=batch, person=lin, reason="twice", actor=ma).attempt == 2
-    second = {one.task.response_id for one in answer(batch, lin, [1] * 6)}
+    second = {assignment.task.response_id for assignment in answer(batch, lin, [1] * 6)}
     assert second == first  # there are no others
     add_known(batch, 5, kind="qualification", name="more")
     start_attempt(batch=batch, person=lin, reason="once more", actor=ma)
     third = answer(batch, lin, [3] * 5)
-    assert {one.task.response_id for one in third}.isdisjoint(first)
+    assert {assignment.task.response_id for assignment in third}.isdisjoint(first)
     assert (round_of(batch, lin).state, round_of(batch, lin).attempt) == ("passed", 3)
     with pytest.raises(Conflict, match="let in already"):
         start_attempt(batch=batch, person=lin, reason="why not", actor=ma)
@@ -276,15 +283,17 @@ def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin
     set_limits(batch=batch, person=lin, role="annotator", quota=None, excluded_dimensions=["safe"])
     answer(batch, lin, [3] * 3)  # every second one is "unsafe": too few to judge by
     assert next_assignment(batch=batch, person=lin) is None
-    found = round_of(batch, lin)
-    assert (found.state, found.value, found.n) == ("failed", 1.0, 3)
+    qualification = round_of(batch, lin)
+    assert (qualification.state, qualification.value, qualification.n) == ("failed", 1.0, 3)
     page = Client()
     page.force_login(lin)
     read_introduction(batch)
     text = page.get("/work/first/").content.decode()
     assert "Fewer than 5 items were answered." in text
     assert "100%" not in text  # which would read as if it had been enough
-    (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
+    (line,) = [
+        attempt_row for attempt_row in list_qualification_rows(batch) if attempt_row.member.person == lin
+    ]
     assert line.lacks_items  # the manager reads that another attempt would have the same result
 
 
@@ -304,11 +313,11 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     lin.refresh_from_db()
     rest = 3 if cause == "opted out" else 5
     done = answer(batch, lin, [3] * rest)
-    assert held.pk not in {one.pk for one in done}
+    assert held.pk not in {assignment.pk for assignment in done}
     next_assignment(batch=batch, person=lin)
-    found = round_of(batch, lin)
-    assert (found.state, found.n) == ("failed" if rest < 5 else "passed", rest)
-    if found.state == "failed":
+    qualification = round_of(batch, lin)
+    assert (qualification.state, qualification.n) == ("failed" if rest < 5 else "passed", rest)
+    if qualification.state == "failed":
         waive_qualification(batch=batch, person=lin, reason="enough", actor=ma)
     set_opted_out(person=lin, dimensions=[])
     set_item_active(batch=batch, item=item.pk, active=True)
@@ -328,14 +337,17 @@ def test_a_round_whose_last_item_is_taken_out_ends_at_the_next_look(batch: Batch
 
 
 def test_ahead_and_leaving_keep_the_round_together(batch: Batch, lin: Person):
-    one, two = next_assignment(batch=batch, person=lin), next_assignment(batch=batch, person=lin, ahead=True)
-    assert one is not None
+    first_assignment, two = (
+        next_assignment(batch=batch, person=lin),
+        next_assignment(batch=batch, person=lin, ahead=True),
+    )
+    assert first_assignment is not None
     assert two is not None
-    assert one.pk != two.pk
+    assert first_assignment.pk != two.pk
     set_member_active(batch=batch, person=lin, role="annotator", active=False)
     set_member_active(batch=batch, person=lin, role="annotator", active=True)
     done = answer(batch, lin, [3] * 6)
-    assert {one.pk, two.pk} <= {item.pk for item in done}
+    assert {first_assignment.pk, two.pk} <= {item.pk for item in done}
     assert round_of(batch, lin).state == "passed"
     assert GoldQuestionTask.objects.filter(person=lin).count() == 6
     nothing_is_broken(batch)
@@ -348,7 +360,7 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
         guideline, annotators=[lin, chen, zhou], prompts=6, in_round=5, pairing="balanced", **BY_ACCURACY
     )
     answer(batch, lin, [1] * 5)
-    (line,) = [one for one in list_qualification_rows(batch) if one.member.person == lin]
+    (line,) = [need for need in list_qualification_rows(batch) if need.member.person == lin]
     assert line.planned == 4
     for person in (chen, zhou):
         answer(batch, person, [3] * 5)
@@ -356,9 +368,12 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
             label(item, person, 3)
     waiting = list_needs(batch, limit=10)
     assert len(waiting) == 4
-    assert {why.reason for one in waiting for why in one.whys if lin in [w.person for w in why.people]} == {
-        FAILED
-    }
+    assert {
+        reason_row.reason
+        for need in waiting
+        for reason_row in need.whys
+        if lin in [w.person for w in reason_row.people]
+    } == {FAILED}
     client = Client()
     client.force_login(ma)
     assert "did not pass the qualification" in client.get("/batches/first/needs/").content.decode()

@@ -129,7 +129,9 @@ class Rounds(RuleBasedStateMachine):
             if qualification.state == Qualification.State.RUNNING:
                 member = self.batch.memberships.get(person=person.pk)
                 assert (
-                    list_qualification_items(member, qualification.attempt, without=list_ruled_out_strata(member))
+                    list_qualification_items(
+                        member, qualification.attempt, without=list_ruled_out_strata(member)
+                    )
                     == []
                 )
         self.nothing_breaks()

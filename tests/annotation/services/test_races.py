@@ -43,7 +43,7 @@ from annotation.services.assignments import (
 )
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
-from annotation.services.batches.tasks import assign, bring_back, set_priority, withdraw
+from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw
 from annotation.services.people.people import add_person
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import api_token, decide_next, label, label_next, make_batch, make_corpus
@@ -162,7 +162,7 @@ def test_sixteen_annotators_work_while_the_manager_changes_everything(guideline:
     for person in people:  # what the manager left
         set_member_active(batch=batch, person=person, role="annotator", active=True)
     back = list(batch.tasks.filter(state="withdrawn").values_list("pk", flat=True))
-    bring_back(batch=batch, tasks=back)
+    restore_tasks(batch=batch, tasks=back)
     nothing_is_broken(batch)
     while sum([empty(batch, person) for person in people]):
         pass
@@ -254,7 +254,7 @@ def meddle(batch: Batch, people: Sequence[Person], chance: random.Random) -> Non
                 [
                     partial(assign, batch=batch, tasks=tasks, people=chance.sample(people, 3)),
                     partial(withdraw, batch=batch, tasks=tasks[:1], reason="a wrong response"),
-                    partial(bring_back, batch=batch, tasks=tasks[:1]),
+                    partial(restore_tasks, batch=batch, tasks=tasks[:1]),
                     partial(set_priority, batch=batch, tasks=tasks, priority=chance.choice([0, 1, 2])),
                     partial(set_member_active, batch=batch, person=person, role="annotator", active=False),
                     partial(set_member_active, batch=batch, person=person, role="annotator", active=True),

@@ -50,8 +50,8 @@ pytestmark = [pytest.mark.django_db]
 @pytest.fixture
 def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """Of the eight tasks: agreed on 1 and 3, decided as 2, and one dispute left open."""
-    for one, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
-        label_next(batch, lin, one)
+    for value, other in ((1, 1), (3, 3), (1, 3), (1, 2)):
+        label_next(batch, lin, value)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return batch
@@ -81,7 +81,7 @@ def test_a_refusal_that_shows_labels_opens_the_results(
 def test_many_labels_are_cut_by_a_job_with_a_page(
     client: Client, settled: Batch, he: Person, ma: Person, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(releases, "AT_ONCE", 2)
+    monkeypatch.setattr(releases, "MAX_LABELS_AT_ONCE", 2)
     client.force_login(he)
     answer = client.post(reverse("release-new"), {"name": "r", "batches": [settled.pk], "about": "Why not."})
     job = Job.objects.get()
@@ -126,21 +126,21 @@ def test_a_job_whose_batches_are_gone_says_so(settled: Batch, he: Person):
 
 def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
-    told = []
+    reports = []
 
     class Context:
         def try_report(self, done: float, _stage: str) -> None:
-            told.append(done)
-            if len(told) == 1:
+            reports.append(done)
+            if len(reports) == 1:
                 raise InterfaceError("connection already closed")
 
     teller = jobs.ProgressReporter(Context())  # type: ignore[arg-type]
     teller._can_report = True  # with SQLite, too
     with teller:
         until = time.monotonic() + 60
-        while len(told) < 2 and time.monotonic() < until:
+        while len(reports) < 2 and time.monotonic() < until:
             time.sleep(0.01)
-    assert len(told) > 1
+    assert len(reports) > 1
 
 
 def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
@@ -297,7 +297,7 @@ def test_a_release_is_superseded_by_one_heir_and_says_so_everywhere(
     with pytest.raises(Conflict, match="old is superseded by new already"):
         cut_release(ReleaseSpec(name="third", batches=[settled], supersedes=old))
     third = cut_release(ReleaseSpec(name="third", batches=[settled], supersedes=new))
-    assert [one.name for one in list_release_chain(new)] == ["old", "new", "third"]
+    assert [release.name for release in list_release_chain(new)] == ["old", "new", "third"]
     assert list_release_chain(old) == list_release_chain(third)
     listed = [str(choice[1]) for choice in NewScorerForm(person=he).fields["release"].choices]  # type: ignore[attr-defined]
     assert listed == ["third (4)", "new (4) · superseded", "old (3) · superseded"]

@@ -65,7 +65,7 @@ from annotation.services.assignments import (
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.batches.tasks import assign as tasks_assign
-from annotation.services.batches.tasks import bring_back as tasks_bring_back
+from annotation.services.batches.tasks import restore_tasks as tasks_bring_back
 from annotation.services.batches.tasks import set_priority as tasks_set_priority
 from annotation.services.batches.tasks import withdraw as tasks_withdraw
 from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
@@ -240,7 +240,9 @@ class Batches(RuleBasedStateMachine):
     @rule(number=task_numbers, person_number=st.sets(picks, max_size=3))
     def assign(self, number: set[int], person_number: set[int]) -> None:
         people = list({self.annotators[n % len(self.annotators)] for n in person_number})
-        self.attempt(partial(tasks_assign, batch=self.batch, tasks=self.list_tasks(number, "open"), people=people))
+        self.attempt(
+            partial(tasks_assign, batch=self.batch, tasks=self.list_tasks(number, "open"), people=people)
+        )
 
     @rule(number=task_numbers)
     def withdraw(self, number: set[int]) -> None:

@@ -12,7 +12,7 @@ from annotation.selectors.counts import count_by_stratum
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import TooLate, next_assignment, next_dispute
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.tasks import assign, bring_back, set_priority, withdraw
+from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import decide_next, label, label_next, make_batch, make_corpus
 
@@ -104,7 +104,7 @@ def test_a_withdrawn_task_is_given_to_nobody_and_its_label_does_not_count_until_
         submit(assignment_id=held.pk, person=chen, key="k", work=Submission(labels={"compliance": 1}))
     assert done.task_id not in list_claimed(batch, chen)
     nothing_is_broken(batch)
-    assert bring_back(batch=batch, tasks=[done.task_id]) == 1
+    assert restore_tasks(batch=batch, tasks=[done.task_id]) == 1
     assert sum(counts["submitted"] for counts in count_by_stratum([batch.pk]).values()) == 8
     assert list_claimed(batch, chen) == [done.task_id]
     assert Task.objects.get(pk=done.task_id).state == "agreed"
@@ -119,7 +119,7 @@ def test_a_dispute_comes_back_as_a_dispute(batch: Batch, lin: Person, chen: Pers
     assert held is not None
     withdraw(batch=batch, tasks=[task.pk], reason="a wrong response")
     assert next_dispute(batch=batch, person=wu) is None
-    bring_back(batch=batch, tasks=[task.pk])
+    restore_tasks(batch=batch, tasks=[task.pk])
     task.refresh_from_db()
     assert task.state == "disputed"
     assert decide_next(batch, wu, 2) is not None
@@ -152,7 +152,7 @@ def test_what_is_settled_or_of_another_batch_or_closed_is_refused(batch: Batch, 
         lambda: withdraw(batch=batch, tasks=ids(batch), reason="no"),
         lambda: set_priority(batch=batch, tasks=[agreed], priority=1),
         lambda: assign(batch=batch, tasks=[agreed], people=[lin]),
-        lambda: bring_back(batch=batch, tasks=[agreed]),
+        lambda: restore_tasks(batch=batch, tasks=[agreed]),
     ):
         with pytest.raises(Conflict, match="is agreed"):
             change()

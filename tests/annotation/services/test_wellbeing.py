@@ -97,18 +97,18 @@ def dimension(assignment: Assignment | None) -> str:
 def work_through(batch: Batch, person: Person) -> list[str]:
     """Label until nothing comes; the dimensions in their order."""
     seen = []
-    while (found := next_assignment(batch=batch, person=person)) is not None:
-        seen.append(dimension(found))
-        label(found, person, 3)
+    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+        seen.append(dimension(assignment))
+        label(assignment, person, 3)
     return seen
 
 
 def claim_of(batch: Batch, person: Person, topic: str) -> Assignment:
     """Label until an item of this dimension is at hand."""
-    while (found := next_assignment(batch=batch, person=person)) is not None:
-        if dimension(found) == topic:
-            return Assignment.objects.get(pk=found.pk)
-        label(found, person, 3)
+    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+        if dimension(assignment) == topic:
+            return Assignment.objects.get(pk=assignment.pk)
+        label(assignment, person, 3)
     raise AssertionError(f"nothing of {topic} came")
 
 
@@ -146,7 +146,7 @@ def test_a_decision_counts_for_the_adjudicator(
     for assignment, key, _dimension in decided:
         work = Submission(labels={"compliance": 3}, rationale="decided", reason="reading_slip")
         assert not adjudicate(assignment_id=assignment, person=wu, key=key, work=work).created
-    unsafe = [one for *_of_it, one in decided].count("unsafe")
+    unsafe = [dimension_name for *_of_it, dimension_name in decided].count("unsafe")
     assert unsafe
     assert points_of(wu) == [2 * unsafe]
 
@@ -206,9 +206,9 @@ def test_what_is_at_hand_may_be_finished_and_a_claim_ahead_counts(
     assert first is not None
     assert ahead is not None
     budget(0)
-    again = next_assignment(batch=batch, person=lin)
-    assert again is not None
-    assert again.pk == first.pk
+    second_assignment = next_assignment(batch=batch, person=lin)
+    assert second_assignment is not None
+    assert second_assignment.pk == first.pk
     label(first, lin, 3)
     label(ahead, lin, 3)
     assert next_assignment(batch=batch, person=lin) is None
@@ -234,8 +234,8 @@ def test_disputes_wait_for_tomorrow_likewise(
             pass
     budget(1)
     decided = []
-    while (found := next_dispute(batch=mixed, person=wu)) is not None:
-        decided.append(dimension(found))
+    while (assignment := next_dispute(batch=mixed, person=wu)) is not None:
+        decided.append(dimension(assignment))
         assert decide_next(mixed, wu, 2)
     assert decided.count("unsafe") == 1
     assert (
@@ -283,8 +283,8 @@ def test_an_adjudicator_opts_out_too(mixed: Batch, lin: Person, chen: Person, zh
         pass
     left = list_needs(mixed, limit=10)
     assert left
-    assert {one.task.stratum.dimension for one in left} == {"unsafe"}
-    assert {why.reason for one in left for why in one.whys} == {"does not read this topic"}
+    assert {need.task.stratum.dimension for need in left} == {"unsafe"}
+    assert {reason_row.reason for need in left for reason_row in need.whys} == {"does not read this topic"}
 
 
 def test_a_repeat_adjudication_of_the_topic_goes_back_too(
@@ -299,13 +299,13 @@ def test_a_repeat_adjudication_of_the_topic_goes_back_too(
     decided = mixed.tasks.filter(state="adjudicated", stratum__dimension="unsafe").first()
     assert decided is not None
     repeat = make_repeat(decided, due_at=now)
-    found = next_dispute(batch=mixed, person=wu)
-    assert found is not None
-    assert found.task_id == repeat.pk
+    assignment = next_dispute(batch=mixed, person=wu)
+    assert assignment is not None
+    assert assignment.task_id == repeat.pk
     assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
-    found.refresh_from_db()
+    assignment.refresh_from_db()
     repeat.refresh_from_db()
-    assert (found.state, repeat.state) == ("released", "disputed")
+    assert (assignment.state, repeat.state) == ("released", "disputed")
     assert next_dispute(batch=mixed, person=wu) is None
 
 
@@ -332,7 +332,7 @@ def test_where_everybody_opted_out_the_items_need_somebody(
         set_opted_out(person=person, dimensions=["unsafe"])
     left = list_needs(mixed, limit=10)
     assert [one.task.stratum.dimension for one in left] == ["unsafe"] * 3
-    assert {why.reason for one in left for why in one.whys} == {"does not read this topic"}
+    assert {why.reason for need in left for why in need.whys} == {"does not read this topic"}
     nothing_is_broken(mixed)
 
 
@@ -354,13 +354,13 @@ def test_blur_follows_the_wish_and_the_severity(lin: Person, blur: str, severity
 
 
 def test_the_page_knows_when_to_rest_and_whom_to_turn_to(lin: Person, ma: Person):
-    nothing = build_item_wellbeing(lin, 1)
-    assert (nothing.break_minutes, nothing.contacts, nothing.single_keys) == (None, "", True)
+    state_before = build_item_wellbeing(lin, 1)
+    assert (state_before.break_minutes, state_before.contacts, state_before.single_keys) == (None, "", True)
     set_wellbeing(
         daily_exposure=None, break_minutes=45, help_contacts={"en": " Call 1\nor 2 ", "zh": ""}, actor=ma
     )
-    some = build_item_wellbeing(lin, 1)
-    assert (some.break_minutes, some.contacts) == (45, "Call 1\nor 2")
+    state_after = build_item_wellbeing(lin, 1)
+    assert (state_after.break_minutes, state_after.contacts) == (45, "Call 1\nor 2")
 
 
 # Deactivation: whoever is shut out is planned for no longer.
@@ -458,11 +458,11 @@ def test_everybody_sets_for_themselves_how_items_are_shown(lin: Person):
 
 
 def test_a_topic_is_left_and_taken_back_on_ones_own_account(mixed: Batch, lin: Person, ma: Person):
-    mine, item = visit(lin, language="zh-hans"), claim_of(mixed, lin, "unsafe")
-    assert "不安全的提示" in text(mine.get("/account/"))
-    mine = visit(lin)
-    assert mine.post("/account/topics/", topics=["nonsense"]).status_code == 422
-    answer = mine.client.post("/account/topics/", {"topics": ["unsafe"]}, follow=True)
+    visitor, item = visit(lin, language="zh-hans"), claim_of(mixed, lin, "unsafe")
+    assert "不安全的提示" in text(visitor.get("/account/"))
+    visitor = visit(lin)
+    assert visitor.post("/account/topics/", topics=["nonsense"]).status_code == 422
+    answer = visitor.client.post("/account/topics/", {"topics": ["unsafe"]}, follow=True)
     assert "1 item in progress went back" in text(answer)
     item.refresh_from_db()
     assert item.state == "released"
@@ -473,8 +473,8 @@ def test_a_topic_is_left_and_taken_back_on_ones_own_account(mixed: Batch, lin: P
         assert "refus" not in page.partition("<main")[2]
     # Also when the batch is over they may take it back: it stands on the page wherever it is opted out of.
     set_state(batch=mixed, state="closed")
-    assert 'value="unsafe"' in text(mine.get("/account/"))
-    mine.post("/account/topics/")
+    assert 'value="unsafe"' in text(visitor.get("/account/"))
+    visitor.post("/account/topics/")
     lin.refresh_from_db()
     assert lin.opted_out == []
 

@@ -195,7 +195,7 @@ def test_a_file_that_stopped_fitting_fails_with_its_lines_and_may_be_tried_again
 
 
 def test_a_long_file_is_left_to_the_job(manager: Client, dataset: Dataset, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("annotation.services.imports.uploads.REHEARSED", 1)
+    monkeypatch.setattr("annotation.services.imports.uploads.MAX_REHEARSED", 1)
     row = {"prompt_id": "p9", "model": "M", "response": "x"}
     import_row = upload(manager, rows(row, row), "responses.jsonl")
     assert press_import(manager, import_row, dataset=dataset.name).status_code == 302

@@ -36,8 +36,8 @@ from annotation.services.batches import batches
 from annotation.services.batches.batches import (
     check_batch,
     create_batch,
-    make,
-    responses_for,
+    create_or_enqueue_batch,
+    filter_responses,
     execute_batch_job,
     set_state,
 )
@@ -275,7 +275,7 @@ def test_at_an_overlap_of_one_nobody_shares(
     guideline: Guideline, dataset: Dataset, four: list[Person]
 ) -> None:
     plan = plan_responses(
-        responses_for(dataset=dataset),
+        filter_responses(dataset=dataset),
         guideline=guideline,
         overlap=1,
         annotators=four,
@@ -339,7 +339,7 @@ def test_the_plan_asks_as_few_queries_for_many_people_and_models(
     def queries(dataset: Dataset, people: list[Person]) -> int:
         with CaptureQueriesContext(connection) as captured:
             plan_responses(
-                responses_for(dataset=dataset),
+                filter_responses(dataset=dataset),
                 guideline=guideline,
                 overlap=2,
                 annotators=people,
@@ -499,7 +499,7 @@ def test_a_second_worker_makes_nothing_twice(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, ma: Person
 ) -> None:
     spec = BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen])
-    job = make(spec, actor=ma)
+    job = create_or_enqueue_batch(spec, actor=ma)
     assert isinstance(job, Job)
     Job.objects.filter(pk=job.pk).update(state="running", attempt=1)
     job.refresh_from_db()
@@ -516,7 +516,7 @@ def test_a_second_worker_makes_nothing_twice(
 def test_whoever_lost_the_job_makes_no_batch(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, ma: Person
 ) -> None:
-    job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
+    job = create_or_enqueue_batch(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
     with pytest.raises(jobs.LostJob):  # nobody claimed it
         execute_batch_job(jobs.JobContext(job))
@@ -540,7 +540,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
 
     monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
     monkeypatch.setattr(batches, "CHUNK", 1)
-    job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
+    job = create_or_enqueue_batch(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
     tell, seen = jobs.ProgressReporter.report, []
 
@@ -577,7 +577,7 @@ def test_a_job_that_the_version_before_queued_makes_its_batch(
     spec = BatchSpec(
         name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen], shares={lin: share}
     )
-    job = make(spec, actor=ma)
+    job = create_or_enqueue_batch(spec, actor=ma)
     assert isinstance(job, Job)
     del job.payload["quota"], job.payload["among"]
     job.payload["shares"] = [[lin.pk, {"quota": 9, "excluded_dimensions": []}]]
