@@ -26,7 +26,7 @@ def sweep_jobs() -> None:
 
 @shared_task(name="annotation.watch_batches")
 def watch_batches() -> None:
-    monitoring.watch_all()
+    monitoring.watch_batches()
 
 
 @jobs.register_handler(demo.BOARD_KIND)

@@ -28,6 +28,6 @@ def error_to_json(error: AssayError) -> dict[str, Any]:
 
 
 def error_from_json(error: dict[str, Any]) -> str:
-    """The words of an error that ``kept_error`` kept, in the reader's language."""
+    """The words of an error that ``error_to_json`` stored, in the reader's language."""
     message = gettext(error["template"]).format(**error["params"])
     return f"{error['where']}: {message}" if error["where"] else message

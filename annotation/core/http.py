@@ -1,11 +1,8 @@
-"""An answer that a browser saves as a file.
+"""What views share of HTTP: files as attachments and streams, breadcrumbs, numbers and days of a request.
 
-Sending files: streamed, and from any place on, so that a download that broke off goes on (RFC 9110, section 14).
-
-Numbers and days that come with a request, which anybody may have written by hand: each has bounds.
-
-What is outside of them is no number and no day, so that no sum over it leaves what Python and a database can keep.
-"""
+A file is streamed from any byte on, so that a download that broke off is resumed (RFC 9110, section 14). Anybody may
+have written the numbers and days of a request by hand, so each has bounds: what is outside of them is refused, and no
+sum over them leaves what Python and a database can keep."""
 
 from __future__ import annotations
 
@@ -26,7 +23,16 @@ from django.utils.http import content_disposition_header
 from annotation.core.zip_stream import Segment, measure_length, read_blocks
 
 
+MAX_DIGITS = 18
+"""Digits: what any database keeps as a whole number."""
+MIN_DAY, MAX_DAY = date(1970, 1, 1), date(2999, 12, 31)
+"""Nothing here is older; and a day more, or another time zone, is still a date."""
+# More digits than any file has bytes are no range.
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
 def as_attachment(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:
+    """The answer, which a browser saves as a file of this name and nobody caches."""
     answer["Content-Disposition"] = str(content_disposition_header(True, file_name))
     answer["X-Content-Type-Options"] = "nosniff"
     answer["Cache-Control"] = "private, no-store"
@@ -46,10 +52,6 @@ def breadcrumbs(*steps: tuple[str, str, list[str]], title: str) -> list[Crumb]:
     return [*(Crumb(label, reverse(name, args=args)) for label, name, args in steps), Crumb(title)]
 
 
-# More digits than any file has bytes are no range.
-_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-
-
 def stream_file(
     request: HttpRequest, parts: Sequence[Segment], *, name: str, content_type: str, etag: str
 ) -> HttpResponseBase:
@@ -61,7 +63,7 @@ def stream_file(
     tag = f'"{etag}"'
     byte_range = _parse_range(request, size, tag)
     if byte_range is not None and byte_range[0] >= byte_range[1]:
-        return _named(HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"}), name)
+        return as_attachment(HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"}), name)
     start, stop = byte_range or (0, size)
     answer = StreamingHttpResponse(
         read_blocks(parts, start, stop), content_type=content_type, status=200 if byte_range is None else 206
@@ -71,7 +73,7 @@ def stream_file(
     answer["ETag"] = tag
     if byte_range is not None:
         answer["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-    return _named(answer, name)
+    return as_attachment(answer, name)
 
 
 def is_from_beginning(answer: HttpResponseBase) -> bool:
@@ -92,26 +94,13 @@ def _parse_range(request: HttpRequest, size: int, tag: str) -> tuple[int, int] |
     return int(match[1]), min(last + 1, size)
 
 
-def _named(answer: HttpResponseBase, name: str) -> HttpResponseBase:
-    answer["Content-Disposition"] = str(content_disposition_header(True, name))
-    answer["X-Content-Type-Options"] = "nosniff"
-    answer["Cache-Control"] = "private, no-store"
-    return answer
-
-
-MAX_DIGITS = 18
-"""Digits: what any database keeps as a whole number."""
-MIN_DAY, MAX_DAY = date(1970, 1, 1), date(2999, 12, 31)
-"""Nothing here is older; and a day more, or another time zone, is still a date."""
-
-
 def parse_int(text: str) -> int | None:
     """The number from 0 on; None for what is none, and for one that no id or count here can be."""
     return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def parse_signed(text: str) -> int | None:
-    """As ``whole``, and below 0 as well."""
+    """As ``parse_int``, and below 0 as well."""
     number = parse_int(text.removeprefix("-"))
     return -number if number is not None and text.startswith("-") else number
 

@@ -1,13 +1,10 @@
-"""How sure a share is. Pure.
-
-Shares of many groups at once, each with its interval, where what is counted hangs together in clusters. Pure.
+"""Shares of a whole, one or many at once, each with Wilson's interval. Pure.
 
 Two comparisons of one person on the same task (with two partners, or on two criteria) tell less than two on different
-tasks. So the share of each group has Wilson's interval at its effective number of comparisons: the number divided by
-the design effect, which is the variance of the share between clusters over that of as many independent comparisons
+tasks. So ``measure_rates`` takes Wilson's interval at the effective number of comparisons: the number divided by the
+design effect, which is the variance of the share between clusters over that of as many independent comparisons
 (E. L. Korn and B. I. Graubard, Survey Methodology 24, 1998; C. Franco et al., Journal of Survey Statistics and
-Methodology 7, 2019). Where each cluster holds one comparison that is Wilson's own interval.
-"""
+Methodology 7, 2019). Where each cluster holds one comparison, that is Wilson's own interval."""
 
 from __future__ import annotations
 
@@ -103,7 +100,7 @@ def _find_effective_numbers(share: Floats, n: Floats, clusters: Floats, spread: 
 
 
 def wilson_bounds(share: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """As ``intervals.wilson``, at numbers that need not be whole."""
+    """As ``wilson``, at numbers that need not be whole."""
     n = np.maximum(n, 1e-9)
     square = Z * Z
     centre = (share + square / (2 * n)) / (1 + square / n)

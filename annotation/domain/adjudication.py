@@ -1,7 +1,6 @@
-"""When annotators agree, when they dispute, what settles a task, and which decisions come back. Pure.
+"""The rules of adjudication: what settles a task, what disputes it, and which decisions are repeated. Pure.
 
-Every function works on plain values: ``labels`` maps a criterion to the value that one person gave it.
-"""
+Every function works on plain values: ``labels`` maps a criterion to the value that one person gave it."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""Evidence: spans of a response that tie its words to a level. Pure.
+"""The rules of an annotation: its labels, the spans that are its evidence, its flags, and a submission. Pure.
 
-A span is ``{turn, start, end, criterion, level}``. ``turn`` counts the turns that were handed out, from 0; ``start``
-and ``end`` count Unicode code points of that turn's text, ``end`` being the first one after the span. Spans may
-overlap.
-
-What an annotator may say about an item beside its label. Pure.
-
-What a person submits, before any rule has looked at it.
-"""
+Evidence ties words of a response to a level. A span is ``{turn, start, end, criterion, level}``. ``turn`` counts the
+turns that were assigned, from 0; ``start`` and ``end`` count Unicode code points of that turn's text, ``end`` being
+the first one after the span. Spans may overlap."""
 
 from __future__ import annotations
 

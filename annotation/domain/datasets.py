@@ -1,7 +1,4 @@
-"""How texts are known: ids and hashes of content. Pure.
-
-Prompts that say the same under two ids: found by their normalised texts, in little memory. Pure.
-"""
+"""How texts are identified: ids and hashes of content, and the prompts that share a text under two ids. Pure."""
 
 from __future__ import annotations
 

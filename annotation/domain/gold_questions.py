@@ -1,4 +1,4 @@
-"""Items whose labels are known: when one is due, which of them are chosen, and how the answers are scored. Pure."""
+"""Gold questions: when one is due, which of them are chosen, and how the answers are scored. Pure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class CriterionScale:
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody said of one known item, beside what is right."""
+    """The labels that a person gave to one gold question, and the right ones."""
 
     labels: Labels
     known: Labels
@@ -152,7 +152,7 @@ def _score_kappa(counts: Confusion, scales: Mapping[str, CriterionScale], n: int
 
 
 def is_poor(n: int, right: int) -> bool:
-    """Whether somebody surely has less than ``LEAST_SHARE`` of the checks right: the whole interval lies below."""
+    """Whether somebody surely has less than ``MIN_SHARE`` of the checks right: the whole interval lies below."""
     return n > 0 and wilson(right, n)[1] < MIN_SHARE
 
 

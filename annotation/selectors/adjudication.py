@@ -55,27 +55,27 @@ class DisputeFilter:
     dimension: str = ""
     order: str = BY_PROMPT
 
-    def of(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
+    def apply(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
         """Those of the tasks that fit, in order. What the manager put first is first. Prompt by prompt is not the
         order of the batch: labels imported file by file stand there model by model.
         """
-        tasks = self.of_dimension(tasks)
+        tasks = self.filter_dimension(tasks)
         if self.order == OLDEST_FIRST:
             return tasks.annotate(since=select_disputed_at()).order_by(*BY_AGE)
         return tasks.order_by("-priority", "prompt", "-response__sha256", "position")
 
-    def ways(self, tasks: QuerySet[Task]) -> Iterator[QuerySet[Task]]:
-        """``of`` the tasks, and before it the first ``FEW`` of them: where nothing is to be locked the database finds
+    def list_queries(self, tasks: QuerySet[Task]) -> Iterator[QuerySet[Task]]:
+        """The filtered tasks, and before it the first ``FEW`` of them: where nothing is to be locked the database finds
         these sooner, without sorting all, and with the ages of all worked out together.
         """
-        soonest = self.of(tasks)
+        soonest = self.apply(tasks)
         if self.order == OLDEST_FIRST:
-            ages = replace(self, order=BY_PROMPT).of(tasks).order_by().annotate(since=LAST_SUBMITTED)
+            ages = replace(self, order=BY_PROMPT).apply(tasks).order_by().annotate(since=LAST_SUBMITTED)
             soonest = ages.order_by(*BY_AGE)
-        yield self.of(tasks.filter(pk__in=soonest.values("pk")[:FIRST_DISPUTES]))
-        yield self.of(tasks)
+        yield self.apply(tasks.filter(pk__in=soonest.values("pk")[:FIRST_DISPUTES]))
+        yield self.apply(tasks)
 
-    def of_dimension(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
+    def filter_dimension(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
         return tasks.filter(stratum__dimension=self.dimension) if self.dimension else tasks
 
 

@@ -60,11 +60,11 @@ def exclude_gold_questions(assignments: QuerySet[Assignment], *, has_checks: boo
 
 
 class QualificationItem(NamedTuple):
-    """An item of a member's round. ``given``: it was handed out in this round; ``ended``: submitted or skipped."""
+    """An item of a member's round. ``is_assigned``: it was assigned in this attempt; ``ended``: submitted or skipped."""
 
     candidate: KnownCandidate
     seen: bool
-    given: bool
+    is_assigned: bool
     ended: bool
 
 
@@ -134,7 +134,7 @@ def list_qualification_items(
         QualificationItem(
             item.candidate,
             seen=item.seen,
-            given=item.standing is not None,
+            is_assigned=item.standing is not None,
             ended=item.standing == sql.STANDS_ENDED,
         )
         for item in sql.fetch_round_items(member, attempt)
@@ -143,7 +143,7 @@ def list_qualification_items(
     ]
     if sum(not item.seen for item in items) < MIN_ITEMS:
         return items
-    return [item for item in items if item.given or not item.seen]
+    return [item for item in items if item.is_assigned or not item.seen]
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,13 @@ class Feedback:
     """What an annotator is told of a known item: that it was one, what they said, what is right, and why."""
 
     assignment: Any
-    given: Mapping[str, float]
+    labels: Mapping[str, float]
     known: Mapping[str, float]
     explanation: str
 
     @property
     def is_right(self) -> bool:
-        return Answer(self.given, self.known).is_right
+        return Answer(self.labels, self.known).is_right
 
 
 def find_feedback(assignment: Assignment) -> Feedback | None:
@@ -369,7 +369,7 @@ class Supply:
 
     kind: str
     active: int
-    given: int
+    assigned: int
 
 
 def count_supplies(batch: Batch) -> dict[str, Supply]:

@@ -126,7 +126,7 @@ def _import_labels(file: Path) -> None:
     """The file makes the batch, so that it may name the cast, who go on working there."""
     if not Batch.objects.filter(name=NAME).exists():
         target = ImportRequest(batch=NAME, guideline="flames", dataset=NAME)
-        import_annotations(source=Source(file), format="jsonl", target=target)
+        import_annotations(source=Source(file), format="jsonl", request=target)
 
 
 @transaction.atomic

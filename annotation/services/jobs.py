@@ -409,8 +409,8 @@ REPORT_SECONDS = 0.5
 
 
 class ProgressReporter:
-    """Says how far the job is, from a thread with a connection of its own: what the transaction writes, nobody sees
-    before its end. SQLite has one writer at a time, so there nothing is told until the transaction is over.
+    """Reports a job's progress from a thread with its own connection, because nobody sees what the transaction writes
+    before its end. SQLite has one writer at a time, so nothing is reported there until the transaction is over.
     """
 
     def __init__(self, context: JobContext) -> None:
@@ -451,7 +451,7 @@ class ProgressReporter:
 
 
 def is_abandoned(job: Job) -> bool:
-    """Whether its process gave the job back, its beat has stopped, or its process, if it was here, is gone."""
+    """Whether the job is requeued, its heartbeat has stopped, or its process, if it ran on this machine, is gone."""
     if job.state == Job.State.QUEUED and job.attempt:
         return True
     if job.state != Job.State.RUNNING or job.heartbeat is None:

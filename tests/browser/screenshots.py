@@ -244,7 +244,7 @@ def judge_scorer() -> None:
 def spread_work() -> None:
     """The demo's labels as if given over a week, with evidence where they differ; then what a worker measures."""
     from annotation.models import Annotation, Assignment, Task
-    from annotation.services.batches.monitoring import watch_all
+    from annotation.services.batches.monitoring import watch_batches
 
     done = list(
         Assignment.objects.filter(batch__name="demo", submitted_at__isnull=False).order_by("task__position")
@@ -261,7 +261,7 @@ def spread_work() -> None:
         (criterion, level), *_rest = annotation.labels.items()
         span = {"turn": 0, "start": start, "end": end, "criterion": criterion, "level": level}
         Annotation.objects.filter(pk=annotation.pk).update(evidence=[span])
-    watch_all()
+    watch_batches()
 
 
 def revise_guideline() -> None:

@@ -42,7 +42,7 @@ from django.db import transaction
 from annotation.models import Batch, Guideline, Person, Task
 from annotation.selectors.annotations.history import CLOSED, HistoryFilter, list_history
 from annotation.services.assignments import next_assignment
-from annotation.services.batches.monitoring import watch_all
+from annotation.services.batches.monitoring import watch_batches
 from annotation.services.people.people import add_person
 from tests.annotation.gold_question_support import make_checked
 from tests.support import XSTEST_GUIDELINE, label
@@ -127,7 +127,7 @@ def simulate(guideline: Guideline, *, seed: int, people: int, items: int, late: 
         while any(left) or idle < 10:  # the worker looks some times more when all is done
             clock.seconds, _order, number = heapq.heappop(events)
             if number < 0:
-                watch_all()
+                watch_batches()
                 idle += not any(left)
                 heapq.heappush(events, (clock.seconds + TICK, next(order), -1))
             elif left[number] and submit_next(batch, crowd[number], seen[number], number, clock, run):

@@ -113,7 +113,8 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         stop_clock()
         run.refresh_from_db()
         print(
-            f"cancelled at {count_responses()} responses; {run.lost} answers lost so far, {under_way} of them to the kill"
+            f"cancelled at {count_responses()} responses; {run.lost} answers lost so far,"
+            f" {under_way} of them to the kill"
         )
         assert under_way <= run.lost <= under_way + at_once
         stored, sent = set(Response.objects.values_list("prompt__text", flat=True)), len(url.asked)
@@ -143,7 +144,8 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     )
     print(f"{run.lost} answers lost to two stops, counted; {doubled} answers were sent twice")
     print(
-        f"requests {run.requests}: {dict(sorted(Counter(request.status for request in url.asked).items()))} (0: stalled)"
+        f"requests {run.requests}: "
+        f"{dict(sorted(Counter(request.status for request in url.asked).items()))} (0: stalled)"
     )
     print(
         f"the endpoint lets {rate:g} requests a second through; {through} in {seconds:.1f} s of being up and asked"

@@ -284,7 +284,8 @@ def show_training(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     )
     for name, figures in (("plain Trainer", plain), ("ours", ours)):
         print(
-            f"| {name} | {figures['rows']} | {figures['wall']:.1f} | {figures['processor']:.1f} | {figures['rows'] / figures['wall']:.1f} "
+            f"| {name} | {figures['rows']} | {figures['wall']:.1f} | {figures['processor']:.1f} "
+            f"| {figures['rows'] / figures['wall']:.1f} "
             f"| {figures['accuracy']:.3f} |"
         )
     for kind in ("wall", "processor"):

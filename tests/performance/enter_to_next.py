@@ -72,7 +72,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
         cuts = quantiles(times, n=100)
         return {
-            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, {options.database.split(':')[0]}",
+            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, "
+            f"{options.database.split(':')[0]}",
             "tasks": options.tasks,
             "think": options.think,
             "items": len(times),

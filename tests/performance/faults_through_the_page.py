@@ -163,7 +163,8 @@ def arguments() -> argparse.Namespace:
 
 def show(detections: FaultDetections) -> None:
     print(
-        f"Python {platform.python_version()}; {detections.seeds} seeds, 12 people, 2,400 tasks, overlap 2, 20 days of work"
+        f"Python {platform.python_version()}; {detections.seeds} seeds, 12 people, 2,400 tasks,"
+        " overlap 2, 20 days of work"
     )
     print(
         f"{'fault':<10}{'tab':<10}{'first':>7}{'marked':>8}{'both':>6}{'others marked':>15}{'marked in clean':>17}"

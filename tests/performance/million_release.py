@@ -47,7 +47,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         began = time.monotonic()
         Maker(labels=options.labels, guideline=options.guideline, seed=options.seed, say=report).make()
         figures: dict[str, Any] = {
-            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, {options.database.split(':')[0]}",
+            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, "
+            f"{options.database.split(':')[0]}",
             "labels": options.labels,
             "made_in": time.monotonic() - began,
         }

@@ -140,7 +140,8 @@ def oversampled(rate: float, options: argparse.Namespace) -> Iterator[str]:
     ]
     bias = [float((result.value - sample_rate).mean()) for result in (within, forgetting)]
     print(
-        f"| {rate} | {' | '.join(f'{100 * x:.1f}' for x in shares_covered)} | {' | '.join(f'{100 * x:+.2f}' for x in bias)} |"
+        f"| {rate} | {' | '.join(f'{100 * x:.1f}' for x in shares_covered)}"
+        f" | {' | '.join(f'{100 * x:+.2f}' for x in bias)} |"
     )
     for name, share in zip(("combined", "finite"), shares_covered, strict=False):
         if not COVERS[0] <= share <= COVERS[1]:

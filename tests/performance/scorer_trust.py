@@ -121,8 +121,10 @@ def show_gate(examples: Sequence[Example], grouped: Evaluation, left_out: Evalua
     ]
     comparison = compare_scorers(cases)
     print(
-        f"\nGate: {comparison['n']} labels of {comparison['prompts']} test prompts; without any label of each model against "
-        f"by prompt {format_statistic(comparison['difference'])}, smallest loss noticed {comparison['smallest_loss']:.3f}"
+        f"\nGate: {comparison['n']} labels of {comparison['prompts']} test prompts;"
+        " without any label of each model against "
+        f"by prompt {format_statistic(comparison['difference'])},"
+        f" smallest loss noticed {comparison['smallest_loss']:.3f}"
     )
 
 

@@ -1,4 +1,5 @@
-"""How surely the faults of annotators are found: seeded into simulated labels, looked for by ``annotation.domain.quality``.
+"""How surely the faults of annotators are found: seeded into simulated labels, looked for by
+``annotation.domain.quality``.
 
     python -m tests.performance.seeded_faults
     python -m tests.performance.seeded_faults --seeds 20 --table

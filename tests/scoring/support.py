@@ -135,7 +135,7 @@ def make_release(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "labels.jsonl")
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-        import_annotations(source=Source(file), format="jsonl", target=ImportRequest(batch=batch.name))
+        import_annotations(source=Source(file), format="jsonl", request=ImportRequest(batch=batch.name))
     return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 

@@ -143,7 +143,7 @@ def count_labels(units: Units, groups: UnitGroups[Name]) -> dict[Name, list[Labe
 
 
 def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-    """As ``intervals.wilson``, of many shares at once; ``n`` is nowhere 0."""
+    """As ``proportions.wilson``, of many shares at once; ``n`` is nowhere 0."""
     return proportions.wilson_bounds(successes / n, n.astype(np.float64))
 
 

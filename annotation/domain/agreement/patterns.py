@@ -1,9 +1,8 @@
-"""The words of the statistics: what goes in, what comes out, and why something is undefined.
+"""Patterns of labels, counted: out of arrays, over several criteria, and as the arrays that are measured.
 
-Counted patterns of labels: out of arrays, over several criteria, and as the arrays that are measured.
+The module also has the words of the statistics: what enters them, what results, and why a statistic is undefined.
 
-Shapes: N units, R rater positions, V values of the scale, M distinct sets of labels.
-"""
+Shapes: N units, R rater positions, V values of the scale, M distinct sets of labels."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What every format is read into. ``line`` is the 1-based line of the file on which the record begins.
+"""The records that every format is read into, the shape of a format, and a guess at a file's format.
 
-The shape that every format has: for each kind of content a reader, or none.
-
-What a file seems to be, from its name and its first record: a suggestion that the person may change.
-"""
+``line`` of a record is the 1-based line of the file on which it begins. A format has a reader for each kind of
+content, or none. The guess rests on the fields of a file's first record; the person may change it."""
 
 from __future__ import annotations
 
@@ -159,7 +157,7 @@ class Format:
 
     ``complete``: a file of labels brings its responses, prompts and people along.
     ``is_array``: the records may stand in one JSON array. ``is_worded``: labels may be told in the guideline's words
-    (``wording.py``), and what is no criterion of the guideline is passed over.
+    (``labels.py``), and what is no criterion of the guideline is passed over.
     ``guess`` says from the fields of the first record which kind of content this would be, if any.
     """
 

@@ -1,7 +1,7 @@
 """Label Studio: the JSON and the JSON-MIN of its exports, this site's own (docs/gold.md) and foreign ones.
 
 A task is one response, its ``data`` hold the prompt and the response under names that are tried in turn. Labels are
-told by the controls' names and in words; ``wording.py`` finds what they mean.
+told by the controls' names and in words; ``labels.py`` finds what they mean.
 """
 
 from __future__ import annotations

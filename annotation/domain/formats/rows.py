@@ -1,10 +1,7 @@
-"""One row of a file, and how its fields are taken: a value of the right kind, or an error that says where.
+"""Files as streams of rows, whose fields are taken with checks. Memory holds one record, however long the file is.
 
-From bytes to rows, as streams: memory holds one record, however long the file is.
-
-What makes the rest of a file unreadable is raised; what is wrong with one row alone is yielded in its
-place, so that a check of the whole file can go on.
-"""
+A field is a value of the right kind, or an error that says where it stands. An error that makes the rest of a file
+unreadable is raised; an error of one row is yielded in its place, so that a check of the whole file can continue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What the shape of a guideline cannot say: unique names, references that resolve, texts all translated.
+"""A guideline as a frozen document: criteria with their scales, the taxonomy, and the headline metrics it declares.
 
-What a guideline says: criteria with their scales, the taxonomy, and the headline metrics it declares.
-"""
+The checks hold what the types cannot: names are unique, references resolve, and every text is translated."""
 
 from __future__ import annotations
 
@@ -496,7 +495,7 @@ class GuidelineDocument(Frozen):
         return next((dimension for dimension in self.dimensions if dimension.name == name), None)
 
     def severity_of(self, dimension: str | None) -> int:
-        """0 to ``MOST_SEVERE``; 0 for a dimension that the guideline does not know."""
+        """0 to ``MAX_SEVERITY``; 0 for a dimension that the guideline does not know."""
         known = self.dimension(dimension or "")
         return known.severity if known else 0
 

@@ -1,11 +1,9 @@
-"""Everything together.
-
-What is wrong with an annotator: guessing, severity, drift, copying, haste. Pure.
+"""What is wrong with an annotator: guessing, severity, drift, copying, haste. Pure.
 
 Nobody knows the truth, so everybody is judged by the others, and everybody's faults disturb the others' figures. Each
 figure therefore comes from a model of all people together, in which one person's fault is that person's parameter.
-The formulas, their sources, the corrections and how small a fault is found stand in ``docs/quality.md``.
-"""
+``build_profiles`` runs all of these models over one table of labels. The formulas, their sources, the corrections and
+how small a fault is found stand in ``docs/quality.md``."""
 
 from __future__ import annotations
 

@@ -1,18 +1,16 @@
 """What the labels of several people say together: Dawid and Skene's model, and MACE. Pure.
 
-Both guess the true class of every task and how good every worker is, at once, by expectation-maximization (EM).
-Labels may be missing, and a worker may have labelled a task several times. The formulas, their sources and what is
-refused stand in ``docs/quality.md``.
+Both estimate the true class of every task and the reliability of every worker at once, by expectation-maximization
+(EM). Labels may be missing, and a worker may have labelled a task several times. The formulas, their sources and what
+is refused stand in ``docs/quality.md``.
 
 Shapes: N labels, T tasks, W workers, K classes; U distinct patterns. Tasks whose labels are the same (from the same
 workers) are counted, not listed: they have one posterior, so an iteration costs as much as there are patterns. Inside,
 posteriors are (K, U), because a few long rows are added up faster than many short ones.
 
-What each unit's true level is likely to be, by Dawid and Skene's model of all labels on one scale.
-
-Where an adjudicator decided, the decision is one more label on the unit, of one more worker. Decisions are there only
-where labels differ; that does no harm, because which ones are missing depends on labels that the model sees.
-"""
+``estimate_truths`` applies Dawid and Skene's model to each scale of a table of labels. An adjudicator's decision is one
+more label on the unit, of one more worker. Decisions exist only where labels differ; that does no harm, because which
+ones are missing depends on labels that the model sees."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""Who guesses: how far everybody's labels follow the truth that all labels have in common.
+"""Who guesses, and who hurries: how far labels follow the truth that all labels have in common, and how fast they come.
 
 Standardized labels of two people on one unit have a mean product of s_i s_j, where s is how far a person's labels
-go with that common truth (C. Spearman, Am. J. Psychol. 15, 1904; one factor). For a guesser s is 0, with everybody;
-for a person who is strict and consistent it is not. The s of all people come out of all pairs at once, so that the
-partner of a guesser is not taken for one.
-
-Who is much faster than the others, and whose labels come in no time.
-"""
+follow that common truth (C. Spearman, Am. J. Psychol. 15, 1904; one factor). A guesser's s is 0 with everybody; the s
+of a person who is strict and consistent is not. The s of all people are estimated at once from all pairs, so that the
+partner of a guesser is not taken for one."""
 
 from __future__ import annotations
 

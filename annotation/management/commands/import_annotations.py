@@ -46,7 +46,7 @@ class Command(ImportCommand):
             report = import_annotations(
                 source=Source(file),
                 format=options["format"],
-                target=ImportRequest(
+                request=ImportRequest(
                     batch=options["batch"], guideline=options["guideline"], dataset=options["dataset"]
                 ),
                 model=options["model"],

@@ -83,7 +83,7 @@ class LevelMatrix:
 
 def list_matrices(labels: ComparableLabels) -> list[LevelMatrix]:
     """Of each criterion that has pairs of labels, in the order of the guideline."""
-    return labels.kept("matrices", lambda: _build_matrices(labels))
+    return labels.cache("matrices", lambda: _build_matrices(labels))
 
 
 def _build_matrices(labels: ComparableLabels) -> list[LevelMatrix]:
@@ -161,7 +161,7 @@ class DisputedPrompts:
 
     def __init__(self, labels: ComparableLabels) -> None:
         self._labels = labels
-        self._ranked = labels.kept("prompts", lambda: _rank_prompts(_take_compared(labels)))
+        self._ranked = labels.cache("prompts", lambda: _rank_prompts(_take_compared(labels)))
 
     def __len__(self) -> int:
         return len(self._ranked.order)
@@ -312,7 +312,7 @@ class ClauseDisagreement:
     criterion: Criterion
     value: Value
     disputed: ShareEstimate
-    others: tuple[tuple[Value, int], ...]
+    other_levels: tuple[tuple[Value, int], ...]
     reasons: tuple[tuple[str, int], ...]
     notes: int
     open_notes: int
@@ -321,8 +321,8 @@ class ClauseDisagreement:
 def list_clauses(labels: ComparableLabels, person: Person) -> list[ClauseDisagreement]:
     """Those that were given to anything, the most surely disputed first; notes as far as the person may read them."""
     notes = _count_notes(labels, person)
-    reasons = labels.kept("reasons by clause", lambda: _count_reasons_by_clause(labels))
-    levels_by_scale = labels.kept("given", lambda: count_labels(labels.units, labels.scales))
+    reasons = labels.cache("reasons by clause", lambda: _count_reasons_by_clause(labels))
+    levels_by_scale = labels.cache("given", lambda: count_labels(labels.units, labels.scales))
     ranked = [
         _build_clause(labels, scale, level, notes, reasons)
         for scale, levels in levels_by_scale.items()
@@ -349,7 +349,7 @@ def _build_clause(
         criterion=labels.versions(*scale)[-1],
         value=value,
         disputed=estimate_share(level.disputed, level.n),
-        others=tuple(other_levels.most_common()),
+        other_levels=tuple(other_levels.most_common()),
         reasons=tuple(reasons.get((scale, level.value), Counter()).most_common()),
         notes=n_notes,
         open_notes=unanswered,
@@ -396,7 +396,7 @@ class ReasonCount:
 
 def list_reason_counts(labels: ComparableLabels) -> list[ReasonCount]:
     """The most frequent first."""
-    return labels.kept("reasons", lambda: _count_reasons(labels))
+    return labels.cache("reasons", lambda: _count_reasons(labels))
 
 
 def _count_reasons(labels: ComparableLabels) -> list[ReasonCount]:
@@ -431,7 +431,7 @@ def list_version_rows(patterns: LabelPatterns, statistic: str) -> list[VersionRo
     """
     by_version: dict[tuple[str, str | None], list[tuple[str, PatternCounts]]] = {}
     by_key = {}
-    for counted_row in patterns.counted(("guideline_version",)):
+    for counted_row in patterns.list_counts(("guideline_version",)):
         by_key[counted_row.guideline, counted_row.criterion, counted_row.group["guideline_version"]] = (
             counted_row
         )
@@ -493,14 +493,14 @@ def find_weakest_group(
     name = f"alpha_{overall.measurement}"
     overall_value = overall.value(name)
     rows = [
-        row for row in patterns.counted((facet,)) if row.guideline == overall.guideline and row.n >= min_units
+        row for row in patterns.list_counts((facet,)) if row.guideline == overall.guideline and row.n >= min_units
     ]
     rows = _take_first_rows(rows, facet)
     values_and_rows = [(value, row) for row in rows if (value := row.value(name)) is not None]
     if overall_value is None or len(rows) < 2 or not values_and_rows:  # one group is everything
         return None
     _value, lowest = min(values_and_rows, key=lambda pair: pair[0])
-    corrected = lowest.measured((name,), confidence=1 - 0.05 / len(rows)).statistics[name]
+    corrected = lowest.measure((name,), confidence=1 - 0.05 / len(rows)).statistics[name]
     if corrected.high is None or corrected.high >= overall_value:
         return None
     return WeakestGroup(facet, lowest.group[facet], lowest, corrected, len(rows))

@@ -87,32 +87,32 @@ class _UnitCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], CachedUnits] = OrderedDict()
-        self._wholes: deque[tuple[tuple[Units, ...], Units]] = deque(maxlen=MAX_JOINED)
+        self._units: OrderedDict[tuple[str, int], CachedUnits] = OrderedDict()
+        self._joined_units: deque[tuple[tuple[Units, ...], Units]] = deque(maxlen=MAX_JOINED)
         self._results: OrderedDict[tuple[str, Hashable, Marks], Any] = OrderedDict()
 
     def get(self, batch: int) -> CachedUnits | None:
         with self._lock:
-            cached = self._kept.get(self._key(batch))
+            cached = self._units.get(self._key(batch))
             if cached is not None:
-                self._kept.move_to_end(self._key(batch))
+                self._units.move_to_end(self._key(batch))
             return cached
 
     def put(self, batch: int, cached: CachedUnits) -> None:
         with self._lock:
-            self._kept[self._key(batch)] = cached
-            self._kept.move_to_end(self._key(batch))
-            while len(self._kept) > 1 and sum(len(entry.units) for entry in self._kept.values()) > MAX_UNITS:
-                self._kept.popitem(last=False)
+            self._units[self._key(batch)] = cached
+            self._units.move_to_end(self._key(batch))
+            while len(self._units) > 1 and sum(len(entry.units) for entry in self._units.values()) > MAX_UNITS:
+                self._units.popitem(last=False)
 
     def joined(self, parts: Sequence[Units]) -> Units:
         with self._lock:
-            for joined_parts, units in self._wholes:
+            for joined_parts, units in self._joined_units:
                 if len(joined_parts) == len(parts) and all(map(is_, joined_parts, parts)):
                     return units
         units = label_table_joined(parts)
         with self._lock:
-            self._wholes.append((tuple(parts), units))
+            self._joined_units.append((tuple(parts), units))
         return units
 
     def result(self, name: Hashable, marks: Marks, compute: Callable[[], Any]) -> Any:
@@ -130,8 +130,8 @@ class _UnitCache:
 
     def clear(self) -> None:
         with self._lock:
-            self._kept.clear()
-            self._wholes.clear()
+            self._units.clear()
+            self._joined_units.clear()
             self._results.clear()
 
     def _key(self, batch: int) -> tuple[str, int]:

@@ -54,12 +54,12 @@ class ComparableLabels:
     def units(self) -> Units:
         return self._all if self.narrowing == EVERYTHING else self._narrowed(self.narrowing)
 
-    def kept(self, name: str, compute: Callable[[], T]) -> T:
+    def cache(self, name: str, compute: Callable[[], T]) -> T:
         """What ``compute`` makes of these labels, worked out once as long as no label, nor a name, is another."""
         key = (name, self.narrowing, tuple(self._models.items()), tuple(self.people.items()))
         return cache_result(key, self.marks, compute)
 
-    def sorted_by(self, facet: str) -> UnitGroups[str | None]:
+    def sort_by_facet(self, facet: str) -> UnitGroups[str | None]:
         """The units by the names of a facet, those without a name last; by ``pair`` only where units are pairs."""
         units = self.units
         column: str
@@ -103,17 +103,17 @@ class ComparableLabels:
     def scales(self) -> UnitGroups[ScaleKey]:
         """The units by guideline and criterion."""
         guideline = group_units(self.units.kinds("stratum"), self.guideline_of, str)
-        criterion = self.sorted_by("criterion")
+        criterion = self.sort_by_facet("criterion")
         guideline_criteria = cross_groupings([guideline, criterion], len(self.units))
         return UnitGroups(
             tuple((name, criterion_name) for name, criterion_name in guideline_criteria.names),
             guideline_criteria.place,
         )
 
-    def grouped(self, grouping: Grouping) -> tuple[ComparableLabels, UnitGroups[tuple[str | None, ...]]]:
+    def group(self, grouping: Grouping) -> tuple[ComparableLabels, UnitGroups[tuple[str | None, ...]]]:
         """The labels sorted by all the facets; where pairs are told apart, with a unit for each pair of a unit."""
         labels = self.as_pairs() if "pair" in grouping else self
-        return labels, cross_groupings([labels.sorted_by(facet) for facet in grouping], len(labels.units))
+        return labels, cross_groupings([labels.sort_by_facet(facet) for facet in grouping], len(labels.units))
 
     def as_pairs(self) -> ComparableLabels:
         return self.with_units(label_table_as_pairs(self.units, list(self.people)))
@@ -207,7 +207,7 @@ class ComparableLabels:
 
     def _in(self, facet: str, name: str | None, of: ComparableLabels | None = None) -> ComparableLabels:
         labels = of or self
-        return labels.where(_has_name(labels.sorted_by(facet), name))
+        return labels.where(_has_name(labels.sort_by_facet(facet), name))
 
 
 def _has_name(groups: UnitGroups[str | None], name: str | None) -> Mask:

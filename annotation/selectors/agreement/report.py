@@ -81,7 +81,7 @@ class PatternCounts:
     def disputed(self) -> int:
         return sum(n for pattern, n in self.patterns if len(set(_drop_missing(pattern))) > 1)
 
-    def measured(self, statistics: Sequence[str] | None = None, *, confidence: float = 0.95) -> Agreement:
+    def measure(self, statistics: Sequence[str] | None = None, *, confidence: float = 0.95) -> Agreement:
         """All statistics, or those that are named, with their intervals."""
         names = None if statistics is None else tuple(statistics)
         return _measure_agreement(self.patterns, self.values, self.measurement, names, 1000, confidence)
@@ -93,7 +93,7 @@ class PatternCounts:
 
     def row(self, statistics: Sequence[str] | None = None) -> ReportRow:
         return ReportRow(
-            self.guideline, self.criterion, self.group, self.measurement, self.measured(statistics)
+            self.guideline, self.criterion, self.group, self.measurement, self.measure(statistics)
         )
 
 
@@ -146,16 +146,16 @@ class LabelPatterns:
     ) -> list[ReportRow]:
         """The rows over everything, then those of each grouping, group by group."""
         all_groupings = dict.fromkeys([(), *groupings])
-        return [counted.row(statistics) for grouping in all_groupings for counted in self.counted(grouping)]
+        return [counted.row(statistics) for grouping in all_groupings for counted in self.list_counts(grouping)]
 
-    def counted(self, grouping: Grouping = ()) -> list[PatternCounts]:
+    def list_counts(self, grouping: Grouping = ()) -> list[PatternCounts]:
         """What the rows of a grouping are measured from: of each group and guideline the pooled row where there are
         several criteria, then a row for each.
         """
-        return self.labels.kept(f"rows by {grouping}", lambda: self._count(grouping))
+        return self.labels.cache(f"rows by {grouping}", lambda: self._count(grouping))
 
     def _count(self, grouping: Grouping) -> list[PatternCounts]:
-        labels, groups = self.labels.grouped(grouping)
+        labels, groups = self.labels.group(grouping)
         groups_and_scales = cross_groupings([groups, labels.scales], len(labels.units))
         patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
         if not grouping:
@@ -192,7 +192,7 @@ class LabelPatterns:
 
     def confusions(self) -> list[LevelConfusion]:
         """Which levels are taken for each other, the most frequent first."""
-        return self.labels.kept("confusions", self._confusions)
+        return self.labels.cache("confusions", self._confusions)
 
     def _confusions(self) -> list[LevelConfusion]:
         counts: Counter[tuple[str, str, Value, Value]] = Counter()

@@ -28,7 +28,7 @@ class CriterionLabels:
 @dataclass(frozen=True)
 class TaskLabels:
     task: Task
-    said: tuple[CriterionLabels, ...]
+    criteria: tuple[CriterionLabels, ...]
     decision: Adjudication | None
 
 
@@ -41,7 +41,7 @@ class LabelledTasks:
 
     def __init__(self, labels: ComparableLabels) -> None:
         self._labels = labels
-        cached: list[tuple[Ints, int]] = labels.kept("tasks behind", list)  # one, or none yet
+        cached: list[tuple[Ints, int]] = labels.cache("tasks behind", list)  # one, or none yet
         if cached:
             self._tasks, self.units = cached[0]
         else:

@@ -53,7 +53,7 @@ class TrendSeries:
 
 def list_trends(patterns: LabelPatterns, statistic: str = "") -> list[TrendSeries]:
     """Of each guideline; without a ``statistic`` by alpha at the level of its scale."""
-    return patterns.labels.kept(f"series {statistic}", lambda: _build_series(patterns, statistic))
+    return patterns.labels.cache(f"series {statistic}", lambda: _build_series(patterns, statistic))
 
 
 def _build_series(patterns: LabelPatterns, statistic: str) -> list[TrendSeries]:
@@ -61,7 +61,7 @@ def _build_series(patterns: LabelPatterns, statistic: str) -> list[TrendSeries]:
     days, _place = labels.units.kinds("finished")
     step = "week" if len(days) and days[-1] - days[0] >= MAX_DAYS else "day"
     overall: dict[str, PatternCounts] = {}
-    for counted in patterns.counted():
+    for counted in patterns.list_counts():
         overall.setdefault(counted.guideline, counted)
     counts = _count_steps(labels, step)
     return [
@@ -104,7 +104,7 @@ def _build_points(
         exact_counts = {to_exact_pattern(pattern, overall.values): n for pattern, n in patterns.items()}
         so_far.update(exact_counts)
         counted = _replace_patterns(overall, exact_counts)
-        measurement = counted.measured((statistic,)).statistics[statistic]
+        measurement = counted.measure((statistic,)).statistics[statistic]
         points.append(
             AgreementPoint(
                 day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)
@@ -126,7 +126,7 @@ def _replace_patterns(overall: PatternCounts, patterns: dict[Pattern, int]) -> P
 
 def _list_versions(labels: ComparableLabels, guideline: str) -> tuple[AgreementEvent, ...]:
     """The first day of each version, where there are several."""
-    groups = labels.sorted_by("guideline_version")
+    groups = labels.sort_by_facet("guideline_version")
     first: dict[str, int] = {}
     for at, name in enumerate(groups.names):
         days = labels.units.finished[groups.place == at]

@@ -63,11 +63,11 @@ class HistoryFilter:
 class HistoryOutcome:
     """What became of an annotation: the final value of each criterion whose value may differ from mine.
 
-    ``overruled`` names those where it does. ``mine`` is what counted: a correction that came too late is not in it.
+    ``overruled`` names those where it does. ``own_labels`` are those that counted: a correction that came too late is not among them.
     ``reason`` (by language) and ``words`` are the adjudicator's; empty where nobody decided.
     """
 
-    mine: Labels
+    own_labels: Labels
     finals: Mapping[str, float]
     overruled: tuple[str, ...]
     reason: Mapping[str, str]
@@ -295,7 +295,7 @@ def _build_outcome(
     if not final_labels:
         return None
     return HistoryOutcome(
-        mine=own_labels,
+        own_labels=own_labels,
         finals={label.criterion: label.value for label in final_labels},
         overruled=tuple(
             label.criterion for label in final_labels if label.value != own_labels[label.criterion]

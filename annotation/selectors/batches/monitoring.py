@@ -183,7 +183,7 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
     """
     return [
         _row_to_json(counted.row(("percent_agreement", f"alpha_{counted.measurement}")))
-        for counted in LabelPatterns([batch]).counted()
+        for counted in LabelPatterns([batch]).list_counts()
     ]
 
 

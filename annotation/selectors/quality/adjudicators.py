@@ -60,7 +60,7 @@ class Adjudicator:
     neither: int
     lean: Lean
     changed: Rate
-    again: Rate
+    consistency: Rate
     shift: float | None
     shift_low: float | None
     shift_high: float | None
@@ -68,7 +68,7 @@ class Adjudicator:
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def apart(self) -> Rate:
+    def neither_rate(self) -> Rate:
         """The share decided as neither annotator had it."""
         return (
             Rate(self.neither, self.criteria, *wilson(self.neither, self.criteria))
@@ -263,7 +263,7 @@ def _build_adjudicator(person: Person, tally: _DecisionCounts, lean: Lean, consi
         neither=tally.neither,
         lean=lean,
         changed=changed,
-        again=consistency,
+        consistency=consistency,
         shift=mean,
         shift_low=None if mean is None or half is None else mean - half,
         shift_high=None if mean is None or half is None else mean + half,

@@ -28,7 +28,7 @@ class DimensionAgreement:
 
 @dataclass(frozen=True)
 class LevelTable:
-    """``counts[i][j]``: how often the other one (gold, or a partner) said level i of the scale, and the person j."""
+    """``counts[i][j]``: how often gold, or a partner, has level i of the scale and the person level j."""
 
     scale: CriterionScale
     against: str
@@ -63,22 +63,22 @@ class PartnerAgreement:
 
 @dataclass(frozen=True)
 class AgreementDay:
-    """``alone``: of the day by its ordinal; ``around``: of it and ``AROUND`` days of work before and after it."""
+    """``rate``: of the day by its ordinal; ``window_rate``: of it and ``AROUND`` days of work before and after it."""
 
     day: int
-    alone: Rate
-    around: Rate
+    rate: Rate
+    window_rate: Rate
 
 
 @dataclass(frozen=True)
 class AnnotationTimes:
-    """``seconds`` (T,) are those of the person's tasks, as far as known, ``median`` their middle; ``others`` is the
-    middle of the partners' on the same tasks.
+    """``seconds`` (T,) are those of the person's tasks, as far as known, ``median`` their middle; ``partner_median`` is
+    that of the partners on the same tasks.
     """
 
     seconds: Floats
     median: float | None
-    others: float | None
+    partner_median: float | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class AnnotatorQuality:
     dimensions: tuple[DimensionAgreement, ...]
     tables: tuple[LevelTable, ...]
     shifts: tuple[Shift, ...]
-    with_whom: tuple[PartnerAgreement, ...]
+    by_partner: tuple[PartnerAgreement, ...]
     days: tuple[AgreementDay, ...]
     times: AnnotationTimes
 
@@ -102,7 +102,7 @@ def measure_annotator(sheet: ComparisonTable, person: int) -> AnnotatorQuality:
     sheet = sheet.where((sheet.units.person == person).any(axis=1)) if len(sheet.units) else sheet
     own_places = _find_own_places(sheet, person)
     pairs = sheet.comparisons
-    pairs = pairs.where(sheet.units.person[pairs.unit, pairs.one] == person)
+    pairs = pairs.where(sheet.units.person[pairs.unit, pairs.place] == person)
     gold = _rates_with_gold(sheet, own_places, np.zeros(len(own_places), dtype=np.int64), 1)[0]
     partners = _rates_with_partners(sheet, pairs, np.zeros(len(pairs.unit), dtype=np.int64), 1)[0]
     return AnnotatorQuality(
@@ -113,7 +113,7 @@ def measure_annotator(sheet: ComparisonTable, person: int) -> AnnotatorQuality:
         dimensions=_measure_dimensions(sheet, own_places, pairs),
         tables=(*_compare_with_gold(sheet, own_places), *_compare_with_partners(sheet, pairs)),
         shifts=_measure_shifts(sheet, own_places, person),
-        with_whom=_measure_partners(sheet, pairs),
+        by_partner=_measure_partners(sheet, pairs),
         days=_measure_days(sheet, pairs),
         times=_measure_times(sheet, person),
     )
@@ -141,7 +141,7 @@ def _rates_with_partners(
     sheet: ComparisonTable, pairs: Comparisons, group: Ints, groups: int
 ) -> Sequence[Rate]:
     label = sheet.units.label
-    equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
+    equal = label[pairs.unit, pairs.place] == label[pairs.unit, pairs.other_place]
     return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=groups)
 
 
@@ -166,7 +166,7 @@ def _compare_with_gold(sheet: ComparisonTable, own_places: Ints) -> list[LevelTa
 
 def _compare_with_partners(sheet: ComparisonTable, pairs: Comparisons) -> list[LevelTable]:
     level = sheet.level
-    partner_level, own_level = level[pairs.unit, pairs.other], level[pairs.unit, pairs.one]
+    partner_level, own_level = level[pairs.unit, pairs.other_place], level[pairs.unit, pairs.place]
     return _count_levels(sheet, PARTNERS, sheet.scale[pairs.unit], partner_level, own_level)
 
 
@@ -213,7 +213,7 @@ def _measure_shift(scale: CriterionScale, distances: Floats) -> Shift:
 
 
 def _measure_partners(sheet: ComparisonTable, pairs: Comparisons) -> tuple[PartnerAgreement, ...]:
-    other = sheet.units.person[pairs.unit, pairs.other]
+    other = sheet.units.person[pairs.unit, pairs.other_place]
     people, group = np.unique(other, return_inverse=True)
     shares = _rates_with_partners(sheet, pairs, group.astype(np.int64), len(people))
     task = sheet.units.task[pairs.unit]
@@ -223,7 +223,7 @@ def _measure_partners(sheet: ComparisonTable, pairs: Comparisons) -> tuple[Partn
 
 
 def _measure_days(sheet: ComparisonTable, pairs: Comparisons) -> tuple[AgreementDay, ...]:
-    day = sheet.units.day[pairs.unit, pairs.one]
+    day = sheet.units.day[pairs.unit, pairs.place]
     days, group = np.unique(day, return_inverse=True)
     day_rates = _rates_with_partners(sheet, pairs, group.astype(np.int64), len(days))
     window_rates = [

@@ -33,26 +33,26 @@ class BatchCache(Generic[T]):
     ) -> None:
         self._make, self._most, self._weight = make, most, weight
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Any, T] = OrderedDict()
+        self._results: OrderedDict[Any, T] = OrderedDict()
         CACHES.append(self)
 
     def of(self, batches: Sequence[Batch]) -> T:
         """The marks are read before anything else: what comes in between makes the next look read again."""
         key = str(connection.settings_dict["NAME"]), read_marks(batches)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
         result = self._make(batches)
         with self._lock:
-            self._kept[key] = result
-            while len(self._kept) > 1 and sum(map(self._weight, self._kept.values())) > self._most:
-                self._kept.popitem(last=False)
+            self._results[key] = result
+            while len(self._results) > 1 and sum(map(self._weight, self._results.values())) > self._most:
+                self._results.popitem(last=False)
         return result
 
     def clear(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._results.clear()
 
 
 CACHES: list[BatchCache[Any]] = []
@@ -92,15 +92,15 @@ class CriterionScale:
 class Comparisons:
     """Of M pairs of labels on one unit, each seen from one of the two: rows of units, and whose places.
 
-    ``one`` and ``other`` are places in the second axis of ``Units.person``.
+    ``place`` and ``other_place`` are places in the second axis of ``Units.person``.
     """
 
     unit: Ints
-    one: Ints
-    other: Ints
+    place: Ints
+    other_place: Ints
 
     def where(self, mask: Mask) -> Comparisons:
-        return Comparisons(self.unit[mask], self.one[mask], self.other[mask])
+        return Comparisons(self.unit[mask], self.place[mask], self.other_place[mask])
 
 
 @dataclass(frozen=True)

@@ -25,35 +25,35 @@ from annotation.selectors.quality.comparisons import ComparisonTable, CriterionS
 
 @dataclass(frozen=True)
 class ItemFilter:
-    """What is asked for; None asks for nothing. ``mine``, ``theirs`` and ``gold`` are values of ``criterion``.
+    """What is asked for; None asks for nothing. ``own_label``, ``partner_label`` and ``gold`` are values of ``criterion``.
 
-    ``partner`` is the primary key of who labelled the task too; ``apart`` asks for labels that differ from a
+    ``partner`` is the primary key of who labelled the task too; ``differs`` asks for labels that differ from a
     partner's (of ``partner``'s, where one is named); ``off_gold`` for those that differ from gold. ``day`` is an
     ordinal, as is ``since``, the first of several; ``fastest`` asks for the shortest times first.
     """
 
     criterion: str | None = None
     dimension: str | None = None
-    mine: float | None = None
-    theirs: float | None = None
+    own_label: float | None = None
+    partner_label: float | None = None
     gold: float | None = None
     partner: int | None = None
     day: int | None = None
     since: int | None = None
-    apart: bool = False
+    differs: bool = False
     off_gold: bool = False
     fastest: bool = False
 
 
 @dataclass(frozen=True)
 class QualityItem:
-    """One criterion of one task. ``others`` are the partners' labels, by person."""
+    """One criterion of one task. ``partner_labels`` are the partners' labels, by person."""
 
     task: int
     scale: CriterionScale
     dimension: str
-    mine: float
-    others: Mapping[int, float]
+    own_label: float
+    partner_labels: Mapping[int, float]
     gold: float | None
     decided: bool
     day: int
@@ -94,24 +94,24 @@ def _match_scale(sheet: ComparisonTable, filters: ItemFilter) -> Mask:
 def _match_labels(
     sheet: ComparisonTable, own_labels: np.ndarray, is_other: np.ndarray, filters: ItemFilter
 ) -> Mask:
-    """``mine`` (N, R) is nan but in the person's place; ``others`` (N, R) marks everybody else's."""
+    """``mine`` (N, R) is nan but in the person's place; ``partner_labels`` (N, R) marks everybody else's."""
     units, gold = sheet.units, sheet.gold.value
     own = np.nanmax(np.where(np.isnan(own_labels), -np.inf, own_labels), axis=1, initial=-np.inf)
     partner_mask = is_other & ~np.isnan(units.label)
     if filters.partner is not None:
         partner_mask &= units.person == filters.partner
     mask: Mask = np.ones(len(units), dtype=bool)
-    if filters.mine is not None:
-        mask &= own == filters.mine
+    if filters.own_label is not None:
+        mask &= own == filters.own_label
     if filters.gold is not None:
         mask &= gold == filters.gold
     if filters.off_gold:
         mask &= ~np.isnan(gold) & (gold != own)
-    if filters.theirs is not None:
-        partner_mask &= units.label == filters.theirs
-    if filters.apart:
+    if filters.partner_label is not None:
+        partner_mask &= units.label == filters.partner_label
+    if filters.differs:
         partner_mask &= units.label != own[:, None]
-    if filters.partner is not None or filters.theirs is not None or filters.apart:
+    if filters.partner is not None or filters.partner_label is not None or filters.differs:
         mask &= partner_mask.any(axis=1)
     return mask
 
@@ -137,8 +137,8 @@ def _build_item(sheet: ComparisonTable, person: int, row: int) -> QualityItem:
         task=int(units.task[row]),
         scale=scale,
         dimension=sheet.dimensions[sheet.dimension[row]],
-        mine=to_exact_level(own_label, values),
-        others={
+        own_label=to_exact_level(own_label, values),
+        partner_labels={
             partner: to_exact_level(label, values) for partner, (label, _day, _seconds) in labels.items()
         },
         gold=None if np.isnan(gold) else to_exact_level(gold, values),
@@ -167,7 +167,7 @@ class CheckAnswer:
     at: datetime | None
     labels: Mapping[str, Any]
     right: Mapping[str, Any]
-    told: bool
+    is_disclosed: bool
 
     @property
     def passed(self) -> bool:
@@ -194,7 +194,7 @@ def list_checks(person: Person, batch: Batch) -> list[CheckAnswer]:
         "assignment__task__known__item__labels",
         "assignment__task__known__told_at",
     )
-    return [CheckAnswer(*row[:6], told=row[6] is not None) for row in rows[:MAX_CHECKS]]
+    return [CheckAnswer(*row[:6], is_disclosed=row[6] is not None) for row in rows[:MAX_CHECKS]]
 
 
 def list_qualifications(

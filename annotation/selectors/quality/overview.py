@@ -58,11 +58,11 @@ class Overview:
     tasks: int
     lenient: int
 
-    def when(self, finding: Finding) -> int | None:
+    def find_day(self, finding: Finding) -> int | None:
         """The ordinal of the first day on which it was otherwise: a finding's lies between that and the last before."""
         return None if finding.day is None else self.first_day + math.ceil(finding.day)
 
-    def usual(self, of: Callable[[Profile], float | None], *, but: int) -> float | None:
+    def find_usual(self, of: Callable[[Profile], float | None], *, but: int) -> float | None:
         """The median of everybody else's figure."""
         values = [of(row.profile) for row in self.rows.values() if row.profile and row.person != but]
         known = [value for value in values if value is not None]
@@ -171,8 +171,8 @@ def _measure_gold(
 
 def _measure_partners(sheet: ComparisonTable, people: npt.NDArray[np.int32]) -> Sequence[Rate]:
     pairs, label = sheet.comparisons, sheet.units.label
-    equal = label[pairs.unit, pairs.one] == label[pairs.unit, pairs.other]
-    group = np.searchsorted(people, sheet.units.person[pairs.unit, pairs.one])
+    equal = label[pairs.unit, pairs.place] == label[pairs.unit, pairs.other_place]
+    group = np.searchsorted(people, sheet.units.person[pairs.unit, pairs.place])
     return measure_rates(equal, group, sheet.units.task[pairs.unit], groups=len(people))
 
 
@@ -242,8 +242,8 @@ def _finding_to_json(finding: Finding, **more: Any) -> dict[str, Any] | None:
 
 
 def _drift_to_json(overview: Overview, finding: Finding) -> dict[str, Any] | None:
-    when = overview.when(finding)
-    return _finding_to_json(finding, day=None if when is None else date.fromordinal(when).isoformat())
+    day = overview.find_day(finding)
+    return _finding_to_json(finding, day=None if day is None else date.fromordinal(day).isoformat())
 
 
 def _copying_to_json(copying: Copying, names: Mapping[int, str]) -> dict[str, Any]:
@@ -261,10 +261,10 @@ def _adjudicator_to_json(adjudicator: Adjudicator) -> dict[str, Any]:
     return {
         "person": adjudicator.person.username,
         "decisions": adjudicator.decisions,
-        "alike_again": adjudicator.again.to_json(),
+        "alike_again": adjudicator.consistency.to_json(),
         "as_a": adjudicator.lean.rate.to_json(),
         "leans": adjudicator.lean.flagged,
-        "as_no_annotator": adjudicator.apart.to_json(),
+        "as_no_annotator": adjudicator.neither_rate.to_json(),
         "changed": adjudicator.changed.to_json(),
         "beside_annotators": {
             "value": adjudicator.shift,

@@ -58,15 +58,15 @@ class AnnotatorSummary:
 
 @dataclass
 class AdjudicatorSummary:
-    """Of one adjudicator in one batch. ``kept`` counts those who had judged unseen before, and stayed with it."""
+    """Of one adjudicator in one batch. ``confirmed`` counts the decisions after a blind verdict: equal are those that repeat it."""
 
     n: int = 0
-    kept: EqualShare = field(default_factory=EqualShare)
+    confirmed: EqualShare = field(default_factory=EqualShare)
     seconds: list[float] = field(default_factory=list)
 
     @property
     def changed(self) -> int:
-        return self.kept.n - self.kept.equal
+        return self.confirmed.n - self.confirmed.equal
 
     @property
     def median_seconds(self) -> float | None:
@@ -113,8 +113,8 @@ def summarize_adjudicator(person: Person, batches: Collection[int]) -> dict[int,
         if seconds is not None:
             decisions.seconds.append(seconds)
         if verdict is not None:
-            is_kept = all(verdict[name] == value for name, value in labels.items() if name in verdict)
-            decisions.kept.count(equal=is_kept)
+            is_confirmed = all(verdict[name] == value for name, value in labels.items() if name in verdict)
+            decisions.confirmed.count(equal=is_confirmed)
     return dict(by_batch)
 
 

@@ -243,7 +243,7 @@ class TaskStatedLabels:
     batch: str
     place: int
     response_sha256: str
-    said: Sequence[StatedLabels]
+    stated: Sequence[StatedLabels]
 
 
 def list_annotator_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow, list[TaskStatedLabels]]]:

@@ -58,12 +58,12 @@ def order_current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """A release as its list shows it; of a ``sealed`` one nothing but its name is shown. ``heir`` supersedes it."""
+    """A release as its list shows it; of a ``sealed`` one nothing but its name is shown. ``successor`` supersedes it."""
 
     release: GoldRelease
     batches: tuple[str, ...]
     sealed: bool
-    heir: str
+    successor: str
 
 
 def list_releases(person: Person) -> list[ReleaseRow]:
@@ -78,7 +78,7 @@ def list_releases(person: Person) -> list[ReleaseRow]:
             batches=tuple(sorted(batch.name for batch in release.batches.all())),
             sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())
             or not datasets.isdisjoint(release.manifest.get("datasets", ())),
-            heir=successors.get(release.pk, ""),
+            successor=successors.get(release.pk, ""),
         )
         for release in releases
     ]

@@ -132,11 +132,11 @@ def _claim_dispute(
     member: Membership, dispute_filter: DisputeFilter, *, resting: Sequence[int]
 ) -> Assignment | None:
     tasks = list_waiting_disputes(member, resting=resting)
-    repeats = dispute_filter.of_dimension(list_due_repeats(member, resting=resting))
+    repeats = dispute_filter.filter_dimension(list_due_repeats(member, resting=resting))
     repeat_waits = repeats.exists()
     if repeat_waits:
         tasks = tasks.filter(priority__gt=0)
-    task = next(filter(None, map(_lock_first_dispute, dispute_filter.ways(tasks))), None)
+    task = next(filter(None, map(_lock_first_dispute, dispute_filter.list_queries(tasks))), None)
     if task is None and repeat_waits:
         task = _lock_first_dispute(repeats)
     if task is None:

@@ -56,12 +56,12 @@ def find_next_question(search: Search) -> FreeTask | None:
     if all(item.ended for item in items):
         end_attempt_if_complete(member.batch, member.person)
         return None
-    free = [item.candidate for item in items if not item.given]
+    free = [item.candidate for item in items if not item.is_assigned]
     free = [item for item in free if item.stratum not in search.resting]
     free = [item for item in free if item.prompt != member.last_prompt] or free
     if not free:
         return None
-    turn = sum(item.given for item in items)
+    turn = sum(item.is_assigned for item in items)
     candidate = pick_item(free, seed=derive_seed(member.pk), turn=f"{current.attempt}:{turn}")
     return _make_task(search, candidate, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
 

@@ -79,7 +79,7 @@ class Search:
     conditions: ClaimConditions
     cursor: int
     resting: Sequence[int] = ()
-    careful: bool = False  # whether to wait for others
+    may_wait: bool = False  # whether to wait for others
     is_reclaim: bool = False  # what was found is a task that the member had before
     statements: list[Statement] = field(default_factory=list)  # to be written with the claim
 
@@ -180,7 +180,7 @@ class Search:
         """First passing over what others are taking, then waiting for them. On SQLite nobody else is at work."""
         yield False
         if connection.features.has_select_for_update:
-            if not self.careful:
+            if not self.may_wait:
                 raise OthersAreTakingError
             yield True
 
@@ -188,7 +188,7 @@ class Search:
         """What ``take`` finds. PostgreSQL keeps the locks of rows that turn out to be taken: whoever waits for others
         gives them back first, so that nobody waits in a circle.
         """
-        if not self.careful:
+        if not self.may_wait:
             return take()
         with transaction.atomic():
             task = take()

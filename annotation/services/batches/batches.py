@@ -47,7 +47,7 @@ CHUNK = 2000
 # Of a response: what makes its stratum.
 KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
-MOVES = {
+TRANSITIONS = {
     Batch.State.DRAFT: {Batch.State.OPEN, Batch.State.CLOSED},
     Batch.State.OPEN: {Batch.State.PAUSED, Batch.State.CLOSED},
     Batch.State.PAUSED: {Batch.State.OPEN, Batch.State.CLOSED},
@@ -271,7 +271,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     if locked.state == state:
         return locked
-    if state not in MOVES[Batch.State(locked.state)]:
+    if state not in TRANSITIONS[Batch.State(locked.state)]:
         raise Conflict(
             N_("The batch {name} is {state}; it cannot become {wanted}."),
             name=batch.name,

@@ -34,21 +34,21 @@ logger = logging.getLogger(__name__)
 # So many units must be complete before an interval is believed, and so many more after an alarm before the next.
 MIN_UNITS = 30
 # A batch is measured this often, and never for more than a twentieth of a worker's time.
-EVERY = timedelta(seconds=25)
-REST = 20
+MIN_INTERVAL = timedelta(seconds=25)
+REST_FACTOR = 20
 
 
-def watch_all() -> None:
+def watch_batches() -> None:
     """Measure every batch that is due. What goes wrong with one must not keep the others from it."""
     for batch in list_measured_batches():
         try:
             close_blocks(batch)
-            watch(batch)
+            watch_batch(batch)
         except Exception:
             logger.exception("could not watch the batch %s", batch.name)
 
 
-def watch(batch: Batch) -> BatchStats:
+def watch_batch(batch: Batch) -> BatchStats:
     """Measure the batch if it is due, and raise the alarm that its agreement asks for."""
     before = find_batch_stats(batch)
     stats = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
@@ -71,7 +71,7 @@ def mark_seen(*, batch: Batch, actor: Person) -> bool:
 def _is_due(batch: Batch, watch: BatchStats) -> bool:
     if batch.state == Batch.State.CLOSED:
         return not watch.final
-    return timezone.now() - watch.at >= max(EVERY, timedelta(seconds=REST * watch.took))
+    return timezone.now() - watch.at >= max(MIN_INTERVAL, timedelta(seconds=REST_FACTOR * watch.took))
 
 
 def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:

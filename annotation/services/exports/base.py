@@ -54,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class ExportSpec:
-    """What is to be written: a release, as ``annotation/selectors/releases/rows.py`` reads it, with these options."""
+    """A release to be written, as ``annotation/selectors/releases/rows.py`` reads it, with these options."""
 
     released: ReleaseContent
     options: Options

@@ -59,10 +59,10 @@ def _ignore(*_args: Any) -> None:
 
 @dataclass
 class ExportProgress:
-    """How far an export is. ``kept`` is what an earlier attempt kept,
+    """The progress of an export. ``saved`` is what an earlier attempt saved,
     ``{"done": [names], "file", "bytes", "position"}``.
 
-    ``keep`` is given the same now and then, after the files are safely on the disk; ``report`` a share from 0 to 1 and
+    ``save`` is given the same now and then, after the files are safely on the disk; ``report`` a share from 0 to 1 and
     what is being done. Both may raise what ends the export.
     """
 

@@ -43,7 +43,7 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What was asked for, by names."""
+    """Names the batch that the labels go into, and of what to make it."""
 
     batch: str
     guideline: str | None = None
@@ -52,7 +52,7 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class ImportTarget:
-    """What it is. ``dataset`` None means whichever datasets the batch is of.
+    """The batch that the labels go into. ``dataset`` None means whichever datasets the batch is of.
 
     A new batch is a draft: it opens when the people who labelled in it are its members.
     """
@@ -62,22 +62,22 @@ class ImportTarget:
     is_new: bool
 
 
-def find_or_make(target: ImportRequest, intake: Intake) -> ImportTarget:
+def find_or_make(request: ImportRequest, intake: Intake) -> ImportTarget:
     """The batch, locked so that two files for it go one after the other."""
     batch = (
         Batch.objects.select_for_update(no_key=True, of=("self",))
         .select_related("guideline")
-        .filter(name=target.batch)
+        .filter(name=request.batch)
         .first()
     )
     if batch is not None:
-        _refuse_other_guideline(batch, target)
+        _refuse_other_guideline(batch, request)
     if intake.form.complete:
-        return _import_content(batch, target, intake)
-    dataset = get_dataset(target.dataset) if target.dataset else None
+        return _import_content(batch, request, intake)
+    dataset = get_dataset(request.dataset) if request.dataset else None
     if batch is not None:
         return ImportTarget(batch=batch, dataset=dataset, is_new=False)
-    return _make_batch(target, dataset, intake)
+    return _make_batch(request, dataset, intake)
 
 
 def _refuse_other_guideline(batch: Batch, request: ImportRequest) -> None:
@@ -90,15 +90,15 @@ def _refuse_other_guideline(batch: Batch, request: ImportRequest) -> None:
         )
 
 
-def _make_batch(target: ImportRequest, dataset: Dataset | None, intake: Intake) -> ImportTarget:
+def _make_batch(request: ImportRequest, dataset: Dataset | None, intake: Intake) -> ImportTarget:
     """A batch of all the dataset's responses, as ``create_batch`` makes it; its people come with the file."""
-    if dataset is None or not target.guideline:
+    if dataset is None or not request.guideline:
         raise AssayError(
-            N_("No batch is named {name}. To make it, name its guideline and its dataset."), name=target.batch
+            N_("No batch is named {name}. To make it, name its guideline and its dataset."), name=request.batch
         )
     spec = BatchSpec(
-        name=target.batch,
-        guideline=get_guideline(target.guideline).pk,
+        name=request.batch,
+        guideline=get_guideline(request.guideline).pk,
         dataset=dataset.pk,
         open_now=False,
     )
@@ -108,25 +108,25 @@ def _make_batch(target: ImportRequest, dataset: Dataset | None, intake: Intake) 
     return ImportTarget(batch=batch, dataset=dataset, is_new=True)
 
 
-def _import_content(batch: Batch | None, target: ImportRequest, intake: Intake) -> ImportTarget:
+def _import_content(batch: Batch | None, request: ImportRequest, intake: Intake) -> ImportTarget:
     """The file brings everything: the dataset, its prompts and responses, and the batch with a task for each."""
-    model = intake.model_of(1, None)
-    goal = ImportTarget(
-        batch=batch or _make_complete_batch(target, intake),
-        dataset=intake.dataset(target.dataset or intake.form.name),
+    model = intake.get_model_name(1, None)
+    target = ImportTarget(
+        batch=batch or _make_complete_batch(request, intake),
+        dataset=intake.dataset(request.dataset or intake.form.name),
         is_new=batch is None,
     )
-    assert goal.dataset is not None
-    responses = _import_responses(intake, goal.dataset)
+    assert target.dataset is not None
+    responses = _import_responses(intake, target.dataset)
     intake.report.add_made("responses", responses.imported)
     intake.report.include(responses)
     responses_of_model = filter_responses(
-        dataset=goal.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
+        dataset=target.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
     )
-    missing = responses_of_model.exclude(tasks__batch=goal.batch)
-    made = add_tasks(batch=goal.batch, responses=missing)
+    missing = responses_of_model.exclude(tasks__batch=target.batch)
+    made = add_tasks(batch=target.batch, responses=missing)
     intake.report.add_made("tasks", made)
-    return goal
+    return target
 
 
 def _import_responses(intake: Intake, dataset: Dataset) -> ImportReport:
@@ -136,10 +136,10 @@ def _import_responses(intake: Intake, dataset: Dataset) -> ImportReport:
     return report
 
 
-def _make_complete_batch(target: ImportRequest, intake: Intake) -> Batch:
-    guideline = _get_or_load_guideline(target.guideline or intake.form.name, intake)
+def _make_complete_batch(request: ImportRequest, intake: Intake) -> Batch:
+    guideline = _get_or_load_guideline(request.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
-    return new_batch(name=target.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
+    return new_batch(name=request.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
 
 
 def _get_or_load_guideline(reference: str, intake: Intake) -> Guideline:
@@ -157,7 +157,7 @@ def import_annotations(
     *,
     source: Source,
     format: str,  # noqa: A002
-    target: ImportRequest,
+    request: ImportRequest,
     model: str | None = None,
     without_final: bool = False,
     new_people: bool = False,
@@ -171,7 +171,7 @@ def import_annotations(
     ``without_final`` leaves the adjudications out.
     """
     intake = Intake.open(source, format, ANNOTATIONS, run.start(source), model=model)
-    goal = find_or_make(target, intake)
+    goal = find_or_make(request, intake)
     _refuse_closed(goal.batch)
     if run.actor is not None:
         record_reader(run.actor, goal.batch, is_new=goal.is_new)
@@ -189,8 +189,8 @@ def import_annotations(
     if goal.is_new:
         set_state(batch=goal.batch, state=Batch.State.OPEN, actor=run.actor)
     return intake.finish(
-        target=f"batch:{target.batch}",
-        batch=target.batch,
+        target=f"batch:{request.batch}",
+        batch=request.batch,
         guideline=str(goal.batch.guideline),
         dataset=goal.dataset.name if goal.dataset else None,
         model=intake.origin.model,

@@ -273,7 +273,7 @@ class ResponseShelf:
         return None
 
     def _get_or_make_model(self, record: ResponseRecord) -> EvaluatedModel:
-        name = self._intake.model_of(record.line, record.model)
+        name = self._intake.get_model_name(record.line, record.model)
         if name not in self._models:
             self._models[name], made = EvaluatedModel.objects.get_or_create(name=name)
             self._intake.report.add_made("models", int(made))

@@ -89,7 +89,7 @@ class TaskSlots:
 
     def of(self, record: Judgement) -> TaskSlot:
         """The place that a record speaks of; InputError if there is none, or more than one."""
-        model = self._intake.model_of(record.line, record.model)
+        model = self._intake.get_model_name(record.line, record.model)
         candidates = self._candidates(record)
         if record.collection is not None:
             candidates = [task for task in candidates if task.response.collection.name == record.collection]

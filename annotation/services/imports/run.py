@@ -207,11 +207,11 @@ class Run:
         """With a row of the file that its labels can point to while they are written."""
         if self.upload is not None:
             return self
-        row = self.row_of(source)
+        row = self.get_or_build_row(source)
         row.save()
         return replace(self, upload=row)
 
-    def row_of(self, source: Source) -> Import:
+    def get_or_build_row(self, source: Source) -> Import:
         return self.upload or Import(created_by=self.actor, file_name=PurePath(source.name).name[:255])
 
 
@@ -284,7 +284,7 @@ class Intake:
         """A rule's refusal, with the place in the file that it is about."""
         return self.error(line, field, error.template, **error.params)
 
-    def model_of(self, line: int, model: str | None) -> str:
+    def get_model_name(self, line: int, model: str | None) -> str:
         """The model that a record names, or that was named for the file; the two must not contradict."""
         name = model or self.origin.model
         if name is None:
@@ -313,7 +313,7 @@ class Intake:
     def finish(self, *, target: str, **options: Any) -> ImportReport:
         """Refuse the file if anything was wrong; else write down that it was taken, in the same transaction."""
         self.problems.refuse_any()
-        row = self.run.row_of(self.source)
+        row = self.run.get_or_build_row(self.source)
         row.kind, row.format, row.sha256 = self.report.kind, self.report.format, self.sha256
         row.options = {name: value for name, value in options.items() if value not in (None, "", False)}
         row.report = self.report.to_stored_json()

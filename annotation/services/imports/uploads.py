@@ -202,7 +202,7 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
     return import_annotations(
         source=source,
         format=upload.format,
-        target=ImportRequest(
+        request=ImportRequest(
             batch=options["batch"], guideline=options.get("guideline"), dataset=options.get("dataset")
         ),
         model=options.get("model"),

@@ -50,7 +50,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     person, choice = person_of(request), parse_choice(request)
     batches = open_readable_batches(person, choice.batch)
     patterns = LabelPatterns(batches, choice.narrowing)
-    overall = patterns.counted()
+    overall = patterns.list_counts()
     tab_query = TabQuery(
         person=person,
         choice=replace(choice, statistic=choice.statistic or find_usual_statistic(overall)),

@@ -58,7 +58,7 @@ def describe_outcome(
     finals = (
         SettledCriterion(
             criterion=criterion_label(document, name),
-            own=label_text(document, name, outcome.mine[name]),
+            own=label_text(document, name, outcome.own_labels[name]),
             final=label_text(document, name, value),
             overruled=name in outcome.overruled,
         )
@@ -66,7 +66,7 @@ def describe_outcome(
     )
     return DescribedOutcome(
         finals=tuple(finals),
-        too_late=labels != outcome.mine,
+        too_late=labels != outcome.own_labels,
         overruled=bool(outcome.overruled),
         reason=localize_reason(outcome.reason),
         words=outcome.words,

@@ -40,8 +40,8 @@ def describe_feedback(feedback: Feedback, document: GuidelineDocument) -> Feedba
             FeedbackLine(
                 criterion=criterion_label(document, name) if many else "",
                 known=label_text(document, name, known),
-                label=label_text(document, name, feedback.given[name]),
-                is_right=feedback.given[name] == known,
+                label=label_text(document, name, feedback.labels[name]),
+                is_right=feedback.labels[name] == known,
             )
             for name, known in feedback.known.items()
         ),

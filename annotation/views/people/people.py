@@ -339,9 +339,9 @@ def decisions_row(batch: Batch, decisions: AdjudicatorSummary) -> dict[str, Any]
     return {
         "batch": batch,
         "n": decisions.n,
-        "judged": decisions.kept.n,
+        "judged": decisions.confirmed.n,
         "changed": decisions.changed,
-        "share": format_percent(decisions.changed / decisions.kept.n) if decisions.kept.n else "",
+        "share": format_percent(decisions.changed / decisions.confirmed.n) if decisions.confirmed.n else "",
         "time": format_duration(decisions.median_seconds),
     }
 

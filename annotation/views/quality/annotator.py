@@ -57,7 +57,7 @@ def part_context(batch: Batch, person: Person) -> dict[str, Any]:
     part = measure_annotator(sheet, person.pk)
     pairs = [pair for pair in overview.copying if person.pk in (pair.first, pair.second)]
     people = Person.objects.in_bulk(
-        {*(partner.person for partner in part.with_whom), *overview.rows, person.pk}
+        {*(partner.person for partner in part.by_partner), *overview.rows, person.pk}
     )
     document = batch.guideline.document
     roles = set(Membership.objects.filter(batch=batch, person=person).values_list("role", flat=True))
@@ -99,7 +99,7 @@ def find_flag_url(
         return items_url(batch, person, **{"with": people[other].username})
     row = overview.rows[person.pk]
     if flag.fault == DRIFT and row.profile is not None:
-        return items_url(batch, person, apart=1, since=overview.when(row.profile.drift) or 0)
+        return items_url(batch, person, apart=1, since=overview.find_day(row.profile.drift) or 0)
     return items_url(batch, person, **({"fastest": 1} if flag.fault == "speed" else {"apart": 1}))
 
 
@@ -219,7 +219,7 @@ def list_partners(
             "url": items_url(batch, person, **{"with": people[partner.person].username}),
             "apart_url": items_url(batch, person, **{"with": people[partner.person].username, "apart": 1}),
         }
-        for partner in part.with_whom
+        for partner in part.by_partner
     ]
 
 
@@ -228,15 +228,15 @@ def days_context(part: AnnotatorQuality, overview: Overview, batch: Batch, perso
     lines = [
         {
             "day": date.fromordinal(day.day),
-            "rate": rate_figure(day.alone),
-            "around": rate_figure(day.around),
+            "rate": rate_figure(day.rate),
+            "around": rate_figure(day.window_rate),
             "url": items_url(batch, person, day=day.day),
         }
         for day in part.days
     ]
     row = overview.rows.get(person.pk)
     drift = row.profile.drift if row and row.profile else None
-    since = overview.when(drift) if drift and drift.flagged else None
+    since = overview.find_day(drift) if drift and drift.flagged else None
     chart = ""
     if len(part.days) >= MIN_DAYS:
         chart = chart_url(draw_days(part.days, title=_("Agreement with partners"), since=since))
@@ -252,13 +252,13 @@ def times_context(part: AnnotatorQuality, batch: Batch, person: Person) -> dict[
     times = part.times
     seconds, chart = times.seconds, ""
     if len(seconds) >= MIN_TIMES:
-        drawn = draw_histogram(seconds, title=_("Items"), across=_("seconds"), partner_median=times.others)
+        drawn = draw_histogram(seconds, title=_("Items"), across=_("seconds"), partner_median=times.partner_median)
         chart = chart_url(drawn)
     quarters = np.quantile(seconds, [0.25, 0.75]) if len(seconds) else None
     return {
         "timed": len(seconds),
         "median_time": format_duration(times.median),
-        "others_time": format_duration(times.others),
+        "others_time": format_duration(times.partner_median),
         "times_chart": chart,
         "quarter": format_duration(float(quarters[0])) if quarters is not None else "",
         "three_quarters": format_duration(float(quarters[1])) if quarters is not None else "",
@@ -301,13 +301,13 @@ def item_line(
         "prompt": prompts[item.task],
         "criterion": criterion_label(document, criterion.name),
         "dimension": dimension_label(document, item.dimension),
-        "own_label": level_text(criterion, item.mine),
+        "own_label": level_text(criterion, item.own_label),
         "partner_labels": [
-            (people[partner], level_text(criterion, label), label == item.mine)
-            for partner, label in item.others.items()
+            (people[partner], level_text(criterion, label), label == item.own_label)
+            for partner, label in item.partner_labels.items()
         ],
         "gold": None if item.gold is None else level_text(criterion, item.gold),
-        "is_gold": item.gold == item.mine,
+        "is_gold": item.gold == item.own_label,
         "decided": item.decided,
         "day": date.fromordinal(item.day),
         "seconds": format_duration(item.seconds),

@@ -98,7 +98,7 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
     items = list_items(sheet, person.pk, list(page.object_list))
     prompts = list_prompts([item.task for item in items])
-    people = Person.objects.in_bulk({partner for item in items for partner in item.others})
+    people = Person.objects.in_bulk({partner for item in items for partner in item.partner_labels})
     parameters = {key: value for key, value in request.GET.items() if value and key != "page"}
     context = batch_context(open_batch, person_of(request), tab="quality") | {
         "person": person,
@@ -164,13 +164,13 @@ def parse_filters(
     filters = ItemFilter(
         criterion=parameters.get("criterion"),
         dimension="" if parameters.get("dimension") == "-" else parameters.get("dimension"),
-        mine=parse_filter_level(parameters, "mine"),
-        theirs=parse_filter_level(parameters, "theirs"),
+        own_label=parse_filter_level(parameters, "mine"),
+        partner_label=parse_filter_level(parameters, "theirs"),
         gold=parse_filter_level(parameters, "gold"),
         partner=partner.pk if partner else None,
         day=parse_ordinal(parameters.get("day", "")),
         since=parse_ordinal(parameters.get("since", "")),
-        apart="apart" in parameters,
+        differs="apart" in parameters,
         off_gold="off_gold" in parameters,
         fastest="fastest" in parameters,
     )
@@ -185,13 +185,13 @@ def describe_filters(filters: ItemFilter, partner: str, document: GuidelineDocum
     filters_by_label = [
         (_("Criterion"), criterion and criterion_label(document, criterion)),
         (_("Dimension"), None if dimension is None else dimension_label(document, dimension)),
-        (_("Their label"), level(filters.mine)),
-        (_("The partner's label"), level(filters.theirs)),
+        (_("Their label"), level(filters.own_label)),
+        (_("The partner's label"), level(filters.partner_label)),
         (_("Final label"), level(filters.gold)),
         (_("Also labelled by"), partner),
         (_("Day"), filters.day and date.fromordinal(filters.day).isoformat()),
         (_("From this day on"), filters.since and date.fromordinal(filters.since).isoformat()),
-        ("", filters.apart and _("other than the partner")),
+        ("", filters.differs and _("other than the partner")),
         ("", filters.off_gold and _("other than the final label")),
         ("", filters.fastest and _("the fastest first")),
     ]

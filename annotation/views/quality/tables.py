@@ -315,9 +315,9 @@ def adjudicator_line(adjudicator: Adjudicator, batch: Batch | None, lenient: int
     return {
         "adjudicator": adjudicator,
         "url": part_url(batch, adjudicator.person),
-        "repeated": rate_figure(adjudicator.again),
+        "repeated": rate_figure(adjudicator.consistency),
         "changed": rate_figure(adjudicator.changed),
-        "other_level": rate_figure(adjudicator.apart),
+        "other_level": rate_figure(adjudicator.neither_rate),
         "as_a": rate_figure(adjudicator.lean.rate),
         "leans": find_leaning(adjudicator),
         "shift": shift,

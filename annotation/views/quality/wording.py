@@ -130,7 +130,7 @@ def flag_copying(pair: Copying, people: Mapping[int, Person]) -> QualityFlag:
 def _describe(fault: str, overview: Overview, person: int, profile: Profile) -> tuple[str, dict[str, Any]]:
     """The kind of a flag and its figures."""
     if fault == RANDOM:
-        usual = overview.usual(lambda other: other.random.value, but=person)
+        usual = overview.find_usual(lambda other: other.random.value, but=person)
         value = format_typographic(profile.random.value)
         return "random", {"value": value, "usual": format_typographic(usual)}
     if fault == SEVERITY:
@@ -152,7 +152,7 @@ def _describe_severity(overview: Overview, finding: Finding) -> tuple[str, dict[
 def _describe_drift(overview: Overview, finding: Finding) -> tuple[str, dict[str, Any]]:
     value = finding.value or 0.0
     subject = "levels" if finding.kind == "severity" else "following"
-    figures = {"day": format_day(overview.when(finding)), "value": format_typographic(abs(value))}
+    figures = {"day": format_day(overview.find_day(finding)), "value": format_typographic(abs(value))}
     return f"{subject} {'up' if value > 0 else 'down'}", figures
 
 
@@ -201,7 +201,7 @@ def describe_direction(value: float, low: float | None, high: float | None, leni
 
 def describe_drift_figure(overview: Overview, finding: Finding) -> str:
     subject = _("levels") if finding.kind == "severity" else _("following the others")
-    day = overview.when(finding) if finding.flagged else None
+    day = overview.find_day(finding) if finding.flagged else None
     return subject if day is None else _("{what}, from {day} on").format(what=subject, day=format_day(day))
 
 

@@ -104,7 +104,7 @@ class ReleaseForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         known = [
-            listed.release.pk for listed in list_releases(person) if not listed.sealed and not listed.heir
+            listed.release.pk for listed in list_releases(person) if not listed.sealed and not listed.successor
         ]
         field = self.fields["supersedes"]
         assert isinstance(field, forms.ModelChoiceField)

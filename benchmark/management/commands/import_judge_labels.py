@@ -53,7 +53,7 @@ class Command(AssayCommand):
     def show(self, data: dict[str, Any]) -> None:
         for file_report in data["files"]:
             self.stdout.write(
-                f"{file_report['file']}: {file_report['taken']} labels taken, {file_report['already_there']} there already,"
-                f" {file_report['off_scale']} of its labels off the scale"
+                f"{file_report['file']}: {file_report['taken']} labels taken,"
+                f" {file_report['already_there']} there already, {file_report['off_scale']} of its labels off the scale"
             )
         self.stdout.write(f"{data['judge']} ({data['guideline']}): {data['taken']} labels taken")

@@ -99,7 +99,8 @@ class Command(AssayCommand):
         )
         for failure in data["failures"][-5:]:
             self.stdout.write(
-                f"  response {failure['response']}, {failure['criterion']}: {failure['status'] or '-'} {failure['error']}"
+                f"  response {failure['response']}, {failure['criterion']}:"
+                f" {failure['status'] or '-'} {failure['error']}"
             )
 
 

@@ -69,7 +69,7 @@ def _check_unsealed(actor: Person | None, scorer: Scorer) -> None:
 def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job: ``{"scorer", "against", "promoted", "verdict", "refusals"}``.
 
-    ``refusals`` are the reasons as ``annotation.core.error_messages.kept_error`` keeps them. Done again after a worker died, it
+    ``refusals`` are the reasons as ``annotation.core.error_messages.error_to_json`` keeps them. Done again after a worker died, it
     leaves a decision that was stored as it is. Another promotion in the meantime is a Conflict: what was compared
     with is not the current scorer any more.
     """

@@ -254,7 +254,7 @@ def test_a_lease_that_was_retaken_keeps_the_labels_in_slot_order(batch: Batch, l
     patterns = LabelPatterns([batch])
     slots = dict(Assignment.objects.filter(task__state=Task.State.DISPUTED).values_list("slot", "person_id"))
     assert patterns.labels.units.person.tolist() == [[slots[0], slots[1]]] == [[chen.pk, lin.pk]]
-    assert patterns.counted()[0].patterns == {((2, 1), 1)}
+    assert patterns.list_counts()[0].patterns == {((2, 1), 1)}
 
 
 PUBLISHED_KAPPA = {

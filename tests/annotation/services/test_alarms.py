@@ -26,7 +26,7 @@ from annotation.selectors.batches.monitoring import (
 from annotation.services.batches import monitoring
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
-from annotation.services.batches.monitoring import MIN_UNITS, mark_seen, watch, watch_all
+from annotation.services.batches.monitoring import MIN_UNITS, mark_seen, watch_batch, watch_batches
 from annotation.services.batches.policy import set_terms
 from tests.support import label_next, make_batch, make_corpus
 
@@ -66,7 +66,7 @@ HIGH = [(1, 1), (3, 3), (1, 1), (3, 3)]
 def test_the_watch_measures_what_the_report_does(guideline: Guideline, lin: Person, chen: Person) -> None:
     batch = a_batch(guideline, [lin, chen])
     label_both(batch, lin, chen, [(1, 1), (3, 3), (2, 3)])
-    stats = watch(batch)
+    stats = watch_batch(batch)
     (row,) = list_agreement_rows(stats)
     (reported,) = LabelPatterns([batch]).report()
     alpha = reported.agreement.statistics["alpha_ordinal"]
@@ -82,9 +82,9 @@ def test_a_batch_with_nothing_in_it_is_undefined_and_alarms_nobody(
     guideline: Guideline, lin: Person, chen: Person, few: None
 ) -> None:
     batch = a_batch(guideline, [lin, chen])
-    assert list_agreement_rows(watch(batch))[0].alpha.value is None
+    assert list_agreement_rows(watch_batch(batch))[0].alpha.value is None
     label_both(batch, lin, chen, [(1, 1)] * 5)  # one category alone: chance is certain
-    row = list_agreement_rows(watch(batch))[0]
+    row = list_agreement_rows(watch_batch(batch))[0]
     assert (row.n, row.alpha.value) == (5, None)
     assert row.alpha.reason
     assert not Alarm.objects.exists()
@@ -95,8 +95,8 @@ def test_a_low_agreement_is_told_once(
 ) -> None:
     batch = a_batch(guideline, [lin, chen], prompts=12)
     label_both(batch, lin, chen, LOW)
-    watch_all()
-    watch_all()
+    watch_batches()
+    watch_batches()
     alarm = Alarm.objects.get()
     assert (alarm.criterion, alarm.units, alarm.threshold, alarm.paused) == ("compliance", 4, 0.6, False)
     assert alarm.low < 0.6
@@ -106,10 +106,10 @@ def test_a_low_agreement_is_told_once(
     assert mark_seen(batch=batch, actor=ma)
     assert not mark_seen(batch=batch, actor=ma)
     label_both(batch, lin, chen, LOW[:3])
-    watch_all()
+    watch_batches()
     assert Alarm.objects.count() == 1  # three more units are not enough for another one
     label_both(batch, lin, chen, LOW[:1])
-    watch_all()
+    watch_batches()
     assert [alarm.units for alarm in Alarm.objects.all()] == [8, 4]
 
 
@@ -118,14 +118,14 @@ def test_a_low_agreement_pauses_where_it_should(
 ) -> None:
     batch = a_batch(guideline, [lin, chen], action="pause")
     label_both(batch, lin, chen, LOW)
-    watch_all()
+    watch_batches()
     batch.refresh_from_db()
     assert batch.state == "paused"
     assert Alarm.objects.get().paused
     paused = AuditEvent.objects.get(verb="batch_paused")
     assert paused.actor is None
     set_state(batch=batch, state="open")
-    watch_all()
+    watch_batches()
     batch.refresh_from_db()
     assert batch.state == "open"  # the alarm stands already; whoever went on knew of it
 
@@ -138,11 +138,11 @@ def test_no_alarm_where_nobody_asked_for_one_or_people_agree(
     bare = a_batch(guideline, [lin, chen], name="bare")
     set_terms(batch=bare, terms=Terms(agreement_threshold=None), actor=ma)
     label_both(bare, lin, chen, LOW)
-    watch_all()
+    watch_batches()
     assert not Alarm.objects.exists()
     assert BatchStats.objects.count() == 2
     set_terms(batch=bare, terms=Terms(agreement_threshold=0.5), actor=ma)
-    watch_all()  # nothing new was measured, and the threshold is new
+    watch_batches()  # nothing new was measured, and the threshold is new
     assert Alarm.objects.get().batch == bare
 
 
@@ -161,14 +161,14 @@ def test_a_closed_batch_is_measured_once_more_and_then_left_alone(
     guideline: Guideline, lin: Person, chen: Person, few: None
 ) -> None:
     batch = a_batch(guideline, [lin, chen])
-    watch_all()
+    watch_batches()
     label_both(batch, lin, chen, LOW)
     set_state(batch=batch, state="closed")
-    watch_all()
+    watch_batches()
     stats = BatchStats.objects.get()
     assert (stats.final, stats.complete) == (True, 4)
     assert not Alarm.objects.exists()
-    watch_all()
+    watch_batches()
     assert BatchStats.objects.get().at == stats.at
 
 
@@ -177,12 +177,12 @@ def test_what_costs_much_is_measured_seldom(
 ) -> None:
     monkeypatch.undo()
     batch = a_batch(guideline, [lin, chen])
-    first = watch(batch)
-    assert watch(batch).at == first.at
+    first = watch_batch(batch)
+    assert watch_batch(batch).at == first.at
     BatchStats.objects.update(at=timezone.now() - timedelta(seconds=60), took=10)
-    assert watch(batch).took == 10  # ten seconds of work, so three minutes of rest
+    assert watch_batch(batch).took == 10  # ten seconds of work, so three minutes of rest
     BatchStats.objects.update(took=1)
-    assert watch(batch).took != 1
+    assert watch_batch(batch).took != 1
 
 
 def test_a_batch_that_cannot_be_measured_keeps_the_others_from_nothing(
@@ -196,7 +196,7 @@ def test_a_batch_that_cannot_be_measured_keeps_the_others_from_nothing(
         return []
 
     monkeypatch.setattr(monitoring, "measure_agreement", measure)
-    watch_all()
+    watch_batches()
     assert BatchStats.objects.get().batch == good
 
 
@@ -244,7 +244,7 @@ def test_two_workers_raise_one_alarm(
         with closing(connection):
             start.wait()
             try:
-                watch(Batch.objects.get(pk=batch.pk))
+                watch_batch(Batch.objects.get(pk=batch.pk))
             except Exception as error:
                 errors.append(error)
 
@@ -266,7 +266,7 @@ def test_managers_see_the_alarm_and_one_of_them_marks_it(
 ) -> None:
     batch = a_batch(guideline, [lin, chen])
     label_both(batch, lin, chen, LOW)
-    watch_all()
+    watch_batches()
     client.force_login(ma)
     page = client.get(reverse("batch", args=[batch.name])).content.decode()
     assert "Agreement is below the threshold" in page
@@ -289,7 +289,7 @@ def test_whoever_works_in_the_batch_reads_no_figure_of_its_alarm(
     batch = a_batch(guideline, [lin, chen], action="pause")
     join_batch(batch=batch, role="annotator", people=[ma])
     label_both(batch, lin, chen, LOW)
-    watch_all()
+    watch_batches()
     alarm = Alarm.objects.get()
     figures = {f"{number:.3f}" for number in (alarm.value, alarm.low, alarm.high)}
     client.force_login(ma)

@@ -145,7 +145,7 @@ def test_what_was_imported_says_so(batch: Batch, tmp_path: Path) -> None:
     file = tmp_path / "labels.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     as_made_by_import(batch)
-    import_annotations(source=Source(file), format="jsonl", target=ImportRequest(batch=batch.name))
+    import_annotations(source=Source(file), format="jsonl", request=ImportRequest(batch=batch.name))
     assert (channels(Annotation), channels(Adjudication)) == (["import"] * 2, ["import"])
 
 

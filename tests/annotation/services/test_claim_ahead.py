@@ -183,9 +183,9 @@ def test_an_item_costs_a_small_fixed_number_of_queries(
             label_next(batch, lin, 3)
         visitor, assignment = visit(lin, htmx=True), claim(batch, lin)
         with CaptureQueriesContext(connection) as queries:
-            found = visitor.post(f"/work/{name}/ahead/", had=[str(assignment.pk)])
+            page_answer = visitor.post(f"/work/{name}/ahead/", had=[str(assignment.pk)])
         with CaptureQueriesContext(connection) as submitted:
-            answer = send(visitor, assignment, 3, next="ahead", had=[str(item_in(found))])
+            answer = send(visitor, assignment, 3, next="ahead", had=[str(item_in(page_answer))])
         assert answer["Assay-Outcome"] == "taken"
         counts.append((asked_in(queries), asked_in(submitted)))
     assert counts[0] == counts[1]

@@ -35,7 +35,7 @@ from annotation.services.annotations.closings import SIZE
 from annotation.services.annotations.submission import AlreadySubmitted, revise, submit
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.monitoring import watch_all
+from annotation.services.batches.monitoring import watch_batches
 from annotation.services.batches.policy import set_terms
 from annotation.services.imports import ImportRequest, Run, import_annotations
 from annotation.services.people.people import add_person
@@ -74,7 +74,7 @@ def later(batch: Batch, minutes: int = 5) -> None:
 
 def look(batch: Batch) -> None:
     later(batch)
-    watch_all()
+    watch_batches()
 
 
 def shown_closed(person: Person) -> set[object]:
@@ -236,7 +236,7 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
         history_line.outcome for history_line in list_history_rows(ids) if history_line.outcome is not None
     ]
     assert {
-        (outcome.mine["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes
+        (outcome.own_labels["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes
     } == {(3, 1, ("compliance",))}
     client.force_login(lin)
     page = client.get(reverse("history")).content.decode()
@@ -278,7 +278,7 @@ def test_batches_without_anything_to_hide_show_the_truth(
 
 def test_a_worker_that_looks_twice_or_late_cuts_the_same_blocks(checked: Batch, lin: Person, chen: Person):
     own_assignments = work_through(checked, lin, SIZE + 4)
-    watch_all()
+    watch_batches()
     assert not SubmissionBlock.objects.exists()  # too new: another request may come to its end still
     look(checked)
     look(checked)
@@ -312,7 +312,7 @@ def test_what_came_at_one_time_from_a_file_is_in_one_block(checked: Batch, lin: 
     path = tmp_path / "labels.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     target = ImportRequest(batch=checked.name)
-    import_annotations(source=Source(path, path.name), format="jsonl", target=target, run=Run())
+    import_annotations(source=Source(path, path.name), format="jsonl", request=target, run=Run())
     work_through(checked, lin, SIZE)
     look(checked)
     blocks = SubmissionBlock.objects.filter(batch=checked)

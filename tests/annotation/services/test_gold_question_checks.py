@@ -47,7 +47,7 @@ from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
-from annotation.services.batches.monitoring import watch
+from annotation.services.batches.monitoring import watch_batch
 from annotation.services.batches.policy import set_terms
 from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_item_active
 from annotation.services.people.people import set_languages, set_roles
@@ -295,7 +295,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people} == {"lin": 6, "chen": 6}
     assert counts.states == {"disputed": 6}
-    stats = watch(batch)
+    stats = watch_batch(batch)
     assert stats.complete == 6
     assert sum(stats.days.values()) == 12
     assert [row.agreement.n for row in LabelPatterns([batch]).report()] == [6]
@@ -437,7 +437,7 @@ def test_a_manager_who_annotates_cannot_count_the_work_of_the_batch(
     """What they submit moves the counts that they may see by one, whatever it was, and what is asked for never."""
     set_roles(person=lin, roles=["annotator", "manager"])
     batch = make_checked(guideline, annotators=[lin, chen], prompts=10, checks=12, check_share=share)
-    watch(batch)
+    watch_batch(batch)
     seen, kinds = [], set()
     while (item := claim(batch, lin)) is not None:
         kinds.add(item.task.kind)
@@ -531,7 +531,7 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     check = until_check(batch, lin)
     receipt = submit(assignment_id=check.pk, person=lin, key="k", work=work)
     assert receipt.feedback is not None
-    assert (receipt.feedback.given, receipt.feedback.known) == ({"compliance": 1}, {"compliance": 3})
+    assert (receipt.feedback.labels, receipt.feedback.known) == ({"compliance": 1}, {"compliance": 3})
     assert receipt.feedback.explanation.startswith("Because of p")
     second_assignment = submit(assignment_id=check.pk, person=lin, key="k", work=work)
     assert (second_assignment.receipt, second_assignment.created, second_assignment.feedback) == (

@@ -105,7 +105,7 @@ def put(source: Source, batch: str = "first", format_name: str = "jsonl", **opti
     target = ImportRequest(
         batch=batch, guideline=options.pop("guideline", None), dataset=options.pop("dataset", None)
     )
-    return import_annotations(source=source, format=format_name, target=target, **options)
+    return import_annotations(source=source, format=format_name, request=target, **options)
 
 
 def state_of(prompt: str = "p0") -> str:

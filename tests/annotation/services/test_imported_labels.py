@@ -62,7 +62,7 @@ def write(tmp_path: Path) -> Write:
 
 def put(source: Source, batch: str = "elsewhere", actor: Person | None = None, **options: Any) -> Any:
     target = ImportRequest(batch=batch, guideline="xstest", dataset="small")
-    return import_annotations(source=source, format="jsonl", target=target, run=Run(actor=actor), **options)
+    return import_annotations(source=source, format="jsonl", request=target, run=Run(actor=actor), **options)
 
 
 def origins() -> list[tuple[str, str, int, str]]:

@@ -52,7 +52,7 @@ def put(dataset: Dataset, guideline: Guideline, tmp_path: Path) -> Put:
         path = tmp_path / name
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         target = ImportRequest(batch=batch, guideline="xstest", dataset="small")
-        import_annotations(source=Source(path, name), format="jsonl", target=target, new_people=True)
+        import_annotations(source=Source(path, name), format="jsonl", request=target, new_people=True)
         return Import.objects.latest("pk")
 
     return take

@@ -332,7 +332,7 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     copied_batch = empty_copy(batch, "again")
     source = Source(tmp_path / "label_studio.json", "label_studio.json")
     assert import_responses(source=source, format="label_studio", dataset="care").imported == 0
-    report = import_annotations(source=source, format="label_studio", target=ImportRequest(batch="again"))
+    report = import_annotations(source=source, format="label_studio", request=ImportRequest(batch="again"))
     assert (report.imported, [note.params["number"] for note in report.notes if "gold" in note.template]) == (
         9,
         [4],
@@ -421,14 +421,14 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
     import_prompts(source=source, format="label_studio", dataset="foreign")
     import_responses(source=source, format="label_studio", dataset="foreign")
     target = ImportRequest(batch="foreign", guideline="xstest", dataset="foreign")
-    report = import_annotations(source=source, format="label_studio", target=target)
+    report = import_annotations(source=source, format="label_studio", request=target)
     assert (report.imported, report.already_there) == (5, 1)
     assert "Not used: mood." in [str(note) for note in report.notes]
     assert [(value, source) for _key, _criterion, value, source in golds()] == [
         (1, "unanimous"),
         (2, "adjudicated"),
     ]
-    assert import_annotations(source=source, format="label_studio", target=target).imported == 0
+    assert import_annotations(source=source, format="label_studio", request=target).imported == 0
 
 
 @pytest.mark.django_db
@@ -456,14 +456,14 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
     import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
     target = ImportRequest(batch="new", guideline="care", dataset="d")
     if is_taken:
-        assert import_annotations(source=source, format="label_studio", target=target).imported == 3
+        assert import_annotations(source=source, format="label_studio", request=target).imported == 3
         assert {(gold[1], gold[2], gold[3]) for gold in golds()} >= {
             ("depth", 50, "adjudicated"),
             ("tone", 0, "unanimous"),
         }
     else:
         with pytest.raises(InputError, match="nobody may overrule an agreement"):
-            import_annotations(source=source, format="label_studio", target=target)
+            import_annotations(source=source, format="label_studio", request=target)
         assert not GoldLabel.objects.exists()
 
 
@@ -478,7 +478,7 @@ def test_a_word_that_is_no_level_is_refused_with_its_task(guideline: Guideline, 
         import_annotations(
             source=source,
             format="label_studio",
-            target=ImportRequest(batch="new", guideline="xstest", dataset="d"),
+            request=ImportRequest(batch="new", guideline="xstest", dataset="d"),
         )
     assert not Batch.objects.exists()
 

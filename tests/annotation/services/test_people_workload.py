@@ -229,7 +229,7 @@ def test_how_often_an_adjudicator_changed_their_mind(
     decide(batch, wu, 3, verdict=1)
     decide(batch, wu, 2, verdict=None)
     decisions = summarize_adjudicator(wu, [batch.pk])[batch.pk]
-    assert (decisions.n, decisions.kept.n, decisions.changed, decisions.median_seconds) == (3, 2, 1, 40)
+    assert (decisions.n, decisions.confirmed.n, decisions.changed, decisions.median_seconds) == (3, 2, 1, 40)
     page = manager.get(reverse("person", args=["wu"])).content.decode()
     assert "(50.0%)" in page
 

@@ -99,12 +99,12 @@ def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
     part = measure_annotator(build_comparison_table([worked]), lin.pk)
     assert (part.tasks, part.partners.equal, part.partners.n) == (5, 3, 5)
     assert (part.gold.equal, part.gold.n) == (3, 4)  # one dispute is open
-    (partner,) = part.with_whom
+    (partner,) = part.by_partner
     assert (partner.person, partner.tasks, partner.rate.equal) == (chen.pk, 5, 3)
     tables = {table.against: table for table in part.tables}
     # Rows are what the other said (1, 2, 3), columns what lin said.
     assert tables[PARTNERS].counts == ((1, 0, 0), (0, 0, 0), (1, 1, 2))
-    assert (tables[GOLD].n, tables[GOLD].apart) == (4, 1)
+    assert (tables[GOLD].n, tables[GOLD].n_differing) == (4, 1)
     (shift,) = part.shifts
     assert (shift.n, shift.value) == (5, pytest.approx(-3 / 5))  # two below and one below chen, of five
     assert sum(dimension.tasks for dimension in part.dimensions) == 5
@@ -125,8 +125,8 @@ def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, z
         return len(find_rows(sheet, lin.pk, ItemFilter(**filters)))
 
     assert n() == 5
-    assert n(mine=1, theirs=3) == 1
-    assert n(apart=True) == 2
+    assert n(own_label=1, partner_label=3) == 1
+    assert n(differs=True) == 2
     assert n(off_gold=True) == 1
     assert n(gold=3) == 3
     assert n(partner=chen.pk) == 5
@@ -138,7 +138,7 @@ def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, z
     assert (n(day=today), n(since=today), n(day=today - 1)) == (5, 5, 0)
     (row,) = find_rows(sheet, lin.pk, ItemFilter(off_gold=True))
     (item,) = list_items(sheet, lin.pk, [row])
-    assert (item.mine, dict(item.others), item.gold, item.decided) == (1, {chen.pk: 3}, 3, True)
+    assert (item.own_label, dict(item.partner_labels), item.gold, item.decided) == (1, {chen.pk: 3}, 3, True)
 
 
 def test_the_fastest_items_come_first_and_those_without_a_time_last(worked: Batch, lin: Person):
@@ -181,14 +181,14 @@ def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin
     sheet = build_comparison_table([batch])
     assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
     assert {table.n for table in measure_annotator(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
-    (item,) = list_items(sheet, lin.pk, find_rows(sheet, lin.pk, ItemFilter(mine=0.1, theirs=0.3)))
-    assert (item.mine, dict(item.others)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
+    (item,) = list_items(sheet, lin.pk, find_rows(sheet, lin.pk, ItemFilter(own_label=0.1, partner_label=0.3)))
+    assert (item.own_label, dict(item.partner_labels)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
 
 
 def test_a_change_is_dated_on_the_first_day_that_is_otherwise():
     overview = Overview(rows={}, copying=(), first_day=100, tasks=0, lenient=0)
     change = Finding(0.5, 0.1, 0.9, 60, 4.0, 0.0, day=9.5)  # day 9 is as before, day 10 is not
-    assert overview.when(change) == 110
+    assert overview.find_day(change) == 110
 
 
 # ---------------------------------------------------------------- adjudicators
@@ -219,14 +219,14 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
     assert adjudicator.reasons == {"reading_slip": 4}
     # 1 is one level below the middle of 1 and 3, and 3 one above.
     assert adjudicator.shift == pytest.approx((3 - 2 * changed) / 4)
-    assert adjudicator.again == NO_RATE
+    assert adjudicator.consistency == NO_RATE
     first_decisions = list(Adjudication.objects.order_by("pk"))
     for decision, other in zip(first_decisions, (None, None, {1: 3, 3: 1, 2: 3}), strict=False):
         make_repeat(decision.task, due_at=timezone.now())
         value = decision.labels["compliance"]
         decide_next(batch, wu, value if other is None else other[value])
     (with_repeats,) = list_adjudicators([batch])
-    assert (with_repeats.again.equal, with_repeats.again.n) == (2, 3)
+    assert (with_repeats.consistency.equal, with_repeats.consistency.n) == (2, 3)
     assert replace(with_repeats, again=NO_RATE) == adjudicator
 
 
@@ -264,5 +264,5 @@ def test_a_persons_checks_are_listed_with_the_right_labels(worked: Batch, lin: P
     (check,) = list_checks(lin, worked)
     assert (check.task, check.labels, check.right) == (task.pk, {"compliance": 1}, {"compliance": 3})
     assert not check.passed
-    assert not check.told
+    assert not check.is_disclosed
     assert list_checks(chen, worked) == []

@@ -464,7 +464,7 @@ def test_no_other_call_knows_it_from_a_dispute(repeated: Batch, wu: Person, acti
     api = Client()
     api.force_login(wu)
 
-    def told(item: Assignment) -> tuple[int, object]:
+    def describe_answers(item: Assignment) -> tuple[int, object]:
         if action == "draft":
             answer = api.post(f"/work/items/{item.pk}/draft/", {"key": "k"})
             return answer.status_code, re.findall(
@@ -479,9 +479,9 @@ def test_no_other_call_knows_it_from_a_dispute(repeated: Batch, wu: Person, acti
         return answer.status_code, answer.content
 
     first = claim(repeated, wu)
-    dispute_says = told(first)
+    dispute_says = describe_answers(first)
     release(assignment_id=first.pk, person=wu)
-    assert dispute_says == told(claim_repeat(repeated, wu))
+    assert dispute_says == describe_answers(claim_repeat(repeated, wu))
     assert dispute_says[0] == 409
 
 

@@ -275,9 +275,9 @@ def test_an_adjudicator_opts_out_too(mixed: Batch, lin: Person, chen: Person, zh
     for person, value in ((lin, 1), (chen, 3), (zhou, 3)):
         while label_next(mixed, person, value):
             pass
-    while dimension(found := next_dispute(batch=mixed, person=wu)) != "unsafe":
+    while dimension(assignment := next_dispute(batch=mixed, person=wu)) != "unsafe":
         decide_next(mixed, wu, 2)
-    assert found is not None
+    assert assignment is not None
     assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
     while decide_next(mixed, wu, 2):
         pass
@@ -331,8 +331,8 @@ def test_where_everybody_opted_out_the_items_need_somebody(
     for person in (lin, chen, zhou):
         set_opted_out(person=person, dimensions=["unsafe"])
     left = list_needs(mixed, limit=10)
-    assert [one.task.stratum.dimension for one in left] == ["unsafe"] * 3
-    assert {why.reason for need in left for why in need.whys} == {"does not read this topic"}
+    assert [need.task.stratum.dimension for need in left] == ["unsafe"] * 3
+    assert {reason_row.reason for need in left for reason_row in need.whys} == {"does not read this topic"}
     nothing_is_broken(mixed)
 
 
@@ -448,11 +448,11 @@ def test_the_adjudicators_page_says_so_too(mixed: Batch, lin: Person, chen: Pers
 
 
 def test_everybody_sets_for_themselves_how_items_are_shown(lin: Person):
-    mine = visit(lin)
-    assert mine.post("/account/care/", blur="severe").status_code == 302
+    visitor = visit(lin)
+    assert visitor.post("/account/care/", blur="severe").status_code == 302
     lin.refresh_from_db()
     assert (lin.blur, lin.single_keys) == ("severe", False)
-    assert mine.post("/account/care/", blur="sometimes").status_code == 422
+    assert visitor.post("/account/care/", blur="sometimes").status_code == 422
     acts = AuditEvent.objects.filter(target="person:lin", actor=lin)
     assert set(acts.values_list("verb", flat=True)) == {"sign_in"}
 

@@ -245,7 +245,7 @@ def test_the_weakest_group_is_named_only_where_chance_would_not_do(
             bad = item.task.response.model.name == "Bad"
             label(item, person, 2 if bad and person == chen else value)
     patterns = LabelPatterns([batch])
-    overall = patterns.counted()[0]
+    overall = patterns.list_counts()[0]
     group = find_weakest_group(patterns, "model", overall, min_units=10)
     assert group is not None
     assert (group.name, group.groups) == ("Bad", 2)
@@ -268,7 +268,7 @@ def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
             own_value = 4 - value if fair and person == chen and place % 4 < 3 else value
             label(item, person, own_value, "fairness" if fair else "safety")
     patterns = LabelPatterns([flames])
-    overall = patterns.counted()[0]
+    overall = patterns.list_counts()[0]
     assert overall.criterion is None
     for facet, name in (("dimension", "Fairness"), ("criterion", "fairness")):
         group = find_weakest_group(patterns, facet, overall, min_units=10)

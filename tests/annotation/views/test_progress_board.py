@@ -38,7 +38,7 @@ from annotation.selectors.batches.tasks import TaskFilter, find_tasks
 from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
-from annotation.services.batches.monitoring import watch
+from annotation.services.batches.monitoring import watch_batch
 from annotation.services.batches.policy import set_terms
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -230,7 +230,7 @@ def test_the_list_warns_of_a_due_date(manager: Client, at_work: Batch) -> None:
 def test_the_board_shows_what_was_measured_and_measures_nothing(
     manager: Client, at_work: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch(at_work)
+    watch_batch(at_work)
     monkeypatch.setattr(
         "annotation.selectors.agreement.label_table._iterate_tasks", None
     )  # a page that reads labels breaks
@@ -242,7 +242,7 @@ def test_the_board_shows_what_was_measured_and_measures_nothing(
 
 
 def test_figures_of_another_day_say_of_which(manager: Client, at_work: Batch) -> None:
-    watch(at_work)
+    watch_batch(at_work)
     then = timezone.now() - timedelta(days=3)
     BatchStats.objects.update(at=then)
     page = manager.get(reverse("batch-progress", args=[at_work.name])).content.decode()
@@ -260,7 +260,7 @@ def test_the_board_leads_to_the_disputed_items_and_to_the_people(
 
 
 def test_criteria_are_named_in_the_readers_language(manager: Client, at_work: Batch) -> None:
-    watch(at_work)
+    watch_batch(at_work)
     manager.cookies["django_language"] = "zh-hans"
     page = manager.get(reverse("batch-progress", args=[at_work.name]))
     document = XSTEST_GUIDELINE.load().document
@@ -275,7 +275,7 @@ def test_whoever_works_in_the_batch_sees_the_pace_and_nothing_of_a_label(
     client: Client, at_work: Batch, ma: Person
 ) -> None:
     Membership.objects.create(batch=at_work, person=ma, role="annotator", active=False)  # left long ago
-    watch(at_work)
+    watch_batch(at_work)
     client.force_login(ma)
     for name in ("batch", "batch-progress"):
         answer = client.get(reverse(name, args=[at_work.name]))
@@ -292,7 +292,7 @@ def test_whoever_works_in_the_batch_sees_the_pace_and_nothing_of_a_label(
 def test_whoever_judges_the_same_responses_elsewhere_reads_no_agreement(
     manager: Client, at_work: Batch, guideline: Guideline, lin: Person, ma: Person
 ) -> None:
-    watch(at_work)
+    watch_batch(at_work)
     dataset = at_work.strata.first().dataset  # type: ignore[union-attr]
     make_batch(guideline, dataset, annotators=[lin, ma], name="second")
     page = manager.get(reverse("batch-progress", args=[at_work.name]))

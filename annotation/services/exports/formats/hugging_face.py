@@ -42,7 +42,7 @@ class _HuggingFace(Writer):
     def parts(self, spec: ExportSpec) -> list[Part]:
         orders = spec.released.orders
         files = [part for split in SPLITS for part in _list_files(spec, split, orders[split])]
-        card = TextFile("README.md", lambda _position: iter(()), total=0, head=card_of(spec))
+        card = TextFile("README.md", lambda _position: iter(()), total=0, head=render_card(spec))
         return [*files, card]
 
     def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
@@ -67,7 +67,7 @@ class _SplitWriter:
         write_parquet(path, rows, schema_of(self._spec, dictionaries=False), tell)
 
 
-def card_of(spec: ExportSpec) -> str:
+def render_card(spec: ExportSpec) -> str:
     """The card: its YAML, and what the release says of itself."""
     facts = yaml.safe_dump(_build_card_data(spec), allow_unicode=True, sort_keys=False, width=1000)
     return f"---\n{facts}---\n\n{render_markdown(spec.manifest, 'en')}"

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 ROW_GROUP = 5_000
 """Rows that are held in memory at a time, and that a reader can take by themselves."""
-BEFORE = ("dataset", "prompt_id", "dimension", "subcomponent", "model")
-AFTER = ("guideline", "guideline_version", "split")
+LEADING_COLUMNS = ("dataset", "prompt_id", "dimension", "subcomponent", "model")
+TRAILING_COLUMNS = ("guideline", "guideline_version", "split")
 # Few different values in many rows.
-FEW = frozenset({"dataset", "dimension", "subcomponent", "model", "guideline", "guideline_version", "split"})
+DICTIONARY_COLUMNS = frozenset({"dataset", "dimension", "subcomponent", "model", "guideline", "guideline_version", "split"})
 COMPRESSION = "zstd"
 
 
@@ -58,7 +58,7 @@ def schema_of(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
     criteria = spec.released.criteria
     return pa.schema(
         [
-            *((name, few if name in FEW else pa.string()) for name in BEFORE),
+            *((name, few if name in DICTIONARY_COLUMNS else pa.string()) for name in LEADING_COLUMNS),
             ("response", pa.string()),
             ("turns", pa.list_(turn)),
             *(
@@ -66,7 +66,7 @@ def schema_of(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
                 for name in criteria
             ),
             *((f"source.{name}", few) for name in criteria),
-            *((name, few) for name in AFTER),
+            *((name, few) for name in TRAILING_COLUMNS),
         ]
     )
 
@@ -123,7 +123,7 @@ def _build_rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
         row = {name: values[place] for name, values in columns.items()}
         labelled = [name for name in criteria if row[f"label.{name}"] is not None]
         yield GoldRow(
-            **{name: row[name] for name in (*BEFORE, "guideline", "guideline_version")},
+            **{name: row[name] for name in (*LEADING_COLUMNS, "guideline", "guideline_version")},
             response=row["response"] if row["turns"] is None else row["turns"],
             labels={name: number(row[f"label.{name}"]) for name in labelled},
             sources={name: row[f"source.{name}"] for name in labelled},

@@ -48,7 +48,7 @@ FIELDS = (
     "imported_line",
 )
 IMPORTED = FIELDS[-3:]
-BY_CHOICE = ("rationale", "evidence")
+OPTIONAL_FIELDS = ("rationale", "evidence")
 Record = Mapping[str, Any]
 
 
@@ -97,7 +97,7 @@ def _file_name(spec: ExportSpec) -> str:
 
 
 def _fields(spec: ExportSpec) -> tuple[str, ...]:
-    return FIELDS + BY_CHOICE if spec.options.rationales else FIELDS
+    return FIELDS + OPTIONAL_FIELDS if spec.options.rationales else FIELDS
 
 
 def _get_formatter(spec: ExportSpec) -> Callable[[Record], str]:
@@ -112,8 +112,8 @@ def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str,
     """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
     for row, tasks in list_annotator_labels(rows):
         for task in tasks:
-            for criterion in dict.fromkeys(name for label in task.said for name in label.labels):
-                for label in task.said:
+            for criterion in dict.fromkeys(name for label in task.stated for name in label.labels):
+                for label in task.stated:
                     if criterion in label.labels:
                         yield _build_record(row, task, criterion, label, spec)
 

@@ -103,7 +103,7 @@ def clause_row(
 def version_row(version: VersionRow, tab_query: TabQuery) -> dict[str, Any]:
     counted, choice = version.counted, tab_query.choice
     name = choice.statistic if is_defined_everywhere(tab_query) else alpha_name(counted.measurement)
-    measured = counted.measured((name,))
+    measured = counted.measure((name,))
     criterion = {"criterion": counted.criterion} if counted.criterion is not None else {}
     inside = choice.narrowing.with_group({"guideline_version": version.version, **criterion})
     return {

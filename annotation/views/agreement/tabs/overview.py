@@ -64,7 +64,7 @@ def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
     if headline is None or not headline.n:
         return None
     names = ("percent_agreement", "cohen_kappa", alpha_name(headline.measurement))
-    measured = headline.measured()
+    measured = headline.measure()
     reading_badge = find_reading(measured.statistics[names[-1]])
     choice = tab_query.choice
     return {

@@ -54,7 +54,7 @@ class AgreementRow:
 def context(tab_query: TabQuery) -> dict[str, Any]:
     choice = tab_query.choice
     counted_rows = sort_weakest_first(
-        pool_criteria(tab_query.patterns.counted(choice.grouping)), choice.statistic
+        pool_criteria(tab_query.patterns.list_counts(choice.grouping)), choice.statistic
     )
     page = Paginator(counted_rows, PAGE).get_page(tab_query.page)
     page_rows = list(page.object_list)
@@ -97,7 +97,7 @@ def table_context(
     rows: Sequence[PatternCounts], words: GuidelineWords, choice: AgreementChoice
 ) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
-    measured = [row.measured() for row in rows]
+    measured = [row.measure() for row in rows]
     statistics = defined_statistics(measured)
     return {
         "rows": [
@@ -187,7 +187,7 @@ def row_names(rows: Sequence[PatternCounts], words: GuidelineWords) -> list[str]
 
 
 def build_dot(row: PatternCounts, name: str, statistic: str) -> AgreementDot | None:
-    measured = row.measured().statistics[statistic]
+    measured = row.measure().statistics[statistic]
     if measured.value is None or measured.low is None or measured.high is None:
         return None
     return AgreementDot(label=name, value=measured.value, low=measured.low, high=measured.high)
