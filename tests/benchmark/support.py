@@ -46,10 +46,10 @@ def board_of(
 
 def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | None = None) -> None:
     """Each task of the batch, or the first ``tasks``, labelled by two people as the rule says."""
-    for person in people[:2]:
+    for annotator in people[:2]:
         done = 0
-        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=person)):
-            label(claim, person, rule(response_of(claim)))
+        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=annotator)):
+            label(claim, annotator, rule(response_of(claim)))
             done += 1
 
 
