@@ -30,7 +30,7 @@ class Command(ImportCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         source = Source(options["file"])
-        called = BundleNames(_names(options["as_batch"], source), options["release"])
+        called = BundleNames(_read_names(options["as_batch"], source), options["release"])
         with self.watched_run() as run:
             report = import_bundle(source=source, called=called, run=run)
         manifest = Bundle(source).manifest
@@ -44,7 +44,7 @@ class Command(ImportCommand):
         self.show_report(data)
 
 
-def _names(texts: list[str], source: Source) -> dict[str, str]:
+def _read_names(texts: list[str], source: Source) -> dict[str, str]:
     """``NEW`` alone is for the only batch of a bundle."""
     names = dict(text.split("=", 1) for text in texts if "=" in text)
     new_names = [text for text in texts if "=" not in text]

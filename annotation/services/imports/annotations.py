@@ -171,28 +171,28 @@ def import_annotations(
     ``without_final`` leaves the adjudications out.
     """
     intake = Intake.open(source, format, ANNOTATIONS, run.start(source), model=model)
-    goal = find_or_make(request, intake)
-    _refuse_closed(goal.batch)
+    target = find_or_make(request, intake)
+    _refuse_closed(target.batch)
     if run.actor is not None:
-        record_reader(run.actor, goal.batch, is_new=goal.is_new)
+        record_reader(run.actor, target.batch, is_new=target.is_new)
     members = Members(
-        goal.batch,
-        may_make=goal.is_new or new_people or intake.form.complete,
-        is_own=goal.is_new or is_made_by_import(goal.batch),
-        tell=not goal.is_new,
+        target.batch,
+        may_make=target.is_new or new_people or intake.form.complete,
+        is_own=target.is_new or is_made_by_import(target.batch),
+        tell=not target.is_new,
         report=intake.report,
     )
-    places = TaskSlots(intake, goal.batch, goal.dataset)
-    replay = Replay(intake=intake, batch=goal.batch, members=members)
+    places = TaskSlots(intake, target.batch, target.dataset)
+    replay = Replay(intake=intake, batch=target.batch, members=members)
     _replay_records(intake, places, replay, without_final=without_final)
     intake.problems.refuse_any()
-    if goal.is_new:
-        set_state(batch=goal.batch, state=Batch.State.OPEN, actor=run.actor)
+    if target.is_new:
+        set_state(batch=target.batch, state=Batch.State.OPEN, actor=run.actor)
     return intake.finish(
         target=f"batch:{request.batch}",
         batch=request.batch,
-        guideline=str(goal.batch.guideline),
-        dataset=goal.dataset.name if goal.dataset else None,
+        guideline=str(target.batch.guideline),
+        dataset=target.dataset.name if target.dataset else None,
         model=intake.origin.model,
         without_final=without_final,
     )

@@ -18,7 +18,7 @@ from annotation.domain.releases.splits import SPLITS
 from annotation.selectors.releases.rows import RowOrder
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, TextFile, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
-from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, schema_of, write_parquet
+from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, build_schema, write_parquet
 from annotation.services.exports.verification import check_gold
 
 FILE_ROWS = 200_000
@@ -64,7 +64,7 @@ class _SplitWriter:
 
     def __call__(self, path: Path, tell: Tell) -> None:
         rows = self._spec.released.chunks(self._start, self._stop, order=self._order, size=ROW_GROUP)
-        write_parquet(path, rows, schema_of(self._spec, dictionaries=False), tell)
+        write_parquet(path, rows, build_schema(self._spec, dictionaries=False), tell)
 
 
 def render_card(spec: ExportSpec) -> str:
@@ -86,7 +86,7 @@ def _build_card_data(spec: ExportSpec) -> dict[str, Any]:
             }
         ],
         "dataset_info": {
-            "features": [_build_feature(field) for field in schema_of(spec, dictionaries=False)],
+            "features": [_build_feature(field) for field in build_schema(spec, dictionaries=False)],
         },
     }
 

@@ -37,7 +37,7 @@ class _Parquet(Writer):
 
     def parts(self, spec: ExportSpec) -> list[Part]:
         def write(path: Path, tell: Tell) -> None:
-            write_parquet(path, spec.released.chunks(size=ROW_GROUP), schema_of(spec), tell)
+            write_parquet(path, spec.released.chunks(size=ROW_GROUP), build_schema(spec), tell)
 
         return [WholeFile("gold.parquet", write, total=spec.rows)]
 
@@ -45,7 +45,7 @@ class _Parquet(Writer):
         return check_gold(spec.release, read_parquet([folder / "gold.parquet"]), tell)
 
 
-def schema_of(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
+def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
     """``label.<criterion>`` is int64 where all of its values are whole, else double; null where there is no gold.
 
     ``dictionaries``: whether columns of few values are of the type dictionary (in the file they are kept so anyway).

@@ -47,7 +47,7 @@ FIELDS = (
     "imported_sha256",
     "imported_line",
 )
-IMPORTED = FIELDS[-3:]
+IMPORT_FIELDS = FIELDS[-3:]
 OPTIONAL_FIELDS = ("rationale", "evidence")
 Record = Mapping[str, Any]
 
@@ -141,7 +141,7 @@ def _build_record(
         "guideline": gold.guideline,
         "guideline_version": gold.guideline_version,
         "split": gold.split,
-        **dict(zip(IMPORTED, label.origin or (None, None, None), strict=True)),
+        **dict(zip(IMPORT_FIELDS, label.origin or (None, None, None), strict=True)),
     }
     if spec.options.rationales:
         record |= {
