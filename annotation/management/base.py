@@ -145,7 +145,7 @@ def undefined_as_null(data: Any) -> Any:
     return data
 
 
-def names(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """``a,b`` as a list; several values are given with commas or spaces alike."""
     return [part.strip() for part in text.split(",") if part.strip()]
 

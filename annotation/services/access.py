@@ -19,7 +19,7 @@ MAY_HAVE_OPENED = N_(
 def refuse_result_openers(batch: Batch, people: Iterable[Person]) -> None:
     """Conflict, naming the first of ``people`` who opened the batch's results, or is presumed to have done so.
 
-    Lock them before (``blindness.lock_people``): else somebody could open the results at this very moment.
+    Lock them before (``selectors.access.lock_people``): else somebody could open the results at this very moment.
     """
     openings = ResultOpening.objects.filter(batch=batch, person__in=[person.pk for person in people])
     opening = openings.select_related("person").order_by("person__username").first()

@@ -29,7 +29,7 @@ from annotation.services.jobs import ProgressReporter
 from annotation.services.table_statistics import refresh_statistics
 
 MAX_EXAMPLES = 10
-"""How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
+"""How many contradictions an error names; the rest are counted, and ``list_contradicted_keys`` finds all of them."""
 CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
 DROPPED_AT_ONCE = 500
 Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done

@@ -229,7 +229,7 @@ def execute_collection(context: jobs.JobContext) -> dict[str, Any]:
 
 
 class _Collector:
-    """One job at work on one collection. The callbacks of ``ask_all`` are ``_sent`` and ``_done``."""
+    """One job at work on one collection. The callbacks of ``send_requests`` are ``_sent`` and ``_done``."""
 
     def __init__(self, run: CollectionRun, context: jobs.JobContext) -> None:
         self._run, self._context = run, context

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.models import GoldLabel, GoldQuestion
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release
@@ -39,11 +39,11 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         batch, kind = get_batch(options["batch"]), options["kind"]
-        batches = [get_batch(name) for value in options["from_batches"] for name in names(value)]
+        batches = [get_batch(name) for value in options["from_batches"] for name in split_names(value)]
         origins = [bool(options["from_release"]), bool(batches), bool(options["file"])]
         if sum(origins) != 1:
             raise AssayError(N_("Say where the items come from: --from-release, --from-batches or --file."))
-        sources = [name for value in options["sources"] for name in names(value)]
+        sources = [name for value in options["sources"] for name in split_names(value)]
         unknown = sorted(set(sources) - set(GoldLabel.Source.values))
         if unknown:
             raise AssayError(

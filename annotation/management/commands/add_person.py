@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.models import ROLES, ApiToken, Person
 from annotation.selectors.datasets import get_models
 from annotation.services.people.people import add_person
@@ -55,14 +55,14 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         roles = [role for text in options["groups"] for role in text.split(",") if role]
         password = _read_password(options["name"], options["display_name"]) if options["password"] else None
-        own_models = get_models([name for text in options["own_models"] for name in names(text)])
+        own_models = get_models([name for text in options["own_models"] for name in split_names(text)])
         with transaction.atomic():  # nobody is there whose token was refused
             person = add_person(
                 name=options["name"],
                 roles=roles,
                 password=password,
                 display_name=options["display_name"],
-                languages=[tag for text in options["languages"] for tag in names(text)],
+                languages=[tag for text in options["languages"] for tag in split_names(text)],
                 own_models=own_models,
             )
             token = _make_token(person, options) if options["token"] else None

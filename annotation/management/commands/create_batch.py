@@ -6,7 +6,7 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.models import Batch, Person
 from annotation.selectors.batches.plan import Plan, plan_batch
 from annotation.selectors.datasets import get_dataset, get_models
@@ -203,12 +203,12 @@ def _read_exclusions(texts: list[str]) -> dict[Person, list[str]]:
     excluded: dict[Person, list[str]] = {}
     for text in texts:
         name, equals, dimensions = text.partition("=")
-        if not equals or not names(dimensions):
+        if not equals or not split_names(dimensions):
             raise AssayError(
                 N_("{text} excludes nothing: write who, = and the dimensions, as in lin=Fairness,Safety."),
                 text=repr(text),
             )
-        excluded.setdefault(get_person(name), []).extend(names(dimensions))
+        excluded.setdefault(get_person(name), []).extend(split_names(dimensions))
     return excluded
 
 
@@ -220,4 +220,4 @@ def _parse_lease(text: str) -> int:
 
 
 def _split_all(values: list[str]) -> list[str]:
-    return [name for value in values for name in names(value)]
+    return [name for value in values for name in split_names(value)]

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.models import GoldRelease
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release
@@ -27,7 +27,7 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        batch_names = dict.fromkeys(name for value in options["batches"] for name in names(value))
+        batch_names = dict.fromkeys(name for value in options["batches"] for name in split_names(value))
         old = options["supersedes"]
         spec = ReleaseSpec(
             name=options["name"],

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release
 from annotation.selectors.reports import build_batches_report, build_release_report
@@ -25,7 +25,7 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         self.options = options
-        batch_names = list(dict.fromkeys(name for value in options["batches"] for name in names(value)))
+        batch_names = list(dict.fromkeys(name for value in options["batches"] for name in split_names(value)))
         if bool(batch_names) == bool(options["release"]):
             raise AssayError(N_("Name the batches to report on, or a gold release."))
         if options["release"]:

@@ -493,7 +493,9 @@ def find_weakest_group(
     name = f"alpha_{overall.measurement}"
     overall_value = overall.value(name)
     rows = [
-        row for row in patterns.list_counts((facet,)) if row.guideline == overall.guideline and row.n >= min_units
+        row
+        for row in patterns.list_counts((facet,))
+        if row.guideline == overall.guideline and row.n >= min_units
     ]
     rows = _take_first_rows(rows, facet)
     values_and_rows = [(value, row) for row in rows if (value := row.value(name)) is not None]

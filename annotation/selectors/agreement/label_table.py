@@ -102,7 +102,9 @@ class _UnitCache:
         with self._lock:
             self._units[self._key(batch)] = cached
             self._units.move_to_end(self._key(batch))
-            while len(self._units) > 1 and sum(len(entry.units) for entry in self._units.values()) > MAX_UNITS:
+            while (
+                len(self._units) > 1 and sum(len(entry.units) for entry in self._units.values()) > MAX_UNITS
+            ):
                 self._units.popitem(last=False)
 
     def joined(self, parts: Sequence[Units]) -> Units:

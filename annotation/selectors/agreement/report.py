@@ -146,7 +146,9 @@ class LabelPatterns:
     ) -> list[ReportRow]:
         """The rows over everything, then those of each grouping, group by group."""
         all_groupings = dict.fromkeys([(), *groupings])
-        return [counted.row(statistics) for grouping in all_groupings for counted in self.list_counts(grouping)]
+        return [
+            counted.row(statistics) for grouping in all_groupings for counted in self.list_counts(grouping)
+        ]
 
     def list_counts(self, grouping: Grouping = ()) -> list[PatternCounts]:
         """What the rows of a grouping are measured from: of each group and guideline the pooled row where there are

@@ -38,7 +38,7 @@ from annotation.services.annotations.submission import (
     compute_outcome,
     refuse_other_body,
 )
-from annotation.services.assignments import lock_assignment, lock_memberships, retake_slot
+from annotation.services.assignments import lock_assignment, lock_own_memberships, retake_slot
 from annotation.services.audit import record
 from annotation.services.guidelines import leave_note
 
@@ -78,7 +78,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
 
     ``work.reason`` is the key of the reason why the annotators differed.
     """
-    lock_memberships(assignment_id, person)  # the decisions of one person are numbered
+    lock_own_memberships(assignment_id, person)  # the decisions of one person are numbered
     assignment = lock_assignment(assignment_id, person)
     _refuse_without_dispute(assignment)
     earlier = Adjudication.objects.filter(assignment=assignment).first()

@@ -64,7 +64,7 @@ def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
         )
     return {
         "labels": {
-            name: _get_criterionriterion(criteria, name).check(value) for name, value in work.labels.items()
+            name: _get_criterion(criteria, name).check(value) for name, value in work.labels.items()
         },
         "rationale": work.rationale,
         "evidence": [_build_span(span) for span in work.evidence],
@@ -73,7 +73,7 @@ def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
     }
 
 
-def _get_criterionriterion(criteria: Mapping[str, Criterion], name: str) -> Criterion:
+def _get_criterion(criteria: Mapping[str, Criterion], name: str) -> Criterion:
     if name not in criteria:
         raise Unprocessable(
             N_('"{criterion}" is not asked here; asked: {known}.'),

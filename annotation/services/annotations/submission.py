@@ -130,7 +130,7 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
     """Correct a submitted annotation: a new revision while its task is shown open to the person.
 
     Afterwards the correction becomes a request to the manager and the answer is None. Where the task is over and still
-    shown open (``selectors/closings.py``) it becomes both: the revision is read back and does not count.
+    shown open (``selectors/annotations/closings.py``) it becomes both: the revision is read back and does not count.
     """
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)

@@ -18,7 +18,7 @@ from annotation.services.assignments.leases import (
     expire_leases,
     extend_lease,
     lock_assignment,
-    lock_memberships,
+    lock_own_memberships,
     release,
     retake_slot,
 )
@@ -31,7 +31,7 @@ __all__ = [
     "expire_leases",
     "extend_lease",
     "lock_assignment",
-    "lock_memberships",
+    "lock_own_memberships",
     "next_assignment",
     "next_dispute",
     "release",

@@ -40,7 +40,7 @@ from annotation.selectors.wellbeing import list_resting_strata
 from annotation.services.assignments.gold_questions import find_next_check, find_next_question
 from annotation.services.assignments.leases import LIVE, expire_leases, live_claims
 from annotation.services.assignments.search import (
-    OthersAreTakingError,
+    TasksLockedError,
     Search,
     lock_membership,
     read_conditions,
@@ -66,14 +66,14 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
         except _LeasesRanOutError:
             expired = True
             expire_leases(batch=batch)
-        except OthersAreTakingError:
+        except TasksLockedError:
             careful = True
 
 
 def next_dispute(
     *, batch: Batch, person: Person, dispute_filter: DisputeFilter = ANY_DISPUTE
 ) -> Assignment | None:
-    """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
+    """The adjudicator's live claim on a disputed task, else a new one by the ``dispute_filter``; None when none waits.
 
     A repeat adjudication comes as such a claim, too: when it is due, but after what a manager put first, or when the
     disputes of the batch have run out.
@@ -102,10 +102,10 @@ def _claim_next_task(
     resting = list_resting_strata(batch, person, conditions.budget)
     search = Search.of(locked, conditions=conditions, careful=careful, resting=resting)
     if conditions.round == RUNNING:
-        task = search.take_begun() or find_next_question(search) or search.take_given_back()
+        task = search.take_begun() or find_next_question(search) or search.take_returned()
         if task is not None:
             return _claim_task(task, search)
-        conditions = read_conditions(locked.membership)  # the round may have ended now
+        conditions = read_conditions(locked.membership)  # the attempt may have ended now
     if conditions.round not in ADMITTED or (live and not search.leaves_enough_for_all()):
         return None
     task = search.take_begun() or find_next_check(search, live=len(live)) or search.take_next()

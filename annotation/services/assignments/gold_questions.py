@@ -17,7 +17,7 @@ from annotation.services.gold_questions.qualification import end_attempt_if_comp
 
 
 def find_next_check(search: Search, *, live: int) -> FreeTask | None:
-    """A check for the member's next place, where one is due and work waits as well; ``live`` items are at hand.
+    """A check for the member's next place, where one is due and work waits as well; ``live`` items are in progress.
 
     Each block of the share holds one: at the place that was drawn, or after it where none could be given there. It is
     of the language and the dimension of that work, as far as there is such a one: else it would stand out where the

@@ -50,7 +50,7 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
     Releasing what was released already changes nothing.
     """
     if skip_reason:  # it may plan again, which nobody does while a manager plans
-        lock_memberships(assignment_id, person)
+        lock_own_memberships(assignment_id, person)
     assignment = lock_assignment(assignment_id, person)
     if assignment.state == Assignment.State.SUBMITTED:
         raise Conflict(N_("This item was submitted already; it cannot be skipped."))
@@ -116,7 +116,7 @@ def end_claim(assignment: Assignment, state: Assignment.State) -> None:
     assignment.state = state
 
 
-def lock_memberships(assignment_id: UUID, person: Person) -> None:
+def lock_own_memberships(assignment_id: UUID, person: Person) -> None:
     """The person's memberships in the batch of this assignment; before its task, always."""
     batch = Assignment.objects.filter(pk=assignment_id, person=person).values("batch")
     memberships = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
@@ -138,7 +138,7 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     if task is None:
         raise NotFound(N_("There is no such item among yours."))
     if task.kind == Task.Kind.QUALIFICATION:
-        lock_memberships(assignment_id, person)
+        lock_own_memberships(assignment_id, person)
     assignment, has_role = sql.lock_assignment(assignment_id, person, task.id)
     if not has_role:
         refuse_role(role_of_slot(assignment.slot))

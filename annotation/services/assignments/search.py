@@ -28,7 +28,7 @@ from annotation.selectors.counts import count_tasks
 CURSOR_STEP = 200
 
 
-class OthersAreTakingError(Exception):
+class TasksLockedError(Exception):
     """What there is may be in others' hands this moment: wait for them, holding no task meanwhile."""
 
 
@@ -112,7 +112,7 @@ class Search:
     def take_next(self) -> FreeTask | None:
         """The next task in order, locked.
 
-        Never one of the prompt handed out last, unless nothing else is left; what the member gave back themselves
+        Never one of the prompt assigned last, unless nothing else is left; what the member gave back themselves
         comes last of all.
         """
         last = self.member.last_prompt
@@ -123,9 +123,9 @@ class Search:
                     self._move_cursor()
                 return task
         self._move_cursor()
-        return self.take_given_back()
+        return self.take_returned()
 
-    def take_given_back(self) -> FreeTask | None:
+    def take_returned(self) -> FreeTask | None:
         return self._retake(Assignment.State.RELEASED)
 
     def kind_of_next(self) -> tuple[str, str] | None:
@@ -181,7 +181,7 @@ class Search:
         yield False
         if connection.features.has_select_for_update:
             if not self.may_wait:
-                raise OthersAreTakingError
+                raise TasksLockedError
             yield True
 
     def _try_take(self, take: Callable[[], FreeTask | None]) -> FreeTask | None:

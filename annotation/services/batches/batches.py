@@ -181,7 +181,7 @@ def add_tasks(
 
 
 def _read_chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
-    """Response, prompt and ``KIND`` of some responses at a time."""
+    """The id, the prompt and the stratum's fields of some responses at a time."""
     rows = responses.values_list("pk", "prompt", *KIND).iterator(chunk_size=CHUNK)
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
@@ -190,7 +190,7 @@ def _read_chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...
 def _make_strata(
     batch: Batch, responses: QuerySet[Response]
 ) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
-    """The strata of these responses by ``KIND``, and the number of responses in each."""
+    """The strata of these responses by their fields, and the number of responses in each."""
     work = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
     strata = {
         tuple(kind): pk for pk, *kind in work.values_list("pk", "dataset", "dimension", "language", "model")

@@ -201,7 +201,7 @@ MAX_REASON_LENGTH = 500
 def waive_qualification(
     *, batch: Batch, person: Person, reason: str, actor: Person | None = None
 ) -> Qualification:
-    """Whatever came out of the round, or would: the work is theirs from now on. Saying it twice changes nothing."""
+    """Give the person the work whatever their attempt came to, or will. Doing it twice changes nothing."""
     member, qualification = _lock_qualification(batch, person, reason)
     if qualification.state in (State.PASSED, State.WAIVED):
         return qualification
@@ -248,7 +248,7 @@ def _lock_qualification(batch: Batch, person: Person, reason: str) -> tuple[Memb
 
 
 def _end_open_questions(member: Membership, qualification: Qualification) -> None:
-    """What was submitted of the round closes; what was not is taken back."""
+    """Close the questions of the attempt that were submitted, and withdraw the others."""
     question_tasks = GoldQuestionTask.objects.filter(
         person=qualification.person_id,
         attempt=qualification.attempt,

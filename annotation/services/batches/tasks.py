@@ -187,7 +187,9 @@ def _set_task_state(task: Task, state: str, *, submitted: int) -> None:
 
 
 def _renew_labels_version(batch: Batch) -> None:
-    """What comes and goes at once leaves no trace in the counts by which ``selectors/units.py`` knows what is new."""
+    """A task that is withdrawn and brought back leaves the counts as they were; the cached units of
+    ``selectors/agreement/label_table.py`` need another sign that something changed.
+    """
     Batch.objects.filter(pk=batch.pk).update(labels_version=F("labels_version") + 1)
 
 

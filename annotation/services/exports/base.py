@@ -146,6 +146,6 @@ class Writer(ABC):
     def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
         """Read the files back and compare them with the release: Conflict if they do not hold what it holds.
 
-        ``tell`` is told how many rows were read. ``checking.check_gold`` compares rows with the manifest and
+        ``tell`` is told how many rows were read. ``verification.check_gold`` compares rows with the manifest and
         recomputes the release's sha256 from them.
         """

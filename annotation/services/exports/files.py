@@ -140,7 +140,7 @@ def _measure_file(folder: Path, name: str) -> ExportedFile:
 
 
 class _ReportTimer:
-    """True once in ``KEEP_SECONDS``."""
+    """Is due once in ``SAVE_SECONDS``."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()

@@ -22,7 +22,7 @@ ANSWER_SEEN = N_("You have read the right labels of this item, so what you submi
 
 
 def build_answer_statements(assignment: Assignment, now: datetime) -> list[Statement]:
-    """What the submission of a known item writes beside itself; the tasks of a round close when the round ends."""
+    """The statements that a submitted answer adds. The tasks of a qualification attempt close when the attempt ends."""
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
         return [sql.add_to_tally_of(assignment, submitted=1)]
@@ -39,8 +39,8 @@ def build_answer_statements(assignment: Assignment, now: datetime) -> list[State
 
 
 def build_skip_statements(assignment: Assignment) -> list[Statement]:
-    """A task of one person's own, a known item or a repeat adjudication, is over once they skipped it: nobody else is
-    given it. It may be over already, with its round.
+    """A task of one person's own, a gold question or a repeat adjudication, is over once they skipped it: nobody else
+    is given it. It may be over already, with its attempt.
     """
     state = assignment.task.state
     if state not in (Task.State.OPEN, Task.State.DISPUTED):
@@ -57,7 +57,7 @@ def refuse_seen_answer(assignment: Assignment) -> None:
 
 
 def withdraw_questions(membership: int, tasks: Iterable[int]) -> None:
-    """Those of one member's known ``tasks`` that are open, neither at hand nor submitted, are over."""
+    """Withdraw those of one member's gold questions (``tasks``) that are open, neither in progress nor submitted."""
     free = Task.objects.filter(pk__in=list(tasks), state=Task.State.OPEN, slots_taken=0)
     locked = list(free.select_for_update(no_key=True).order_by("pk").values_list("pk", "stratum"))
     Task.objects.filter(pk__in=[pk for pk, _stratum in locked]).update(state=Task.State.WITHDRAWN)
@@ -71,7 +71,7 @@ def close_checks(batch: Batch) -> int:
 
 
 def close_answered(tasks: Iterable[int]) -> int:
-    """Close these known tasks, which were submitted; whoever corrects one of them this moment is waited for.
+    """Close these gold questions, which were submitted; a correction that is under way is waited for.
 
     The tasks are locked before anything is counted, as whoever submits does it.
     """

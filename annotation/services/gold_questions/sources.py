@@ -143,7 +143,7 @@ def _group_by_task(rows: Any) -> Iterator[tuple[int, list[tuple[str, float, str]
 def _sample_tasks(
     tasks: Iterable[tuple[int, list[tuple[str, float, str]]]], sources: frozenset[str], *, seed: int
 ) -> dict[int, dict[str, float]]:
-    """Tasks all of whose gold is of these sources: of each set of labels at most ``MOST_OF_A_KIND``, drawn alike."""
+    """Tasks all of whose gold is of these sources: of each set of labels at most ``MAX_TASKS_OF_KIND``, each with the same chance."""
     chance = random.Random(seed)  # noqa: S311  # a choice that can be repeated, not a secret
     piles: dict[tuple[tuple[str, float], ...], list[int]] = defaultdict(list)
     seen: dict[tuple[tuple[str, float], ...], int] = defaultdict(int)
@@ -160,7 +160,7 @@ def _sample_tasks(
 
 
 def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_SettledTask]:
-    """Those of the tasks whose response can be a known item of the batch; each response once."""
+    """The tasks whose response can be a gold question of the batch; each response once."""
     worked = BatchScope.from_batch(batch)
     used_responses = set(
         Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True)
@@ -189,7 +189,7 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
 
 
 def _build_answers(tasks: Sequence[_SettledTask]) -> list[GoldAnswer]:
-    """With what the adjudicator wrote, where one decided it."""
+    """The answers, each with the rationale of the adjudicator who decided it, if one did."""
     decisions = Adjudication.objects.filter(task__in=[task.task for task in tasks])
     rationales = dict(decisions.values_list("task", "rationale"))
     return [

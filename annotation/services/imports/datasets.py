@@ -189,7 +189,7 @@ class ResponseShelf:
         self._before = find_newest_response()
 
     def put(self, records: Sequence[ResponseRecord]) -> None:
-        prompts = self._prompts_of(records)
+        prompts = self._get_prompts(records)
         candidates = []
         for record in records:
             try:
@@ -198,7 +198,7 @@ class ResponseShelf:
                 self._intake.problems.add(error)
         self._store(candidates)
 
-    def _prompts_of(self, records: Sequence[ResponseRecord]) -> dict[PromptRef, Prompt]:
+    def _get_prompts(self, records: Sequence[ResponseRecord]) -> dict[PromptRef, Prompt]:
         refs = [record.ref for record in records]
         prompts = self._prompts.find(refs)
         new_records = [

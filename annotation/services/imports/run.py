@@ -98,7 +98,7 @@ class ImportNote:
 
 @dataclass
 class ImportReport:
-    """``taken`` and ``already_there`` count what the file is about: prompts, responses, or labels of people.
+    """``imported`` and ``already_there`` count what the file is about: prompts, responses, or labels of people.
 
     ``made`` counts what had to be made beside it: datasets, prompts, people, a batch.
     """
@@ -188,7 +188,7 @@ FILLED: dict[str, tuple[type[Model], ...]] = {
 Progress = Callable[[float], None]
 
 
-def _silent(_fraction: float) -> None:
+def _ignore_progress(_fraction: float) -> None:
     """Nobody watches."""
 
 
@@ -199,7 +199,7 @@ class Run:
     """
 
     actor: Person | None = None
-    progress: Progress = _silent
+    progress: Progress = _ignore_progress
     most_problems: int = 1
     upload: Import | None = None
 
@@ -219,7 +219,7 @@ PLAIN = Run()
 
 
 @dataclass(frozen=True)
-class Origin:
+class FileOrigin:
     """Whose responses these are and where they were gathered, for records that do not say it themselves."""
 
     model: str | None = None
@@ -236,7 +236,7 @@ class Intake:
     report: ImportReport
     problems: Problems
     sha256: str
-    origin: Origin = field(default_factory=Origin)
+    origin: FileOrigin = field(default_factory=FileOrigin)
 
     @classmethod
     def open(
@@ -262,7 +262,7 @@ class Intake:
             report=ImportReport(kind=kind, format=form.name, file=source.name),
             problems=Problems(run.most_problems),
             sha256=sha256_of(source),
-            origin=Origin(model=model or form.model_of(source.name), collection=collection),
+            origin=FileOrigin(model=model or form.model_of(source.name), collection=collection),
         )
 
     def chunks(self, reader: Reader[T]) -> Iterator[list[T]]:

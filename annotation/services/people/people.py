@@ -97,7 +97,7 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
 @transaction.atomic
 def set_password(*, person: Person, password: str) -> None:
     """The person's own doing; the new password ends their other sessions and their tokens, and is recorded, as every
-    one is (services/tokens.py).
+    one is (services/people/tokens.py).
     """
     _check_password(person, password)
     person.set_password(password)
@@ -119,7 +119,7 @@ def set_display_name(*, person: Person, display_name: str, actor: Person) -> Non
 
 @transaction.atomic
 def set_languages(*, person: Person, languages: Iterable[str], actor: Person | None = None) -> None:
-    """What the person reads; none means every language. Items at hand may be finished; what was planned for them
+    """What the person reads; none means every language. Items in progress may be finished; what was planned for them
     and is in another language is planned for others.
     """
     refuse_above(person, actor)
@@ -144,7 +144,7 @@ def set_own_models(
 ) -> None:
     """The models that the person helped to build: their responses go to others, as with ``set_languages``.
 
-    With ``among`` only those are changed, and the others stay: whoever changes this may not see every name.
+    With ``visible`` only those are changed, and the others stay: whoever changes this may not see every name.
     """
     refuse_above(person, actor)
     memberships = _lock_current_memberships(person)
@@ -165,7 +165,7 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     """The topics that the person does not read, in any batch. They say so themselves, nobody asks why, and they may
     take it back any time.
 
-    What they have at hand of these goes back at once, unlike with ``set_languages``: the number of these items.
+    Their items in progress of these go back at once, unlike with ``set_languages``: the number of these items.
     """
     names = sorted(set(dimensions))
     memberships = _lock_current_memberships(person)
@@ -251,7 +251,7 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
 
 
 def _release_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
-    """What the person has at hand in these ``roles`` goes back, and what was planned for them goes to others."""
+    """The person's items in progress in these ``roles`` go back, and what was planned for them goes to others."""
     claims = Assignment.objects.filter(person=person)
     if ANNOTATOR not in roles:
         claims = claims.filter(slot=ADJUDICATION_SLOT)

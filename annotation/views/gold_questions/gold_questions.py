@@ -49,7 +49,7 @@ from annotation.selectors.gold_questions import (
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.people import get_person
 from annotation.services.batches.members import start_attempt, waive_qualification
-from annotation.services.gold_questions.gold_questions import set_item_active
+from annotation.services.gold_questions.gold_questions import set_question_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
 from annotation.views.access import accepts_body, person_of, role_required
 from annotation.views.batches.batches import batch_context
@@ -111,7 +111,7 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
 def batch_known_item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """Take an item out (``active=0``) or put it in again (``active=1``)."""
     open_batch, active = get_unsealed_batch(request, name), request.POST.get("active") == "1"
-    set_item_active(batch=open_batch, item=item_id, active=active, actor=person_of(request))
+    set_question_active(batch=open_batch, item=item_id, active=active, actor=person_of(request))
     messages.success(
         request,
         _("The item is in again.")

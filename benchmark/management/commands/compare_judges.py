@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.releases.releases import get_release
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.management.tables import format_comparison
@@ -58,4 +58,4 @@ class Command(AssayCommand):
 
 
 def _resolve_names(texts: list[str] | None, find: Any) -> list[Any] | None:
-    return None if texts is None else [find(name) for text in texts for name in names(text)]
+    return None if texts is None else [find(name) for text in texts for name in split_names(text)]

@@ -7,7 +7,7 @@ from django.db import transaction
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.models import Guideline
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.guidelines import get_guideline
@@ -63,7 +63,7 @@ class Command(AssayCommand):
         request = {
             "dataset": get_dataset(options["dataset"]),
             "collection": get_collection(options["collection"]),
-            "models": get_models([name for text in options["models"] for name in names(text)]),
+            "models": get_models([name for text in options["models"] for name in split_names(text)]),
             "concurrency": options["concurrency"],
             "timeout": options["timeout"],
             "send": options["detach"],

@@ -6,7 +6,7 @@ from typing import Any
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
 from annotation.core.terminal import format_table
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.people import get_people
 from benchmark.domain.leaderboards.metrics import SMALL
@@ -53,7 +53,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         report = self._create_report(options) if options["kind"] else self._get_report(options)
         annotators, adjudicators = (
-            get_people([name for text in options[role] for name in names(text)])
+            get_people([name for text in options[role] for name in split_names(text)])
             for role in ("annotators", "adjudicators")
         )
         kinds = [kind for kind, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
@@ -71,7 +71,7 @@ class Command(AssayCommand):
             kind=options["kind"],
             dataset=get_dataset(options["dataset"]),
             collection=get_collection(options["collection"] or ""),
-            models=get_models([name for text in options["models"] for name in names(text)]),
+            models=get_models([name for text in options["models"] for name in split_names(text)]),
             scorer=get_scorer(options["scorer"]) if options["scorer"] else None,
             judge=get_judge(options["judge"]) if options["judge"] else None,
         )

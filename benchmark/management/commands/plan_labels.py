@@ -10,7 +10,7 @@ from annotation.core.formatting import UNDEFINED, format_decimal, format_signed,
 from annotation.core.specs import check_seed
 from annotation.core.terminal import format_table
 from annotation.domain.batch_spec import Policy
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.people import get_people
 from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
 from benchmark.selectors.estimates import (
@@ -190,7 +190,7 @@ def _make_goal(basis: LabellingStatus, points: float | None, pair: list[str] | N
 
 
 def _list_people(texts: list[str]) -> Any:
-    return get_people([name for text in texts for name in names(text)])
+    return get_people([name for text in texts for name in split_names(text)])
 
 
 def _cells_to_json(demands: list[StratumTarget]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from scoring.domain.spec import Spec
 
 class Command(AssayCommand):
     help = (
-        "Train a scorer on a release, run the boards of its lineage again with it, show old beside new. These are "
+        "Train a scorer on a release, run the boards of its lineage again with it, compare the runs. These are "
         "the boards whose scorer's release shares a batch with the release; others by the guideline stay."
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.datasets import get_dataset, get_models
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import get_collection, list_board_rows
@@ -32,7 +32,7 @@ class Command(AssayCommand):
             scorer=get_scorer(options["scorer"]),
             dataset=get_dataset(options["dataset"]),
             collection=get_collection(options["collection"]),
-            models=get_models([name for text in options["models"] for name in names(text)]),
+            models=get_models([name for text in options["models"] for name in split_names(text)]),
             send=options["detach"],
         )
         assert run.job is not None

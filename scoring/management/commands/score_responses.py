@@ -5,7 +5,7 @@ from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.datasets import get_dataset, get_models
 from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import create_scoring
@@ -24,7 +24,7 @@ class Command(AssayCommand):
         job = create_scoring(
             scorer=get_ready_scorer(options["scorer"]),
             dataset=get_dataset(options["dataset"]),
-            models=get_models([name for value in options["models"] for name in names(value)]),
+            models=get_models([name for value in options["models"] for name in split_names(value)]),
             send=options["detach"],
         )
         target = {"scorer": options["scorer"], "dataset": options["dataset"]}

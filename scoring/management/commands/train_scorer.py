@@ -9,7 +9,7 @@ from django.conf import settings
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, names
+from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.datasets import get_models
 from annotation.selectors.releases.releases import get_release
 from scoring.domain.spec import SETTINGS, Spec
@@ -97,7 +97,7 @@ class Command(AssayCommand):
             name=options["name"],
             release=get_release(options["release"]).pk,
             backbone=_read_backbone(options),
-            evaluate=tuple(name for value in options["evaluate"] for name in names(value)),
+            evaluate=tuple(name for value in options["evaluate"] for name in split_names(value)),
             seed=options["seed"],
             seeds=options["seeds"],
             base=get_scorer(options["base"]).pk if options["base"] else None,

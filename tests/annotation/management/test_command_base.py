@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from annotation.management.base import names, undefined_as_null
+from annotation.management.base import split_names, undefined_as_null
 
 
 def test_an_undefined_statistic_is_null_and_an_undefined_interval_keeps_its_value():
@@ -11,4 +11,4 @@ def test_an_undefined_statistic_is_null_and_an_undefined_interval_keeps_its_valu
 
 
 def test_names_are_parted_by_commas():
-    assert names("a, b,,c ") == ["a", "b", "c"]
+    assert split_names("a, b,,c ") == ["a", "b", "c"]

@@ -49,7 +49,7 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.monitoring import watch_batch
 from annotation.services.batches.policy import set_terms
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_item_active
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_question_active
 from annotation.services.people.people import set_languages, set_roles
 from annotation.services.releases import cut_release
 from tests.annotation.gold_question_support import add_known, make_checked
@@ -196,7 +196,7 @@ def test_a_check_that_was_taken_out_does_not_come_again(guideline: Guideline, li
     batch = make_checked(guideline, annotators=[lin, chen], prompts=6, checks=6, check_share=0.25)
     check = until_check(batch, lin)
     release(assignment_id=check.pk, person=lin)
-    set_item_active(batch=batch, item=check.task.known.item_id, active=False)
+    set_question_active(batch=batch, item=check.task.known.item_id, active=False)
     rest = []
     while (item := claim(batch, lin)) is not None:
         rest.append(item.pk)
@@ -599,7 +599,7 @@ def test_results_count_current_revisions_of_items_that_are_in(
     assert dict(result.confusion["compliance"]) == {(3, 2): 11, (3, 3): 1}
     assert result.is_poor
     assert [result.person for result in list_poor_results(batch)] == [lin]
-    set_item_active(batch=batch, item=check.item_id, active=False)
+    set_question_active(batch=batch, item=check.item_id, active=False)
     assert [(check_result.n, check_result.right) for check_result in list_check_results(lin, [batch])] == [
         (11, 0)
     ]

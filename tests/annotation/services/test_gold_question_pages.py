@@ -17,7 +17,7 @@ from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, GoldQuestion, Guideline, Person, Response, Stratum
 from annotation.services.batches.batches import set_state
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_item_active
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_question_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
 from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
@@ -234,7 +234,7 @@ def test_the_page_marks_a_bad_item_and_who_fails(guideline: Guideline, ma: Perso
     board = client.get("/batches/first/").content.decode()
     assert "Somebody has too few gold checks right." in board
     assert "a bad item?" not in page  # one person is too few to say so
-    set_item_active(batch=batch, item=GoldQuestion.objects.filter(batch=batch)[0].pk, active=False)
+    set_question_active(batch=batch, item=GoldQuestion.objects.filter(batch=batch)[0].pk, active=False)
     assert client.get("/batches/first/gold-questions/").status_code == 200
 
 

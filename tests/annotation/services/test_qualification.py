@@ -37,7 +37,7 @@ from annotation.services.batches.members import (
     waive_qualification,
 )
 from annotation.services.batches.policy import set_terms
-from annotation.services.gold_questions.gold_questions import set_item_active
+from annotation.services.gold_questions.gold_questions import set_question_active
 from annotation.services.people.people import set_opted_out
 from annotation.views.gold_questions.feedback import format_reached, format_threshold
 from tests.annotation.gold_question_support import add_known, make_checked
@@ -309,7 +309,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
         set_opted_out(person=lin, dimensions=[held.task.stratum.dimension])
     else:
         release(assignment_id=held.pk, person=lin)
-        set_item_active(batch=batch, item=item.pk, active=False)
+        set_question_active(batch=batch, item=item.pk, active=False)
     lin.refresh_from_db()
     rest = 3 if cause == "opted out" else 5
     done = answer(batch, lin, [3] * rest)
@@ -320,7 +320,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     if qualification.state == "failed":
         waive_qualification(batch=batch, person=lin, reason="enough", actor=ma)
     set_opted_out(person=lin, dimensions=[])
-    set_item_active(batch=batch, item=item.pk, active=True)
+    set_question_active(batch=batch, item=item.pk, active=True)
     lin.refresh_from_db()
     while (following := next_assignment(batch=batch, person=lin)) is not None:
         assert following.task.kind == "work"
@@ -331,7 +331,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
 def test_a_round_whose_last_item_is_taken_out_ends_at_the_next_look(batch: Batch, lin: Person):
     answer(batch, lin, [3] * 5)
     rest = GoldQuestion.objects.filter(batch=batch).exclude(given__person=lin).get()
-    set_item_active(batch=batch, item=rest.pk, active=False)
+    set_question_active(batch=batch, item=rest.pk, active=False)
     assert answer(batch, lin, [3])[0].task.kind == "work"
     assert round_of(batch, lin).state == "passed"
 

@@ -24,7 +24,7 @@ from annotation.selectors.gold_questions import find_latest_qualification, list_
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import expire_leases, next_assignment, release
 from annotation.services.batches.members import start_attempt, waive_qualification
-from annotation.services.gold_questions.gold_questions import set_item_active
+from annotation.services.gold_questions.gold_questions import set_question_active
 from annotation.services.people.people import set_opted_out
 from tests.annotation.gold_question_support import make_checked
 from tests.annotation.invariants import nothing_is_broken
@@ -103,7 +103,7 @@ class Rounds(RuleBasedStateMachine):
     @rule(number=picks, active=st.booleans())
     def take_out(self, number: int, active: bool) -> None:
         items = list(GoldQuestion.objects.filter(batch=self.batch).order_by("pk"))
-        set_item_active(batch=self.batch, item=items[number % len(items)].pk, active=active)
+        set_question_active(batch=self.batch, item=items[number % len(items)].pk, active=active)
 
     @rule(person_number=picks, decide=st.sampled_from([waive_qualification, start_attempt, start_attempt]))
     def decide(self, person_number: int, decide: Callable[..., Qualification]) -> None:
