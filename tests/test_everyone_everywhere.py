@@ -40,10 +40,10 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from annotation.services.exports import Options
 from annotation.services.exports.downloads import start_export
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions
 from annotation.services.guidelines import leave_note
 from annotation.services.people.invitations import invite
 from annotation.services.people.people import add_person, set_roles
@@ -348,8 +348,8 @@ def make_world() -> World:
     make_corpus(prompts=2, models=MODELS[:1], name="known")
     known = Response.objects.filter(prompt__dataset__name="known")
     answers = [GoldAnswer(item.pk, {"compliance": 3}, RATIONALE) for item in known]
-    items = add_items(batch=batch, kind="check", items=answers)
-    held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
+    items = add_questions(batch=batch, kind="check", items=answers)
+    held, dispute = next_assignment(batch=batch, person=lin), claim_next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
     save_refused_draft(held.pk, Submission({"compliance": 2}), Conflict("Somebody else has it."))

@@ -18,7 +18,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Adjudication, Batch, GoldLabel, Person, ReleasedLabel, Task
-from annotation.services.assignments import next_dispute
+from annotation.services.assignments import claim_next_dispute
 from annotation.services.batches.members import join_batch
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
@@ -244,7 +244,7 @@ def decide_otherwise(wu: Person) -> tuple[Task, float]:
     """Decide one dispute so that its cell must move: counted before, not counted now, or the other way round."""
     batch = Batch.objects.get()
     join_batch(batch=batch, people=[wu], role="adjudicator")
-    claim = next_dispute(batch=batch, person=wu)
+    claim = claim_next_dispute(batch=batch, person=wu)
     assert claim is not None
     item = RunItem.objects.get(response=claim.task.response_id)
     counted = 3 if claim.task.response.prompt.dimension == "safe" else 1

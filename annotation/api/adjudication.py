@@ -100,7 +100,7 @@ class NextDispute(LoopView):
     )
     def post(self, request: Request, name: str) -> Response:
         dispute_filter = DisputeFilter(**self.parse(NextDisputeSerializer).validated_data)
-        claim = assignments.next_dispute(
+        claim = assignments.claim_next_dispute(
             batch=get_batch(name), person=self.person, dispute_filter=dispute_filter
         )
         if claim is None:

@@ -44,7 +44,8 @@ def disable_prepared_statements(reason: str) -> None:
     """From now on this process uses neither prepared statements nor server-side cursors."""
     connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"] = True
     logger.warning(
-        "PostgreSQL: %s. Nothing is prepared from now on; say so with DISABLE_SERVER_SIDE_CURSORS=true.", reason
+        "PostgreSQL: %s. Nothing is prepared from now on; say so with DISABLE_SERVER_SIDE_CURSORS=true.",
+        reason,
     )
 
 

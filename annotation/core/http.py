@@ -22,7 +22,6 @@ from django.utils.http import content_disposition_header
 
 from annotation.core.zip_stream import Segment, measure_length, read_blocks
 
-
 MAX_DIGITS = 18
 """Digits: what any database keeps as a whole number."""
 MIN_DAY, MAX_DAY = date(1970, 1, 1), date(2999, 12, 31)

@@ -87,7 +87,9 @@ def check_evidence(
         raise Unprocessable(
             N_("There are {n} spans of evidence; mark at most {most}."), n=len(evidence), most=MAX_SPANS
         )
-    return [asdict(span) for span in sorted({_check_span(span, texts, criteria, labels) for span in evidence})]
+    return [
+        asdict(span) for span in sorted({_check_span(span, texts, criteria, labels) for span in evidence})
+    ]
 
 
 def check_completeness(

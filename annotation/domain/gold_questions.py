@@ -89,7 +89,8 @@ class Answer:
     def is_within(self, tolerance: float, scales: Mapping[str, CriterionScale]) -> bool:
         """Whether no label is further from the right one than the batch lets two annotators differ."""
         return all(
-            name in self.labels and abs(self.labels[name] - value) <= (0 if scales[name].nominal else tolerance)
+            name in self.labels
+            and abs(self.labels[name] - value) <= (0 if scales[name].nominal else tolerance)
             for name, value in self.known.items()
         )
 
@@ -125,12 +126,18 @@ class Score:
         return self.value is not None and self.reason is None and self.value >= threshold - ROUNDING
 
 
-def score_answers(answers: Sequence[Answer], *, by: QualificationMeasure, scales: Mapping[str, CriterionScale]) -> Score:
+def score_answers(
+    answers: Sequence[Answer], *, by: QualificationMeasure, scales: Mapping[str, CriterionScale]
+) -> Score:
     """How a round came out. Accuracy: the share of right labels, with Wilson's interval. Kappa: Cohen's, of the
     person with the known labels, over all criteria as one nominal scale, with its bootstrap interval.
     """
     pairs = [pair for answer in answers for pair in answer.pairs()]
-    result = _score_accuracy(pairs) if by == "accuracy" else _score_kappa(count_confusion(answers), scales, len(pairs))
+    result = (
+        _score_accuracy(pairs)
+        if by == "accuracy"
+        else _score_kappa(count_confusion(answers), scales, len(pairs))
+    )
     if len(answers) < MIN_ITEMS:
         return Score(result.n, result.value, result.low, result.high, TOO_FEW.format(least=MIN_ITEMS))
     return result

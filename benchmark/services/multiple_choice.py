@@ -34,7 +34,7 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf
-from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, sha256_of
+from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, hash_source
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, build_reader
 from benchmark.models import ChoiceReport, Judge, ParsedAnswer, QuestionVariant
@@ -117,7 +117,7 @@ def import_questions(
         run=run,
         report=ImportReport(kind=PROMPTS, format=format, file=source.name),
         problems=Problems(run.most_problems),
-        sha256=sha256_of(source),
+        sha256=hash_source(source),
     )
     shelf = PromptShelf(intake, intake.dataset(dataset))
     for chunk in intake.chunks(forms):

@@ -18,19 +18,28 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from scoring.inference.encoder import (
-    BATCH_ROWS,
-    TokenReader,
-    best_device,
-    choose_pooling,
-    compute_token_limit,
-    pool_states,
-    run_sorted,
-)
-from scoring.inference.ngram import list_distributions, read_heads
-
-if TYPE_CHECKING:
-    from scoring.inference.ngram import Floats, LinearHead, Pair
+if TYPE_CHECKING or __package__:
+    from .encoder import (
+        BATCH_ROWS,
+        TokenReader,
+        best_device,
+        choose_pooling,
+        compute_token_limit,
+        pool_states,
+        run_sorted,
+    )
+    from .ngram import Floats, LinearHead, Pair, list_distributions, read_heads
+else:  # laid beside the weights, where there is no package
+    from encoder import (
+        BATCH_ROWS,
+        TokenReader,
+        best_device,
+        choose_pooling,
+        compute_token_limit,
+        pool_states,
+        run_sorted,
+    )
+    from ngram import Floats, LinearHead, Pair, list_distributions, read_heads
 
 CARD, WEIGHTS_FILE, ENCODER = "scorer.json", "heads.npz", "encoder"
 MAX_TOKENS = 256

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scoring.inference.ngram import log_softmax
-
-if TYPE_CHECKING:
-    from scoring.inference.ngram import Doubles, Pair
+if TYPE_CHECKING or __package__:
+    from .ngram import Doubles, Pair, log_softmax
+else:  # laid beside the weights, where there is no package
+    from ngram import Doubles, Pair, log_softmax
 
 CARD = "scorer.json"
 MEMBERS = {

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from scoring.inference.ngram import list_distributions, log_softmax, take_both_ends, to_plain
-
-if TYPE_CHECKING:
-    from scoring.inference.ngram import Doubles, Floats, Ints, Pair
+if TYPE_CHECKING or __package__:
+    from .ngram import Doubles, Floats, Ints, Pair, list_distributions, log_softmax, take_both_ends, to_plain
+else:  # laid beside the weights, where there is no package
+    from ngram import Doubles, Floats, Ints, Pair, list_distributions, log_softmax, take_both_ends, to_plain
 
 CARD, WEIGHTS_FILE = "scorer.json", "weights.npz"
 CHUNK = 512

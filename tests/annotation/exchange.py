@@ -24,7 +24,7 @@ from annotation.models import (
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import compute_outcome, submit
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from annotation.services.guidelines import load_guideline
 from tests.support import make_batch
 
@@ -161,7 +161,7 @@ def say(assignment: Assignment, person: Person, values: Sequence[int]) -> None:
 
 
 def settle_dispute(batch: Batch, adjudicator: Person) -> None:
-    assignment = next_dispute(batch=batch, person=adjudicator)
+    assignment = claim_next_dispute(batch=batch, person=adjudicator)
     assert assignment is not None
     disputed = compute_outcome(assignment.task, batch).disputed
     labels: dict[str, Any] = {name: labels_of((2, 3, 33, 1))[name] for name in disputed}

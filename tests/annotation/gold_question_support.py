@@ -8,7 +8,7 @@ from typing import Any
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Batch, GoldQuestion, Guideline, Person, Response
 from annotation.services.batches.batches import create_batch, set_state
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions
 from tests.support import make_corpus
 
 RIGHT = 3
@@ -22,7 +22,7 @@ def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "kn
         GoldAnswer(response.pk, {"compliance": RIGHT}, f"Because of {response.prompt.key}.")
         for response in responses
     ]
-    add_items(batch=batch, kind=kind, items=answers)
+    add_questions(batch=batch, kind=kind, items=answers)
     return list(GoldQuestion.objects.filter(batch=batch, response__in=responses).order_by("position"))
 
 

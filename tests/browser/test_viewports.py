@@ -13,7 +13,7 @@ from annotation.domain.datasets import response_sha256
 from annotation.models import Batch, Guideline, Person, Response
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from annotation.services.people.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations
@@ -177,7 +177,7 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
     batch = batch_of(three_criteria(), lin, chen, wu)
     assignment = give(batch, lin, 1)
     give(batch, chen, 3)
-    claim = next_dispute(batch=batch, person=wu)
+    claim = claim_next_dispute(batch=batch, person=wu)
     assert claim is not None
     names = [criterion.name for criterion in batch.guideline.document.criteria]
     work = Submission(dict.fromkeys(names, 3), rationale="Words that tell why.", reason="reading_slip")

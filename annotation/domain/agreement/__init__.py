@@ -40,8 +40,8 @@ __all__ = [
     "Patterns",
     "Statistic",
     "Value",
+    "count_label_patterns",
     "measure_agreement",
     "measure_difference",
-    "count_label_patterns",
     "pool",
 ]

@@ -84,9 +84,7 @@ class _Head:
     def of(cls, units: LabelSets) -> _Head:
         straight = units.counts - units.turned
         by_kind = np.concatenate([straight, units.turned])
-        present = (
-            np.flatnonzero(by_kind) if np.count_nonzero(by_kind) <= MAX_KINDS else np.zeros(0, np.int64)
-        )
+        present = np.flatnonzero(by_kind) if np.count_nonzero(by_kind) <= MAX_KINDS else np.zeros(0, np.int64)
         rows = np.arange(1, len(present) + 1)
         left = np.zeros((len(present) + 1, len(by_kind)))
         left[rows, present] = 1
@@ -104,7 +102,9 @@ class _Head:
         return Estimates(float(column[0]), resampled, falls, kinds)
 
 
-def _iterate_weightings(units: LabelSets, head: _Head, resamples: int, key: tuple[int, int]) -> Iterator[Weighting]:
+def _iterate_weightings(
+    units: LabelSets, head: _Head, resamples: int, key: tuple[int, int]
+) -> Iterator[Weighting]:
     """The head's rows, then draws of as many units with replacement: multinomial draws of the counts.
 
     The sets of labels are drawn first; who of two raters gave which of two labels is drawn within them, from other
@@ -119,7 +119,9 @@ def _iterate_weightings(units: LabelSets, head: _Head, resamples: int, key: tupl
         if start:
             yield Weighting(units, drawn.astype(np.float64), turn)
         else:
-            yield Weighting(units, np.concatenate([head.counts, drawn]), partial(_stack_rows, head.turned, turn))
+            yield Weighting(
+                units, np.concatenate([head.counts, drawn]), partial(_stack_rows, head.turned, turn)
+            )
 
 
 def _draw_orders(units: LabelSets, drawn: Ints, orders: np.random.Generator) -> Floats:

@@ -63,7 +63,12 @@ class Units:
         """Every value that occurs, ascending."""
         labels = self.label[~np.isnan(self.label)]
         integers = labels.astype(np.int64)
-        if len(labels) and integers.min() >= 0 and integers.max() < MAX_COUNTED_VALUES and np.array_equal(integers, labels):
+        if (
+            len(labels)
+            and integers.min() >= 0
+            and integers.max() < MAX_COUNTED_VALUES
+            and np.array_equal(integers, labels)
+        ):
             return tuple(map(float, np.flatnonzero(np.bincount(integers))))
         return tuple(map(float, np.unique(labels)))
 
@@ -268,7 +273,11 @@ def split_pairs(units: Units, people: Sequence[int]) -> Units:
     )
     places = _rank_people(units.person, ascending, rank)
     width = units.person.shape[1]
-    parts = [_build_pair_units(units, places, left, right) for left in range(width) for right in range(left + 1, width)]
+    parts = [
+        _build_pair_units(units, places, left, right)
+        for left in range(width)
+        for right in range(left + 1, width)
+    ]
     return join_units(parts) if parts else units.where(np.zeros(len(units), dtype=bool))
 
 

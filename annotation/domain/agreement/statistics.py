@@ -80,7 +80,9 @@ def _measure_cached(
     reasons = {name: rule.obstacle(units, measurement) for name, rule in rules.items()}
     formulas_by_name = {name: rule.estimate for name, rule in rules.items() if reasons[name] is None}
     estimates = (
-        estimate_statistics(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
+        estimate_statistics(units, formulas_by_name, resamples=resamples, seed=seed)
+        if formulas_by_name
+        else {}
     )
     measured_statistics = {
         name: _build_statistic(estimates[name], rule.error(units), confidence)

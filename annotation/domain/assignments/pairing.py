@@ -429,7 +429,8 @@ def _plan_rest(people: int, overlap: int, tasks: int) -> _Rest:
         return _Rest(tuple(stretches), _spread(distances[1:]))
     spread = _even_out(people, distances, loose)
     return _Rest(
-        (*stretches[:fixed], _ListedBlocks(_order_blocks(people, [_make_block(*block) for block in loose]))), spread
+        (*stretches[:fixed], _ListedBlocks(_order_blocks(people, [_make_block(*block) for block in loose]))),
+        spread,
     )
 
 
@@ -438,7 +439,9 @@ def _order_blocks(people: int, blocks: list[Block]) -> Rounds:
     loads = [0] * people
     rounds: list[list[Block]] = [[]]
     while blocks:
-        place = min(range(min(len(blocks), LOOKAHEAD)), key=lambda place: _measure_loads(loads, blocks[place]))
+        place = min(
+            range(min(len(blocks), LOOKAHEAD)), key=lambda place: _measure_loads(loads, blocks[place])
+        )
         block = blocks.pop(place)
         for point in block:
             loads[point] += 1

@@ -61,7 +61,9 @@ def plan_allotments(
         number = sum(tasks[kind] for kind in kinds)
         even = pairs is None
         design = (
-            _design_balanced(people, number, overlap, seed) if even else _design_dealt(people, number, pairs or (), seed)
+            _design_balanced(people, number, overlap, seed)
+            if even
+            else _design_dealt(people, number, pairs or (), seed)
         )
         plan.append(Allotment(tuple(kinds), people, number, design))
     return plan

@@ -90,7 +90,11 @@ def read_judgement(
     if row.has("annotator") == row.has("adjudicator"):
         raise row.error(N_("name either the annotator or the adjudicator."), field="annotator")
     check_flags(row, flags)
-    prompt_ref, model, collection = read_prompt_ref(row), row.optional_name("model"), row.optional_name("collection")
+    prompt_ref, model, collection = (
+        read_prompt_ref(row),
+        row.optional_name("model"),
+        row.optional_name("collection"),
+    )
     rationale = row.raw_text("rationale") if row.has("rationale") else ""
     if row.has("annotator"):
         return AnnotationRecord(

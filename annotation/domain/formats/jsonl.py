@@ -76,7 +76,9 @@ def _read_evidence(row: FileRow) -> list[Mapping[str, Any]]:
             N_('write the evidence as [{{"turn": 0, "start": 3, "end": 9}}, …], the end after the start.'),
             field="evidence",
         )
-    return [{name: span[name] for name in (*SPAN, *SPAN_TARGET) if span.get(name) is not None} for span in spans]
+    return [
+        {name: span[name] for name in (*SPAN, *SPAN_TARGET) if span.get(name) is not None} for span in spans
+    ]
 
 
 def _is_span(span: object) -> bool:

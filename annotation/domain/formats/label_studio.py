@@ -42,7 +42,9 @@ ANONYMOUS_NAME = "label-studio-{id}"
 SPAN_KINDS = {"labels": "text", "paragraphlabels": "dialogue"}
 VALUE_KINDS = {"choices", "rating", "number"}
 # Of JSON-MIN: what stands beside the data and the controls.
-ANNOTATION_FIELDS = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"})
+ANNOTATION_FIELDS = frozenset(
+    {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"}
+)
 DATA_FIELDS = frozenset(
     {
         *PROMPT_FIELDS,
@@ -60,7 +62,14 @@ DATA_FIELDS = frozenset(
 TASK_FIELDS = frozenset(
     {"id", "data", "annotations", "completions", "predictions", "drafts", "meta", "project", "overlap"}
 )
-TASK_FIELDS |= {"created_at", "updated_at", "inner_id", "file_upload", "total_annotations", "cancelled_annotations"}
+TASK_FIELDS |= {
+    "created_at",
+    "updated_at",
+    "inner_id",
+    "file_upload",
+    "total_annotations",
+    "cancelled_annotations",
+}
 TASK_FIELDS |= {
     "total_predictions",
     "comment_count",
@@ -147,7 +156,9 @@ def _select_decisions(annotations: Sequence[ForeignAnnotation]) -> list[ForeignA
     """What adjudicators say; of a site that knows none, the ground truth beside what several others say."""
     decisions = [annotation for annotation in annotations if annotation.role == ADJUDICATOR]
     truths = [annotation for annotation in annotations if annotation.is_truth and not annotation.role]
-    other_people = {annotation.person for annotation in annotations} - {annotation.person for annotation in truths}
+    other_people = {annotation.person for annotation in annotations} - {
+        annotation.person for annotation in truths
+    }
     return decisions or (truths if len(other_people) >= MIN_OTHERS else [])
 
 
@@ -185,7 +196,9 @@ def _make_adjudication_record(row: FileRow, annotation: ForeignAnnotation) -> Ad
 
 
 def _read_name(row: FileRow, annotation: ForeignAnnotation) -> str:
-    return FileRow(row.file, row.line, {"completed_by": annotation.person}, f"{annotation.place}.").name("completed_by")
+    return FileRow(row.file, row.line, {"completed_by": annotation.person}, f"{annotation.place}.").name(
+        "completed_by"
+    )
 
 
 def _read_data(row: FileRow) -> FileRow:
@@ -204,7 +217,9 @@ def _read_prompt(data: FileRow) -> PromptRecord:
     ref = _read_prompt_ref(data)
     if not ref.text:
         raise data.error(
-            N_("there is no prompt; give it in one of: {known}."), field="prompt", known=", ".join(PROMPT_FIELDS)
+            N_("there is no prompt; give it in one of: {known}."),
+            field="prompt",
+            known=", ".join(PROMPT_FIELDS),
         )
     return PromptRecord(
         line=data.line,
@@ -221,7 +236,9 @@ def _read_prompt_ref(data: FileRow) -> PromptRef:
     ref = PromptRef(id=data.identifier("prompt_id"), text=data.text(named) if named else "")
     if not (ref.id or ref.text):
         raise data.error(
-            N_("there is no prompt; give it in one of: {known}."), field="prompt", known=", ".join(PROMPT_FIELDS)
+            N_("there is no prompt; give it in one of: {known}."),
+            field="prompt",
+            known=", ".join(PROMPT_FIELDS),
         )
     return ref
 
@@ -240,7 +257,8 @@ def _get_response_field(data: FileRow) -> str:
 def _read_turns(data: FileRow) -> list[dict[str, str]]:
     """The dialogue, or nothing where the response is one text."""
     name = next(
-        (name for name in DIALOGUE_FIELDS if isinstance(data.fields.get(name), list) and data.fields[name]), None
+        (name for name in DIALOGUE_FIELDS if isinstance(data.fields.get(name), list) and data.fields[name]),
+        None,
     )
     return (
         []
@@ -298,7 +316,9 @@ def _read_annotation(row: FileRow, annotation: Mapping[str, Any], place: str) ->
     return _build_annotation(row, results, annotation, person, place)
 
 
-def _build_annotation(row: FileRow, results: ForeignResults, annotation: Mapping[str, Any], person: str, place: str) -> ForeignAnnotation:
+def _build_annotation(
+    row: FileRow, results: ForeignResults, annotation: Mapping[str, Any], person: str, place: str
+) -> ForeignAnnotation:
     role = results.words.get(ROLE, "")
     if role not in {"", ANNOTATOR, ADJUDICATOR, GOLD}:
         raise row.error(
@@ -337,7 +357,9 @@ def _add_result(results: ForeignResults, item: FileRow) -> None:
         _add_value(results, item, item.text("from_name"), stated_value, is_text=kind == "textarea")
 
 
-def _add_value(results: ForeignResults, item: FileRow, name: str, stated_value: Any, *, is_text: bool) -> None:
+def _add_value(
+    results: ForeignResults, item: FileRow, name: str, stated_value: Any, *, is_text: bool
+) -> None:
     choices = stated_value if isinstance(stated_value, list) else [stated_value]
     if name == FLAGS:
         results.flags += [str(choice) for choice in choices]
@@ -365,10 +387,14 @@ def _read_flat_annotation(row: FileRow) -> ForeignAnnotation:
             for span in stated_value:
                 kind = next((kind for kind in SPAN_KINDS if isinstance(span.get(kind), list)), None)
                 results.spans += (
-                    [span | {"label": label, "kind": SPAN_KINDS[kind]} for label in span[kind]] if kind else []
+                    [span | {"label": label, "kind": SPAN_KINDS[kind]} for label in span[kind]]
+                    if kind
+                    else []
                 )
         elif stated_value is not None:
-            _add_value(results, row, name, _unwrap_value(stated_value), is_text=name in {PERSON, *RATIONALE_FIELDS})
+            _add_value(
+                results, row, name, _unwrap_value(stated_value), is_text=name in {PERSON, *RATIONALE_FIELDS}
+            )
     person = results.words.get(PERSON) or _read_person(row, row.fields["annotator"], "")
     return _build_annotation(row, results, row.fields, person, "")
 
@@ -395,7 +421,9 @@ def _read_person(row: FileRow, person: object, place: str) -> str:
     )
 
 
-def _place_span(data: FileRow, turns: Sequence[Mapping[str, str]], span: Mapping[str, Any]) -> dict[str, Any] | None:
+def _place_span(
+    data: FileRow, turns: Sequence[Mapping[str, str]], span: Mapping[str, Any]
+) -> dict[str, Any] | None:
     """The span as evidence, with its label in words; None for what is not in one turn of the response."""
     of_dialogue = span["kind"] == SPAN_KINDS["paragraphlabels"]
     if of_dialogue != bool(turns):
@@ -454,6 +482,8 @@ FORMAT = Format(
     is_worded=True,
     guess=_guess_kind,
     prompts=Reader(rows=json_items, parse=_read_prompts, known=TASK_FIELDS | DATA_FIELDS | ANNOTATION_FIELDS),
-    responses=Reader(rows=json_items, parse=_read_responses, known=TASK_FIELDS | DATA_FIELDS | ANNOTATION_FIELDS),
+    responses=Reader(
+        rows=json_items, parse=_read_responses, known=TASK_FIELDS | DATA_FIELDS | ANNOTATION_FIELDS
+    ),
     annotations=Reader(rows=json_items, parse=_read_judgements, known=None, passes_over=_list_passed_over),
 )

@@ -87,7 +87,9 @@ class ExportedAnnotation:
     text: str = ""
 
 
-def build_layout(documents: Sequence[GuidelineDocument], *, has_texts: bool, has_dialogues: bool) -> LabelStudioLayout:
+def build_layout(
+    documents: Sequence[GuidelineDocument], *, has_texts: bool, has_dialogues: bool
+) -> LabelStudioLayout:
     """``documents`` from the oldest to the newest: a criterion is shown as in the newest that has it, with the values
     of all.
     """
@@ -95,7 +97,9 @@ def build_layout(documents: Sequence[GuidelineDocument], *, has_texts: bool, has
     for document in documents:
         for criterion in document.criteria:
             before = criteria[criterion.name].values if criterion.name in criteria else ()
-            criteria[criterion.name] = LabelStudioControl(criterion, tuple(sorted({*before, *criterion.values})))
+            criteria[criterion.name] = LabelStudioControl(
+                criterion, tuple(sorted({*before, *criterion.values}))
+            )
     return LabelStudioLayout(
         title=" · ".join(dict.fromkeys(_join_languages(document.title) for document in documents)),
         criteria=criteria,
@@ -150,7 +154,12 @@ def _add_labels(parent: Element, layout: LabelStudioLayout) -> None:
         named = [level.value for level in control.criterion.scale]
         short = len(control.values) <= MAX_CHOICES
         for value in control.values if short else named:
-            SubElement(parent, "Label", value=span_label(name, value), hint=_find_level_name(control.criterion, value))
+            SubElement(
+                parent,
+                "Label",
+                value=span_label(name, value),
+                hint=_find_level_name(control.criterion, value),
+            )
         if not short:
             SubElement(parent, "Label", value=name, hint=_join_languages(control.criterion.label))
 
@@ -182,7 +191,11 @@ def _add_question(view: Element, control: LabelStudioControl) -> None:
             alias = control.value(value)["choices"][0]
             hint = _find_level_definition(criterion, value)
             SubElement(
-                choices, "Choice", value=f"{alias} {_find_level_name(criterion, value)}".strip(), alias=alias, hint=hint
+                choices,
+                "Choice",
+                value=f"{alias} {_find_level_name(criterion, value)}".strip(),
+                alias=alias,
+                hint=hint,
             )
 
 
@@ -203,7 +216,9 @@ def span_label(criterion: str, value: float) -> str:
     return f"{criterion}{EQUALS}{number(value)}"
 
 
-def annotation_to_json(layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str) -> dict[str, Any]:
+def annotation_to_json(
+    layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str
+) -> dict[str, Any]:
     """An annotation without ``completed_by``: Label Studio refuses a person it does not know, and would take a number
     for one of its own people.
     """
@@ -216,7 +231,9 @@ def annotation_to_json(layout: LabelStudioLayout, exported: ExportedAnnotation, 
     }
 
 
-def _iterate_results(layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str) -> Iterator[dict[str, Any]]:
+def _iterate_results(
+    layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str
+) -> Iterator[dict[str, Any]]:
     yield _build_result(ROLE, "choices", {"choices": [exported.role]})
     if exported.person:
         yield _build_result(PERSON, "textarea", {"text": [exported.person]})
@@ -237,7 +254,9 @@ def _build_result(control: str, kind: str, value: dict[str, Any], *, to: str = P
     return {"from_name": control, "to_name": to, "type": kind, "value": value}
 
 
-def _build_span(layout: LabelStudioLayout, exported: ExportedAnnotation, span: Mapping[str, Any]) -> dict[str, Any]:
+def _build_span(
+    layout: LabelStudioLayout, exported: ExportedAnnotation, span: Mapping[str, Any]
+) -> dict[str, Any]:
     """Offsets count code points, as they do in Label Studio."""
     start, end, label = span["start"], span["end"], _get_label(layout, span)
     if not exported.turns:

@@ -78,7 +78,9 @@ class Wording:
         if isinstance(stated_value, list):
             if len(stated_value) != 1:
                 raise Unprocessable(
-                    N_('"{criterion}" has {n} answers; it takes one.'), criterion=criterion.name, n=len(stated_value)
+                    N_('"{criterion}" has {n} answers; it takes one.'),
+                    criterion=criterion.name,
+                    n=len(stated_value),
                 )
             stated_value = stated_value[0]
         if not isinstance(stated_value, str):

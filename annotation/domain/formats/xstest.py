@@ -132,7 +132,9 @@ FORMAT = Format(
         known=_COMPLETION_FIELDS,
     ),
     annotations=Reader(
-        rows=partial(csv_rows, required=_require_columns(*_RESPONSE_COLUMNS, *_LABEL_COLUMNS), refused=REFUSED),
+        rows=partial(
+            csv_rows, required=_require_columns(*_RESPONSE_COLUMNS, *_LABEL_COLUMNS), refused=REFUSED
+        ),
         parse=_read_judgements,
         known=_COMPLETION_FIELDS,
     ),

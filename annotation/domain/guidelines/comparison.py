@@ -104,7 +104,9 @@ class _WrittenClause:
     level: int | float | None = None
 
 
-def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: Say = str) -> GuidelineComparison:
+def compare(
+    old: GuidelineDocument, new: GuidelineDocument, language: str, say: Say = str
+) -> GuidelineComparison:
     """Every clause of either version, in the order of the new one; what is gone stands after what it followed.
 
     Texts are taken in ``language``. ``say`` gives the words of what is written as a code, such as ``ordinal``.
@@ -115,7 +117,9 @@ def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: 
         _join_unnamed(before, after, "example", owner[1:])
     old_keys, new_keys = list(before), list(after)
     common = [key for key in old_keys if key in after]
-    clauses = tuple(_compare_clause(before.get(key), after.get(key)) for key in _merge_keys(old_keys, new_keys))
+    clauses = tuple(
+        _compare_clause(before.get(key), after.get(key)) for key in _merge_keys(old_keys, new_keys)
+    )
     return GuidelineComparison(clauses, reordered=common != [key for key in new_keys if key in before])
 
 
@@ -150,13 +154,17 @@ def _compare_clause(old: _WrittenClause | None, new: _WrittenClause | None) -> C
     assert clause is not None, "a key comes from one of the versions"
     before, after = (version.fields if version else {} for version in (old, new))
     names = [*after, *(name for name in before if name not in after)]
-    fields = tuple(ComparedField(name, text_pieces(before.get(name, ""), after.get(name, ""))) for name in names)
+    fields = tuple(
+        ComparedField(name, text_pieces(before.get(name, ""), after.get(name, ""))) for name in names
+    )
     change: Change = "same"
     if old is None or new is None:
         change = "added" if old is None else "removed"
     elif any(field.changed for field in fields):
         change = "changed"
-    return ComparedClause(clause.kind, clause.section, clause.label, change, fields, clause.criterion, clause.level)
+    return ComparedClause(
+        clause.kind, clause.section, clause.label, change, fields, clause.criterion, clause.level
+    )
 
 
 def _merge_keys(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
@@ -170,11 +178,15 @@ def _merge_keys(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
 # What has no name: paragraphs and examples are the same where they are alike.
 
 
-def _join_unnamed(before: dict[Key, _WrittenClause], after: dict[Key, _WrittenClause], kind: str, owner: Key) -> None:
+def _join_unnamed(
+    before: dict[Key, _WrittenClause], after: dict[Key, _WrittenClause], kind: str, owner: Key
+) -> None:
     """Give the old clauses of this kind the keys of the new ones that they became."""
     start = (kind, *owner)
     old_keys, new_keys = ([key for key in clauses if key[:-1] == start] for clauses in (before, after))
-    places = _find_partners([_get_text(before[key]) for key in old_keys], [_get_text(after[key]) for key in new_keys])
+    places = _find_partners(
+        [_get_text(before[key]) for key in old_keys], [_get_text(after[key]) for key in new_keys]
+    )
     named = {
         key: new_keys[at] if at is not None else (*key, "gone")
         for key, at in zip(old_keys, places, strict=True)
@@ -212,7 +224,9 @@ def _is_similar(old: str, new: str) -> bool:
 # A version as clauses, each with a key that it has in every version.
 
 
-def _list_clauses(document: GuidelineDocument, language: str, say: Say) -> Iterator[tuple[Key, _WrittenClause]]:
+def _list_clauses(
+    document: GuidelineDocument, language: str, say: Say
+) -> Iterator[tuple[Key, _WrittenClause]]:
     yield from _list_head_clauses(document, language)
     for number, line in enumerate(filter(str.strip, localize(document.introduction, language).splitlines())):
         yield (
@@ -225,7 +239,10 @@ def _list_clauses(document: GuidelineDocument, language: str, say: Say) -> Itera
         yield from _list_criterion_clauses(document, criterion, language, say)
     for metric in document.metrics:
         label = localize(metric.label, language)
-        yield ("metric", metric.name), _WrittenClause("metric", ("metrics",), label, _list_metric_texts(metric, label, say))
+        yield (
+            ("metric", metric.name),
+            _WrittenClause("metric", ("metrics",), label, _list_metric_texts(metric, label, say)),
+        )
 
 
 def _list_head_clauses(document: GuidelineDocument, language: str) -> Iterator[tuple[Key, _WrittenClause]]:
@@ -239,7 +256,9 @@ def _list_head_clauses(document: GuidelineDocument, language: str) -> Iterator[t
     yield ("document",), _WrittenClause("document", ("document",), fields["title"], fields)
 
 
-def _list_dimension_clauses(dimension: Dimension, language: str, say: Say) -> Iterator[tuple[Key, _WrittenClause]]:
+def _list_dimension_clauses(
+    dimension: Dimension, language: str, say: Say
+) -> Iterator[tuple[Key, _WrittenClause]]:
     label = localize(dimension.label, language)
     fields = {
         "label": label,
@@ -301,7 +320,9 @@ def _list_example_texts(example: Example, language: str) -> dict[str, str]:
 def _list_metric_texts(metric: Metric, label: str, say: Say) -> dict[str, str]:
     fields = {"label": label, "kind": say(metric.kind), "overall": say(metric.overall)}
     if isinstance(metric.levels, dict):
-        fields["levels"] = "; ".join(f"{name}: {_join_parts(levels)}" for name, levels in metric.levels.items())
+        fields["levels"] = "; ".join(
+            f"{name}: {_join_parts(levels)}" for name, levels in metric.levels.items()
+        )
     elif metric.levels is not None:
         fields["levels"] = _join_parts(metric.levels)
     if metric.formula is not None:

@@ -510,7 +510,9 @@ class GuidelineDocument(Frozen):
         return tuple(criterion for criterion in self.criteria if criterion.applies(dimension))
 
     def criterion(self, name: str) -> Criterion:
-        return _get_named(self.criteria, name, N_('This guideline has no criterion "{name}"; it has {known}.'))
+        return _get_named(
+            self.criteria, name, N_('This guideline has no criterion "{name}"; it has {known}.')
+        )
 
     def metric(self, name: str) -> Metric:
         return _get_named(self.metrics, name, N_('This guideline has no metric "{name}"; it has {known}.'))

@@ -54,4 +54,4 @@ def build_profiles(labels: Labels) -> Profiles:
     return Profiles(people=people, copying=copiers)
 
 
-__all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "LabelScale", "build_profiles"]
+__all__ = ["Copying", "Finding", "Kind", "LabelScale", "Labels", "Profile", "Profiles", "build_profiles"]

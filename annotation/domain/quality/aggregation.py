@@ -465,7 +465,9 @@ def estimate_truth(table: LabelTable, scale: int, *, leaving: Bools | None = Non
     return Truth(used, posteriors, fit.marginals, prior)
 
 
-def count_by_truth(owner: LabelsInts, level: LabelsInts, posteriors: LabelsFloats, owners: int) -> LabelsFloats:
+def count_by_truth(
+    owner: LabelsInts, level: LabelsInts, posteriors: LabelsFloats, owners: int
+) -> LabelsFloats:
     """(owners, K true, K labels): labels counted by the probability of each true level."""
     levels = posteriors.shape[1]
     cells = owner * levels + level

@@ -114,7 +114,9 @@ def _measure_own_spread(table: LabelTable, shares: Floats, means: Floats, spread
 
 def measure_guessing(pairs: Pairs, agreement: Following) -> dict[int, Finding]:
     """By person (as counted from 0): s, and whether it is less than half of the middle person's."""
-    enough = [person for person in range(pairs.table.people) if find_obstacle(agreement.pairs, person) is None]
+    enough = [
+        person for person in range(pairs.table.people) if find_obstacle(agreement.pairs, person) is None
+    ]
     middle = float(np.median(agreement.at[enough])) if enough else 0.0
     return {person: _build_finding(pairs, agreement, person, middle) for person in range(pairs.table.people)}
 

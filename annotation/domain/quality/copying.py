@@ -50,7 +50,10 @@ class _Meetings:
     @classmethod
     def of(cls, pairs: Pairs) -> _Meetings:
         table, turned = pairs.table, pairs.left > pairs.right
-        low, high = np.where(turned, pairs.right_rows, pairs.left_rows), np.where(turned, pairs.left_rows, pairs.right_rows)
+        low, high = (
+            np.where(turned, pairs.right_rows, pairs.left_rows),
+            np.where(turned, pairs.left_rows, pairs.right_rows),
+        )
         cells, pair_of_label = np.unique(
             table.person[low] * table.people + table.person[high], return_inverse=True
         )
@@ -179,7 +182,9 @@ def _estimate_chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> t
     for scale, truth in enumerate(truths):
         is_on_scale = scale_of == scale
         if truth is not None and is_on_scale.any():
-            by_low[is_on_scale], by_high[is_on_scale] = _estimate_chances_on(meetings.on(scale), truth, suspects)
+            by_low[is_on_scale], by_high[is_on_scale] = _estimate_chances_on(
+                meetings.on(scale), truth, suspects
+            )
     return by_low, by_high
 
 
@@ -211,7 +216,9 @@ def _estimate_errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats,
     without = []
     for side, people in enumerate((meetings.low, meetings.high)):
         own_rows = meetings.rows[side]
-        together = count_by_truth(meetings.pair_of_label, meetings.levels[side], truth.posteriors[own_rows], size)
+        together = count_by_truth(
+            meetings.pair_of_label, meetings.levels[side], truth.posteriors[own_rows], size
+        )
         counts = np.maximum(everywhere[people] - together, 0) + usual
         without.append(counts / counts.sum(axis=2, keepdims=True))
     return without[0], without[1]

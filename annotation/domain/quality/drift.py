@@ -158,7 +158,9 @@ def _scan(pairs: Pairs, signals: _Signals, partners: Bools) -> dict[int, Finding
     result = {}
     for person in range(table.people):
         reason = find_obstacle(pairs, person)
-        changes = [] if reason else [change for test in tests if (change := _find_largest_change(test, person))]
+        changes = (
+            [] if reason else [change for test in tests if (change := _find_largest_change(test, person))]
+        )
         result[person] = _build_finding(changes, reason or findings.FEW_DAYS, int(pairs.labels[person]))
     return result
 

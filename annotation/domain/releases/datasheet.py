@@ -120,7 +120,9 @@ class BatchPolicy:
 def list_policies(manifest: Manifest) -> Iterator[BatchPolicy]:
     for batch in manifest["protocol"]:
         # Of a batch that was imported whole, nobody was given anything, and the days are those of the import.
-        annotated_here = count_imported(batch["name"], manifest.get("imported")) < max(1, batch["annotations"])
+        annotated_here = count_imported(batch["name"], manifest.get("imported")) < max(
+            1, batch["annotations"]
+        )
         yield BatchPolicy(
             batch["name"],
             f"{batch['guideline']}@{batch['guideline_version']}",

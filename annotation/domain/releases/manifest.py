@@ -27,7 +27,10 @@ def order_manifest(manifest: Manifest) -> dict[str, Any]:
     if manifest.get("splits"):
         ordered["splits"] = order_by_declaration(manifest["splits"], SPLITS)
     if "languages" in (manifest.get("people") or {}):
-        ordered["people"] = {**manifest["people"], "languages": order_by_declaration(manifest["people"]["languages"])}
+        ordered["people"] = {
+            **manifest["people"],
+            "languages": order_by_declaration(manifest["people"]["languages"]),
+        }
     return ordered
 
 
@@ -55,7 +58,9 @@ def count_imported(batch: str, imported: Mapping[str, Any] | None) -> int:
 def _order_guideline(guideline: Mapping[str, Any]) -> Mapping[str, Any]:
     if "criteria" not in guideline:
         return guideline
-    criteria = [{**criterion, "levels": _order_by_number(criterion["levels"])} for criterion in guideline["criteria"]]
+    criteria = [
+        {**criterion, "levels": _order_by_number(criterion["levels"])} for criterion in guideline["criteria"]
+    ]
     return {**guideline, "criteria": criteria}
 
 

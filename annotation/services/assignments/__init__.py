@@ -10,7 +10,7 @@ for the next task from their cursor on, and before it only among the few tasks t
 """
 
 from annotation.core.errors import TooLate
-from annotation.services.assignments.claims import next_assignment, next_dispute
+from annotation.services.assignments.claims import next_assignment, claim_next_dispute
 from annotation.services.assignments.leases import (
     check_membership,
     end_claim,
@@ -33,7 +33,7 @@ __all__ = [
     "lock_assignment",
     "lock_own_memberships",
     "next_assignment",
-    "next_dispute",
+    "claim_next_dispute",
     "release",
     "retake_slot",
 ]

@@ -59,18 +59,18 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
 
     None when there is nothing for this person now.
     """
-    expired = careful = False
+    expired = may_wait = False
     while True:
         try:
-            return _claim_next_task(batch, person, ahead=ahead, expired=expired, careful=careful)
+            return _claim_next_task(batch, person, ahead=ahead, expired=expired, may_wait=may_wait)
         except _LeasesRanOutError:
             expired = True
             expire_leases(batch=batch)
         except TasksLockedError:
-            careful = True
+            may_wait = True
 
 
-def next_dispute(
+def claim_next_dispute(
     *, batch: Batch, person: Person, dispute_filter: DisputeFilter = ANY_DISPUTE
 ) -> Assignment | None:
     """The adjudicator's live claim on a disputed task, else a new one by the ``dispute_filter``; None when none waits.
@@ -84,7 +84,7 @@ def next_dispute(
 
 @transaction.atomic
 def _claim_next_task(
-    batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
+    batch: Batch, person: Person, *, ahead: bool, expired: bool, may_wait: bool
 ) -> Assignment | None:
     locked = lock_membership(batch, person, Membership.Role.ANNOTATOR)
     conditions = read_conditions(locked.membership)
@@ -100,7 +100,7 @@ def _claim_next_task(
     ):
         return None
     resting = list_resting_strata(batch, person, conditions.budget)
-    search = Search.of(locked, conditions=conditions, careful=careful, resting=resting)
+    search = Search.of(locked, conditions=conditions, may_wait=may_wait, resting=resting)
     if conditions.round == RUNNING:
         task = search.take_begun() or find_next_question(search) or search.take_returned()
         if task is not None:

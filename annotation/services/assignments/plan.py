@@ -62,7 +62,7 @@ class Planner:
             planner.turns |= dict.fromkeys(allotment.kinds, turns)
         return planner
 
-    def next(self, stratum: int) -> int | None:
+    def next_panel(self, stratum: int) -> int | None:
         """The panel of the next task of a stratum."""
         members = next(self.turns[stratum])
         if members is None:
@@ -88,7 +88,7 @@ def plan_open_tasks(batch: Batch) -> None:
     planner = Planner.of(batch, counts)
     by_panel: dict[int, list[int]] = defaultdict(list)
     for task, stratum in waiting.values_list("pk", "stratum").iterator(chunk_size=CHUNK):
-        panel = planner.next(stratum)
+        panel = planner.next_panel(stratum)
         if panel is not None:
             by_panel[panel].append(task)
     for panel, tasks in by_panel.items():
@@ -173,7 +173,7 @@ def save_plan(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, re
         Panel.objects.filter(pk=pk).update(tasks_planned=F("tasks_planned") + change)
 
 
-def name_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
+def save_named_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
     """Keep the pairs that the manager named; each as many different people as the overlap asks for."""
     for pair in pairs:
         members = {member.pk for member in pair}

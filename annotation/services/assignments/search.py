@@ -89,7 +89,7 @@ class Search:
         locked: LockedMembership,
         *,
         conditions: ClaimConditions,
-        careful: bool,
+        may_wait: bool,
         resting: Sequence[int],
     ) -> Search:
         member = locked.membership
@@ -102,7 +102,7 @@ class Search:
             conditions=conditions,
             cursor=member.cursor,
             resting=resting,
-            careful=careful,
+            may_wait=may_wait,
         )
 
     def take_begun(self) -> FreeTask | None:

@@ -35,7 +35,7 @@ from annotation.selectors.access import is_awaiting_confirmation
 from annotation.selectors.counts import count_tasks
 from annotation.services import jobs
 from annotation.services.assignments import end_claims
-from annotation.services.assignments.plan import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
+from annotation.services.assignments.plan import Planner, save_named_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.audit import record
 from annotation.services.counts import add_batch_counts, lock_memberships
 from annotation.services.gold_questions.answers import close_checks
@@ -161,7 +161,7 @@ def add_tasks(
                         response_id=pk,
                         prompt_id=prompt,
                         stratum_id=stratum,
-                        panel_id=planner.next(stratum) if planner else None,
+                        panel_id=planner.next_panel(stratum) if planner else None,
                         overlap=batch.overlap,
                         position=position,
                         rank=position,
@@ -233,7 +233,7 @@ def _save_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
         return
     annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR)
     members = {member.person_id: member for member in annotators}
-    name_pairs(batch, [[members[person] for person in pair] for pair in pairs])
+    save_named_pairs(batch, [[members[person] for person in pair] for pair in pairs])
 
 
 def list_responses(spec: BatchSpec) -> QuerySet[Response]:

@@ -15,7 +15,7 @@ from annotation.services.audit import record
 
 MAX_EXPLANATION_LENGTH = 5000
 MAX_ITEMS = 10_000
-KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
+STRATUM_FIELDS = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class GoldAnswer:
 
 
 @transaction.atomic
-def add_items(
+def add_questions(
     *, batch: Batch, kind: str, items: Sequence[GoldAnswer], actor: Person | None = None
 ) -> list[GoldQuestion]:
     """Put these items in, all or none of them: each is refused where it is work in the batch, or known there already.
@@ -178,7 +178,7 @@ def _refuse_duplicates(batch: Batch, items: Sequence[GoldAnswer], responses: Map
 
 
 def _make_strata(batch: Batch, kind: str, responses: Iterable[int]) -> None:
-    of = Response.objects.filter(pk__in=list(responses)).order_by().values_list(*KIND).distinct()
+    of = Response.objects.filter(pk__in=list(responses)).order_by().values_list(*STRATUM_FIELDS).distinct()
     for dataset, dimension, language, model in of:
         Stratum.objects.get_or_create(
             batch=batch, kind=kind, dataset_id=dataset, dimension=dimension, language=language, model_id=model

@@ -32,7 +32,7 @@ from annotation.services.gold_questions.gold_questions import (
     MAX_ITEMS,
     BatchScope,
     GoldAnswer,
-    add_items,
+    add_questions,
     refuse_unfit,
 )
 
@@ -112,7 +112,7 @@ def _add_gold(
             found=len(drawn),
             name=batch.name,
         )
-    return add_items(batch=batch, kind=kind, items=_build_answers(drawn), actor=actor)
+    return add_questions(batch=batch, kind=kind, items=_build_answers(drawn), actor=actor)
 
 
 def _build_seed(batch: Batch) -> int:
@@ -221,7 +221,7 @@ def add_from_file(
         items[answer.response] = answer
     if not items:
         raise InputError(N_("there are no rows in this file."), path=source.name)
-    return add_items(batch=batch, kind=kind, items=list(items.values()), actor=actor)
+    return add_questions(batch=batch, kind=kind, items=list(items.values()), actor=actor)
 
 
 class _AnswerReader:

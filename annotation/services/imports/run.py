@@ -261,7 +261,7 @@ class Intake:
             run=run,
             report=ImportReport(kind=kind, format=form.name, file=source.name),
             problems=Problems(run.most_problems),
-            sha256=sha256_of(source),
+            sha256=hash_source(source),
             origin=FileOrigin(model=model or form.model_of(source.name), collection=collection),
         )
 
@@ -336,7 +336,7 @@ def lock_dataset(dataset: Dataset) -> Dataset:
     return Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
 
 
-def sha256_of(source: Source) -> str:
+def hash_source(source: Source) -> str:
     source.check()
     with source.path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -184,7 +184,7 @@ def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     person, dispute_filter = person_of(request), parse_dispute_filter(request.GET)
     try:
-        assignment = assignments.next_dispute(batch=batch, person=person, dispute_filter=dispute_filter)
+        assignment = assignments.claim_next_dispute(batch=batch, person=person, dispute_filter=dispute_filter)
     except Forbidden as error:  # paused or closed while the person was at work
         return leave_page(request, "disputes", level=messages.WARNING, say=error_text(error))
     if assignment is None:

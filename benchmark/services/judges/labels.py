@@ -15,7 +15,7 @@ from annotation.domain.formats import Source
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import Collection, Dataset, Guideline, Person, Response
 from annotation.services.audit import record
-from annotation.services.imports.run import sha256_of
+from annotation.services.imports.run import hash_source
 from benchmark.domain.judges.formats import (
     JudgeRecord,
     build_probabilities_error,
@@ -84,7 +84,7 @@ def import_judge_labels(
     new = _list_new(judge, labels, lines)
     for start in range(0, len(new), CHUNK):
         JudgeLabel.objects.bulk_create(new[start : start + CHUNK])
-    sha256 = sha256_of(source)
+    sha256 = hash_source(source)
     _add_source(judge, Path(source.name).name, sha256)
     report = JudgeFileReport(
         file=source.name,

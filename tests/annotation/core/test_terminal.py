@@ -14,4 +14,6 @@ def test_columns_stand_under_each_other_in_both_languages() -> None:
 
 def test_a_number_that_comes_with_a_request_is_one_that_an_id_can_be() -> None:
     assert [parse_int(text) for text in ("0", "17", "9" * MAX_DIGITS)] == [0, 17, 10**MAX_DIGITS - 1]
-    assert {parse_int(text) for text in ("", "-1", "1.5", "one", "²", "9" * (MAX_DIGITS + 1), "1" * 5000)} == {None}
+    assert {
+        parse_int(text) for text in ("", "-1", "1.5", "one", "²", "9" * (MAX_DIGITS + 1), "1" * 5000)
+    } == {None}

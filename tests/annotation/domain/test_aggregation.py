@@ -213,7 +213,10 @@ def test_no_iteration_makes_the_labels_less_likely(rows: list[tuple[int, int, in
     votes = aggregation._count_votes(**columns(rows), classes=3)
     start = aggregation._shares_of_votes(votes)
     steps = aggregation._iterate_steps(
-        votes, lambda posteriors: aggregation._estimate_confusions(votes, posteriors, np.zeros((3, 3))), start, 30
+        votes,
+        lambda posteriors: aggregation._estimate_confusions(votes, posteriors, np.zeros((3, 3))),
+        start,
+        30,
     )
     climbed = [step.log_likelihood for step in steps]
     assert all(later >= earlier - 1e-9 for earlier, later in pairwise(climbed))

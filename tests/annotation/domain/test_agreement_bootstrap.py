@@ -107,7 +107,9 @@ def test_an_unknown_statistic_is_refused() -> None:
 def test_less_confidence_gives_a_narrower_interval() -> None:
     wide, narrow = (
         ends(
-            measure_agreement(DISPUTED, values=SCALE, measurement="nominal", confidence=level).statistics["gwet_ac1"]
+            measure_agreement(DISPUTED, values=SCALE, measurement="nominal", confidence=level).statistics[
+                "gwet_ac1"
+            ]
         )
         for level in (0.95, 0.5)
     )
@@ -184,7 +186,9 @@ def test_with_very_many_kinds_of_unit_none_is_left_out(monkeypatch: pytest.Monke
 
 def test_resamples_in_which_a_statistic_is_undefined_are_left_out() -> None:
     # A resample of two units is all 1 or all 2 half of the time, and kappa is undefined there.
-    kappa = measure_agreement({(1, 1): 1, (2, 2): 1}, values=[1, 2], measurement="nominal").statistics["cohen_kappa"]
+    kappa = measure_agreement({(1, 1): 1, (2, 2): 1}, values=[1, 2], measurement="nominal").statistics[
+        "cohen_kappa"
+    ]
     assert kappa == Statistic(1, 1, 1)
 
 
@@ -196,7 +200,9 @@ def test_a_single_unit_has_values_and_no_standard_error() -> None:
 
 
 def test_without_resamples_there_is_a_value_and_no_interval() -> None:
-    kappa = measure_agreement(DISPUTED, values=SCALE, measurement="nominal", resamples=0).statistics["cohen_kappa"]
+    kappa = measure_agreement(DISPUTED, values=SCALE, measurement="nominal", resamples=0).statistics[
+        "cohen_kappa"
+    ]
     assert kappa.value is not None
     assert (kappa.low, kappa.high) == (None, None)
 
@@ -207,7 +213,9 @@ LATER: dict[Pattern, int] = {(1, 1): 150, (1, 2): 5, (2, 2): 90, (2, 3): 4, (3, 
 
 
 def test_a_difference_is_the_later_statistic_less_the_earlier() -> None:
-    result = measure_difference(DISPUTED, LATER, values=SCALE, measurement="ordinal", statistic="alpha_ordinal")
+    result = measure_difference(
+        DISPUTED, LATER, values=SCALE, measurement="ordinal", statistic="alpha_ordinal"
+    )
     before, after = (
         measure_agreement(patterns, values=SCALE, measurement="ordinal").statistics["alpha_ordinal"].value
         for patterns in (DISPUTED, LATER)
@@ -221,7 +229,9 @@ def test_a_difference_is_the_later_statistic_less_the_earlier() -> None:
 
 def test_turned_round_a_difference_changes_its_sign() -> None:
     there, back = (
-        measure_difference(*pair, values=SCALE, measurement="ordinal", statistic="cohen_kappa", resamples=8000)
+        measure_difference(
+            *pair, values=SCALE, measurement="ordinal", statistic="cohen_kappa", resamples=8000
+        )
         for pair in ((DISPUTED, LATER), (LATER, DISPUTED))
     )
     assert there.value == pytest.approx(-(back.value or 0))
@@ -266,7 +276,10 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
         draws = rng.choice(3, size=(2, 150), p=[0.5, 0.3, 0.2])
         draws[1] = np.where(rng.random(150) < 0.6, draws[0], draws[1])
         result = measure_agreement(
-            count_label_patterns(draws.T, SCALE), values=SCALE, measurement="nominal", statistics=["alpha_nominal"]
+            count_label_patterns(draws.T, SCALE),
+            values=SCALE,
+            measurement="nominal",
+            statistics=["alpha_nominal"],
         )
         low, high = ends(result.statistics["alpha_nominal"])
         covered += low <= 0.6 <= high

@@ -61,7 +61,9 @@ scales: st.SearchStrategy[list[Value]] = st.sets(st.integers(0, 10), min_size=2,
 
 def measured(table: Table, *names: str, measurement: Measurement = "interval") -> Agreement:
     values, rows = table
-    return measure_agreement(Counter(rows), values=values, measurement=measurement, statistics=names, resamples=0)
+    return measure_agreement(
+        Counter(rows), values=values, measurement=measurement, statistics=names, resamples=0
+    )
 
 
 def value_of(result: Agreement, name: str) -> float | None:

@@ -157,13 +157,21 @@ def test_the_mean_distance_is_what_alpha_has_above_its_line():
     """Two labels a unit: alpha is 1 - D_o / D_e, D_o the mean of ``differences``, D_e that of any two labels."""
     labels = [(1, 2), (1, 1), (3, 3), (2, 3), (3, 3), (1, 1)]
     units = build_units(
-        LabelledTask(task, task, 1, "", [PersonLabels(place, {"c": value}, 1, None) for place, value in enumerate(pair)])
+        LabelledTask(
+            task,
+            task,
+            1,
+            "",
+            [PersonLabels(place, {"c": value}, 1, None) for place, value in enumerate(pair)],
+        )
         for task, pair in enumerate(labels)
     )
     nominal = 1 - np.eye(3)
     counts = np.array([5, 2, 5])  # of 12 labels
     expected = counts @ nominal @ counts / (12 * 11)
-    alpha = measure_agreement(Counter(labels), values=(1, 2, 3), measurement="nominal", statistics=["alpha_nominal"])
+    alpha = measure_agreement(
+        Counter(labels), values=(1, 2, 3), measurement="nominal", statistics=["alpha_nominal"]
+    )
     assert 1 - mean_distances(units, nominal).mean() / expected == pytest.approx(
         alpha.statistics["alpha_nominal"].value
     )

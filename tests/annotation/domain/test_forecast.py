@@ -45,7 +45,10 @@ def test_a_week_with_a_weekend_is_about_its_mean() -> None:
 
 
 def test_the_fewer_days_were_seen_the_wider_is_the_interval() -> None:
-    few, many = forecast_completion(left=3000, days=(50, 100, 150)), forecast_completion(left=3000, days=(50, 100, 150) * 4)
+    few, many = (
+        forecast_completion(left=3000, days=(50, 100, 150)),
+        forecast_completion(left=3000, days=(50, 100, 150) * 4),
+    )
     assert few.high is not None
     assert few.low is not None
     assert many.high is not None
@@ -100,7 +103,10 @@ def test_the_interval_is_ordered_and_the_same_each_time(left: int, days: tuple[i
 @settings(max_examples=25, deadline=None)
 @given(left=st.integers(1, 5000), more=st.integers(1, 5000), days=DAYS)
 def test_more_to_do_never_ends_earlier(left: int, more: int, days: tuple[int, ...]) -> None:
-    sooner, later = forecast_completion(left=left, days=days), forecast_completion(left=left + more, days=days)
+    sooner, later = (
+        forecast_completion(left=left, days=days),
+        forecast_completion(left=left + more, days=days),
+    )
     assert sooner.middle is not None
     assert later.middle is not None
     assert later.middle >= sooner.middle

@@ -81,7 +81,9 @@ def test_at_overlap_2_hundreds_of_people_share_within_one(people: int, tasks: in
 @pytest.mark.parametrize("seed", range(3))
 def test_at_overlap_2_loads_are_within_one_after_every_task(people: int, seed: int):
     loads = [0] * people
-    for block in build_balanced_design(people=people, overlap=2, tasks=2 * comb(people, 2) + people - 1, seed=seed):
+    for block in build_balanced_design(
+        people=people, overlap=2, tasks=2 * comb(people, 2) + people - 1, seed=seed
+    ):
         for person in block:
             loads[person] += 1
         assert spread(loads) <= 1

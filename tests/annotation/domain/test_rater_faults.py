@@ -159,7 +159,9 @@ def test_people_are_known_by_their_numbers_and_rows_by_nothing():
             assert other.value == pytest.approx(one.value, abs=1e-6)
             assert other.p == pytest.approx(one.p, abs=1e-6)
     assert [(int(names[pair.first]), int(names[pair.second])) for pair in before.copying[:3]] == [
-        pytest.approx((pair.first, pair.second)) if pair.first == names[old.first] else (pair.second, pair.first)
+        pytest.approx((pair.first, pair.second))
+        if pair.first == names[old.first]
+        else (pair.second, pair.first)
         for pair, old in zip(after.copying[:3], before.copying[:3], strict=True)
     ]
 
@@ -228,7 +230,12 @@ def rows_of(parts: list[Labels], *, scales: dict[int, LabelScale], task: np.ndar
 def test_more_annotators_a_task_are_as_good_as_two():
     assert flagged(build_profiles(simulate(10, faults=NONE, tasks=1600, overlap=3).labels)) == []
     simulated = simulate(10, faults=ALL, tasks=1600, overlap=3)
-    assert detect_faults(simulated, build_profiles(simulated.labels)).first == {"random", "strict", "drift", "copying"}
+    assert detect_faults(simulated, build_profiles(simulated.labels)).first == {
+        "random",
+        "strict",
+        "drift",
+        "copying",
+    }
 
 
 # What is undefined

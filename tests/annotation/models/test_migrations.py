@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -218,8 +218,8 @@ def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
     mine = next_assignment(batch=migrated, person=zhou)
     assert mine is not None
     assert mine.task.position == 0
-    assert next_dispute(batch=migrated, person=zhou) is None  # skipped
-    assert next_dispute(batch=migrated, person=wu) is not None
+    assert claim_next_dispute(batch=migrated, person=zhou) is None  # skipped
+    assert claim_next_dispute(batch=migrated, person=wu) is not None
 
 
 def filling_again_changes_nothing(migrated: Batch):

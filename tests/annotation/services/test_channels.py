@@ -24,7 +24,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.services.annotations.drafts import save_refused_draft
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import Options, export_release
 from annotation.services.imports import ImportRequest, import_annotations
@@ -88,7 +88,7 @@ def test_on_the_pages_it_is_the_page(batch: Batch, lin: Person, chen: Person, wu
     for person, value in ((lin, "1"), (chen, "3")):
         item = claimed(batch, person)
         visit(person).post(f"/work/items/{item.pk}/submit/", {"label.compliance": value, "key": "k"})
-    dispute = next_dispute(batch=batch, person=wu)
+    dispute = claim_next_dispute(batch=batch, person=wu)
     assert dispute is not None
     decision = {"label.compliance": "2", "key": "k", "reason": "reading_slip"}
     visit(wu).post(f"/disputes/items/{dispute.pk}/verdict/", decision)
@@ -108,7 +108,7 @@ def test_a_verdict_and_a_decision_by_token_and_a_repeat_adjudication(
     label_next(batch, chen, 3)
     client = program(wu, by_token=True)
     for _time in range(2):
-        dispute = next_dispute(batch=batch, person=wu)
+        dispute = claim_next_dispute(batch=batch, person=wu)
         assert dispute is not None
         post(client, dispute, "verdict")
         post(client, dispute, "adjudicate", {**WORK, "reason": "reading_slip"})

@@ -17,7 +17,7 @@ from annotation.domain.assignments.eligibility import (
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.people.people import set_roles
@@ -202,7 +202,7 @@ def test_disputes_come_prompt_by_prompt_also_where_the_batch_stands_model_by_mod
         label_next(batch, lin, 1)
         label_next(batch, chen, 3)
     disputes = []
-    while (claim := next_dispute(batch=batch, person=wu)) is not None:
+    while (claim := claim_next_dispute(batch=batch, person=wu)) is not None:
         disputes.append(claim.task.response.prompt.key)
         decide(claim, wu, 2)
     assert disputes == ["p0", "p0", "p1", "p1", "p2", "p2", "p3", "p3"]

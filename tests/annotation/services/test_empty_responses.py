@@ -17,7 +17,7 @@ from annotation.domain.guidelines.prose import is_blank
 from annotation.models import Annotation, Batch, Person, Response, Task
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from tests.annotation.services.test_evidence import demanding
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import label_next, make_batch, make_corpus
@@ -84,7 +84,7 @@ def test_disputes_history_tasks_and_corrections_say_so(
     label_next(batch, chen, 1)  # which needs evidence, and there is nothing to mark
     assert SAID in text(visit(lin).get(f"/history/{get_own_assignment(lin)}/"))
     assert SAID in text(visit(wu).get("/disputes/first/"))
-    dispute = next_dispute(batch=batch, person=wu)
+    dispute = claim_next_dispute(batch=batch, person=wu)
     assert dispute is not None
     record_verdict(assignment_id=dispute.pk, person=wu, work=Submission({"compliance": 3}))
     assert SAID in text(visit(wu).get("/disputes/first/"))

@@ -49,7 +49,7 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.monitoring import watch_batch
 from annotation.services.batches.policy import set_terms
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_question_active
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions, set_question_active
 from annotation.services.people.people import set_languages, set_roles
 from annotation.services.releases import cut_release
 from tests.annotation.gold_question_support import add_known, make_checked
@@ -612,7 +612,7 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     corpus.prompts.update(language="zh")
     add_known(batch, 2, name="plain")
     responses = Response.objects.filter(prompt__dataset=corpus)
-    add_items(
+    add_questions(
         batch=batch,
         kind="check",
         items=[GoldAnswer(response.pk, {"compliance": 3}) for response in responses],

@@ -17,7 +17,7 @@ from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import AuditEvent, Batch, GoldQuestion, Guideline, Person, Response, Stratum
 from annotation.services.batches.batches import set_state
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items, set_question_active
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions, set_question_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
 from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
@@ -93,12 +93,12 @@ def test_gold_of_open_batches_or_other_guidelines_is_refused(new: Batch, old: Ba
 def test_what_is_work_in_the_batch_cannot_be_known_there(new: Batch):
     task = new.tasks.filter(kind="work")[0]
     with pytest.raises(Conflict, match="is work in the batch new"):
-        add_items(batch=new, kind="check", items=[GoldAnswer(task.response_id, {"compliance": 3})])
+        add_questions(batch=new, kind="check", items=[GoldAnswer(task.response_id, {"compliance": 3})])
     (item,) = add_known(new, 1)
     with pytest.raises(Conflict, match="gold question of the batch new already"):
-        add_items(batch=new, kind="qualification", items=[GoldAnswer(item.response_id, {"compliance": 3})])
+        add_questions(batch=new, kind="qualification", items=[GoldAnswer(item.response_id, {"compliance": 3})])
     with pytest.raises(AssayError, match="no item to add"):
-        add_items(batch=new, kind="check", items=[])
+        add_questions(batch=new, kind="check", items=[])
 
 
 # Files.
@@ -304,10 +304,10 @@ def test_an_item_in_a_language_of_no_work_is_refused(guideline: Guideline, lin: 
     )
     Stratum.objects.filter(batch=batch).update(language="zh")
     with pytest.raises(AssayError, match="No work of the batch first is in en"):
-        add_items(batch=batch, kind="check", items=[english])
-    add_items(batch=batch, kind="check", items=[chinese, unknown])
+        add_questions(batch=batch, kind="check", items=[english])
+    add_questions(batch=batch, kind="check", items=[chinese, unknown])
     Stratum.objects.filter(batch=batch, kind="work", dimension="safe").update(language="")
-    add_items(batch=batch, kind="check", items=[english])
+    add_questions(batch=batch, kind="check", items=[english])
 
 
 def test_the_form_of_a_batch_takes_checks_and_a_qualification(

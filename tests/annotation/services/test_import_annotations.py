@@ -33,7 +33,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import refuse_sealed
 from annotation.services.annotations.submission import revise
-from annotation.services.assignments import next_assignment, next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.imports import (
@@ -321,7 +321,7 @@ def test_a_dispute_that_someone_is_deciding_is_left_to_them(
     batch: Batch, wu: Person, ma: Person, write: Write
 ):
     put(write(build_row("lin", 3), build_row("chen", 1)))
-    assert next_dispute(batch=batch, person=wu) is not None
+    assert claim_next_dispute(batch=batch, person=wu) is not None
     with pytest.raises(InputError, match="someone else is deciding this dispute now"):
         put(write(decided("ma", 3)))
 

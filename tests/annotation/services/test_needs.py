@@ -7,7 +7,7 @@ import pytest
 from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person
 from annotation.selectors.batches.tasks import Need, list_needs
-from annotation.services.assignments import next_assignment, next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.tasks import assign, withdraw
 from annotation.services.people.people import set_roles
@@ -108,7 +108,7 @@ def test_a_dispute_needs_a_person_where_every_adjudicator_annotated_or_skipped_i
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     assert list_needs(batch, limit=10) == []
-    item = next_dispute(batch=batch, person=wu)
+    item = claim_next_dispute(batch=batch, person=wu)
     assert item is not None
     assert list_needs(batch, limit=10) == []  # it is being decided
     release(assignment_id=item.pk, person=wu, skip_reason="I know the author")

@@ -37,7 +37,7 @@ from annotation.selectors.quality import (
     measure_annotator,
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
-from annotation.services.assignments import next_dispute
+from annotation.services.assignments import claim_next_dispute
 from annotation.services.guidelines import load_guideline
 from tests.support import (
     FLAMES_GUIDELINE,
@@ -201,7 +201,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         label_next(batch, lin, 1)
         label_next(batch, chen, 3)
     for _time in range(3):
-        assignment = next_dispute(batch=batch, person=wu)
+        assignment = claim_next_dispute(batch=batch, person=wu)
         assert assignment is not None
         record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
         (first,) = (side for side in build_dispute(assignment).sides if side.letter == "A")

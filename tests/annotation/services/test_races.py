@@ -38,7 +38,7 @@ from annotation.services.assignments import (
     expire_leases,
     extend_lease,
     next_assignment,
-    next_dispute,
+    claim_next_dispute,
     release,
 )
 from annotation.services.batches.batches import set_state
@@ -368,7 +368,7 @@ def test_two_adjudicators_race_for_one_dispute_and_one_gets_it(
     batch.memberships.create(person=second, role="adjudicator")
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
-    answers = at_once([partial(next_dispute, batch=batch, person=person) for person in (wu, second)])
+    answers = at_once([partial(claim_next_dispute, batch=batch, person=person) for person in (wu, second)])
     assert sorted(answer is None for answer in answers) == [False, True]
     assert Assignment.objects.filter(slot=ADJUDICATION_SLOT).count() == 1
 
@@ -380,11 +380,11 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
     batch.memberships.create(person=second, role="adjudicator")
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
-    late = next_dispute(batch=batch, person=wu)
+    late = claim_next_dispute(batch=batch, person=wu)
     assert late is not None
     record_verdict(assignment_id=late.pk, person=wu, work=Submission({"compliance": 1}))
     Assignment.objects.filter(pk=late.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
-    new = next_dispute(batch=batch, person=second)
+    new = claim_next_dispute(batch=batch, person=second)
     assert new is not None
     record_verdict(assignment_id=new.pk, person=second, work=Submission({"compliance": 2}))
     at_once(
@@ -413,7 +413,7 @@ def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
     if is_repeat:
         Batch.objects.filter(pk=batch.pk).update(second_reading_share=1, second_reading_days=0)
         decide_next(batch, wu, 2)
-    assignment = next_dispute(batch=batch, person=wu)
+    assignment = claim_next_dispute(batch=batch, person=wu)
     assert assignment is not None
     verdict = partial(
         record_verdict, assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3})

@@ -45,7 +45,7 @@ from annotation.selectors.quality.adjudicators import measure_intra_rater_agreem
 from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted
-from annotation.services.assignments import expire_leases, extend_lease, next_dispute, release
+from annotation.services.assignments import expire_leases, extend_lease, claim_next_dispute, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.batches.tasks import set_priority
@@ -133,7 +133,7 @@ def make_due() -> None:
 
 
 def claim(batch: Batch, person: Person, **more: Any) -> Assignment:
-    assignment = next_dispute(batch=batch, person=person, **more)
+    assignment = claim_next_dispute(batch=batch, person=person, **more)
     assert assignment is not None
     return assignment
 
@@ -191,7 +191,7 @@ def test_it_comes_early_once_the_disputes_have_run_out(
     repeated: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
     decide_next(repeated, wu, 2)
-    assert next_dispute(batch=repeated, person=wu) is None  # others are still labelling
+    assert claim_next_dispute(batch=repeated, person=wu) is None  # others are still labelling
     while label_next(repeated, lin, 1) is not None:
         label_next(repeated, chen, 1)
     progress = find_own_progress(repeated, wu, "adjudicator")
@@ -202,7 +202,7 @@ def test_it_comes_early_once_the_disputes_have_run_out(
         progress = find_own_progress(repeated, wu, "adjudicator")
         assert progress is not None
         assert progress.done == done
-    assert next_dispute(batch=repeated, person=wu) is None
+    assert claim_next_dispute(batch=repeated, person=wu) is None
     assert REPEATS.filter(state="adjudicated").count() == 2
 
 
@@ -289,7 +289,7 @@ def test_a_paused_batch_hands_none_out(repeated: Batch, wu: Person) -> None:
     make_due()
     set_state(batch=repeated, state="paused")
     with pytest.raises(Forbidden):
-        next_dispute(batch=repeated, person=wu)
+        claim_next_dispute(batch=repeated, person=wu)
 
 
 def plain(page: str, item: Assignment) -> str:
@@ -360,9 +360,9 @@ def test_it_does_not_show_the_first_verdict_nor_the_first_decision(repeated: Bat
 def test_a_quota_counts_it(repeated: Batch, wu: Person) -> None:
     decide(claim_repeat(repeated, wu), wu, 2)
     repeated.memberships.filter(person=wu).update(quota=2)
-    assert next_dispute(batch=repeated, person=wu) is None
+    assert claim_next_dispute(batch=repeated, person=wu) is None
     repeated.memberships.filter(person=wu).update(quota=3)
-    assert next_dispute(batch=repeated, person=wu) is not None
+    assert claim_next_dispute(batch=repeated, person=wu) is not None
 
 
 def test_intra_rater_agreement_is_the_share_that_was_decided_alike(

@@ -32,7 +32,7 @@ from annotation.models import (
 from annotation.services import audit
 from annotation.services.annotations import submission
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from annotation.services.batches.members import set_member_active
 from annotation.services.people import people
 from annotation.services.people.people import set_roles
@@ -149,7 +149,7 @@ def test_after_the_verdict_the_labels_of_others_go_with_the_group(disputed: Batc
 def test_a_repeat_adjudication_goes_with_the_group_as_well(disputed: Batch, wu: Person) -> None:
     Batch.objects.filter(pk=disputed.pk).update(second_reading_share=1, second_reading_days=0)
     decide_next(disputed, wu, 2)
-    repeat = next_dispute(batch=disputed, person=wu)
+    repeat = claim_next_dispute(batch=disputed, person=wu)
     assert repeat is not None
     assert repeat.task.kind == "repeat"
     take_groups(wu)
@@ -221,7 +221,7 @@ def test_what_is_at_hand_goes_back_with_the_role_and_to_others(batch: Batch, lin
 def test_a_repeat_adjudication_in_progress_goes_back_with_the_role(disputed: Batch, wu: Person) -> None:
     Batch.objects.filter(pk=disputed.pk).update(second_reading_share=1, second_reading_days=0)
     decide_next(disputed, wu, 2)
-    claim = next_dispute(batch=disputed, person=wu)
+    claim = claim_next_dispute(batch=disputed, person=wu)
     assert claim is not None
     assert claim.task.kind == "repeat"
     set_roles(person=wu, roles=["annotator"])

@@ -59,7 +59,7 @@ from annotation.services.assignments import (
     expire_leases,
     extend_lease,
     next_assignment,
-    next_dispute,
+    claim_next_dispute,
     release,
 )
 from annotation.services.batches.batches import create_batch, set_state
@@ -68,7 +68,7 @@ from annotation.services.batches.tasks import assign as tasks_assign
 from annotation.services.batches.tasks import restore_tasks as tasks_bring_back
 from annotation.services.batches.tasks import set_priority as tasks_set_priority
 from annotation.services.batches.tasks import withdraw as tasks_withdraw
-from annotation.services.gold_questions.gold_questions import GoldAnswer, add_items
+from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions
 from annotation.services.people.people import (
     add_person,
     set_languages,
@@ -154,7 +154,7 @@ class Batches(RuleBasedStateMachine):
         if checks[0]:
             known = Response.objects.filter(prompt__dataset=self.known)
             items = [GoldAnswer(response.pk, {"compliance": 3}) for response in known]
-            add_items(batch=self.batch, kind="check", items=items)
+            add_questions(batch=self.batch, kind="check", items=items)
             Batch.objects.filter(pk=self.batch.pk).update(check_share=checks[0], check_feedback=checks[1])
             self.batch.refresh_from_db()
 
@@ -440,7 +440,7 @@ class Batches(RuleBasedStateMachine):
 
     def claim_dispute_for(self, person: Person) -> Assignment | None:
         person = Person.objects.get(pk=person.pk)
-        claimed = self.attempt(partial(next_dispute, batch=self.batch, person=person))
+        claimed = self.attempt(partial(claim_next_dispute, batch=self.batch, person=person))
         now = Tables.read(self.batch)
         member = now.member(person.pk, "adjudicator")
         if claimed is not None:

@@ -10,7 +10,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.models import AuditEvent, Batch, Guideline, Person, Task
 from annotation.selectors.counts import count_by_stratum
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import TooLate, next_assignment, next_dispute
+from annotation.services.assignments import TooLate, next_assignment, claim_next_dispute
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw
 from tests.annotation.invariants import nothing_is_broken
@@ -115,10 +115,10 @@ def test_a_dispute_comes_back_as_a_dispute(batch: Batch, lin: Person, chen: Pers
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     task = batch.tasks.get(state="disputed")
-    held = next_dispute(batch=batch, person=wu)
+    held = claim_next_dispute(batch=batch, person=wu)
     assert held is not None
     withdraw(batch=batch, tasks=[task.pk], reason="a wrong response")
-    assert next_dispute(batch=batch, person=wu) is None
+    assert claim_next_dispute(batch=batch, person=wu) is None
     restore_tasks(batch=batch, tasks=[task.pk])
     task.refresh_from_db()
     assert task.state == "disputed"

@@ -33,7 +33,7 @@ from annotation.selectors.wellbeing import (
 )
 from annotation.services.adjudication.disputes import adjudicate
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import load_guideline
@@ -234,7 +234,7 @@ def test_disputes_wait_for_tomorrow_likewise(
             pass
     budget(1)
     decided = []
-    while (assignment := next_dispute(batch=mixed, person=wu)) is not None:
+    while (assignment := claim_next_dispute(batch=mixed, person=wu)) is not None:
         decided.append(dimension(assignment))
         assert decide_next(mixed, wu, 2)
     assert decided.count("unsafe") == 1
@@ -242,7 +242,7 @@ def test_disputes_wait_for_tomorrow_likewise(
         decided.count("safe") == mixed.tasks.filter(stratum__dimension="safe").exclude(state="agreed").count()
     )
     budget(None)
-    assert dimension(next_dispute(batch=mixed, person=wu)) == "unsafe"
+    assert dimension(claim_next_dispute(batch=mixed, person=wu)) == "unsafe"
 
 
 # Topics.
@@ -275,7 +275,7 @@ def test_an_adjudicator_opts_out_too(mixed: Batch, lin: Person, chen: Person, zh
     for person, value in ((lin, 1), (chen, 3), (zhou, 3)):
         while label_next(mixed, person, value):
             pass
-    while dimension(assignment := next_dispute(batch=mixed, person=wu)) != "unsafe":
+    while dimension(assignment := claim_next_dispute(batch=mixed, person=wu)) != "unsafe":
         decide_next(mixed, wu, 2)
     assert assignment is not None
     assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
@@ -299,14 +299,14 @@ def test_a_repeat_adjudication_of_the_topic_goes_back_too(
     decided = mixed.tasks.filter(state="adjudicated", stratum__dimension="unsafe").first()
     assert decided is not None
     repeat = make_repeat(decided, due_at=now)
-    assignment = next_dispute(batch=mixed, person=wu)
+    assignment = claim_next_dispute(batch=mixed, person=wu)
     assert assignment is not None
     assert assignment.task_id == repeat.pk
     assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
     assignment.refresh_from_db()
     repeat.refresh_from_db()
     assert (assignment.state, repeat.state) == ("released", "disputed")
-    assert next_dispute(batch=mixed, person=wu) is None
+    assert claim_next_dispute(batch=mixed, person=wu) is None
 
 
 def test_what_was_planned_for_them_is_planned_for_others(graded: Guideline, lin: Person, chen: Person):

@@ -29,7 +29,7 @@ from annotation.selectors.agreement.causes import DisputedPrompts, find_weakest_
 from annotation.selectors.agreement.labels import ComparableLabels
 from annotation.selectors.agreement.tasks import LabelledTasks
 from annotation.selectors.agreement.trend import list_trends
-from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.assignments import next_assignment, claim_next_dispute
 from annotation.services.guidelines import leave_note, load_guideline
 from tests.annotation.exchange import AGREED, DISPUTED, settled_care
 from tests.support import (
@@ -65,7 +65,7 @@ def labelled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     for lin_value, other in zip(LIN, CHEN, strict=True):
         label_next(batch, lin, lin_value)
         label_next(batch, chen, other)
-    item = next_dispute(batch=batch, person=wu)
+    item = claim_next_dispute(batch=batch, person=wu)
     assert item is not None
     decide(item, wu, 2, reason="reading_slip")
     return batch

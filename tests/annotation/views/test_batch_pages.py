@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.selectors.batches.plan import Plan, measure_pace
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.services.annotations.submission import handle_correction_request, revise
-from annotation.services.assignments import next_assignment, next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.batches.tasks import withdraw
@@ -215,7 +215,7 @@ def test_a_dispute_that_an_adjudicator_holds_does_not_wait(
 ) -> None:
     dispute(batch, lin, chen)
     assert measure_progress(batch).waiting == 1
-    next_dispute(batch=batch, person=wu)
+    claim_next_dispute(batch=batch, person=wu)
     assert measure_progress(batch).waiting == 0
     set_member_active(batch=batch, person=wu, role="adjudicator", active=False)
     counts = measure_progress(batch)
@@ -357,7 +357,7 @@ def test_letting_an_annotator_go_leaves_their_dispute_alone(
 ) -> None:
     join_batch(batch=batch, role="annotator", people=[wu])
     dispute(batch, lin, chen)
-    held = next_dispute(batch=batch, person=wu)
+    held = claim_next_dispute(batch=batch, person=wu)
     assert held is not None
     set_member_active(batch=batch, person=wu, role="annotator", active=False)
     held.refresh_from_db()

@@ -25,7 +25,7 @@ from annotation.models import (
 from annotation.selectors.adjudication import OLDEST_FIRST, DisputeFilter
 from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import set_priority
 from annotation.services.guidelines import load_guideline
@@ -46,7 +46,7 @@ def disputed(batch: Batch, lin: Person, chen: Person) -> Batch:
 
 
 def claim(batch: Batch, person: Person) -> Assignment:
-    assignment = next_dispute(batch=batch, person=person)
+    assignment = claim_next_dispute(batch=batch, person=person)
     assert assignment is not None
     return assignment
 
@@ -125,7 +125,7 @@ def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
     dispute_filter = DisputeFilter(order=OLDEST_FIRST)
 
     def served() -> int:
-        assignment = next_dispute(batch=batch, person=wu, dispute_filter=dispute_filter)
+        assignment = claim_next_dispute(batch=batch, person=wu, dispute_filter=dispute_filter)
         assert assignment is not None
         release(assignment_id=assignment.pk, person=wu)
         return assignment.task_id

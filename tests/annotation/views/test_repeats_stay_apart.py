@@ -53,7 +53,7 @@ from annotation.selectors.quality.summary import summarize_adjudicator
 from annotation.selectors.releases.lineage import get_task_history
 from annotation.selectors.releases.manifest import describe_people, describe_protocol
 from annotation.selectors.reports import build_batches_report
-from annotation.services.assignments import next_dispute, release
+from annotation.services.assignments import claim_next_dispute, release
 from benchmark.selectors.estimates import measure_effort
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.views.test_work_pages import text, visit
@@ -103,7 +103,7 @@ def begin_all(batch: Batch, wu: Person) -> dict[str, Assignment]:
     decide_next(batch, wu, 2)
     claims = {"decided": Assignment.objects.get(state="submitted", person=wu, task__kind="repeat")}
     for name in ("skipped", "in progress"):
-        claim = next_dispute(batch=batch, person=wu)
+        claim = claim_next_dispute(batch=batch, person=wu)
         assert claim is not None
         assert claim.task.kind == "repeat"
         claims[name] = claim
@@ -248,7 +248,7 @@ def test_no_page_has_one_by_the_id_of_its_task(settled: Batch, wu: Person, ma: P
 def test_one_in_progress_counts_for_the_days_exposure(settled: Batch, wu: Person) -> None:
     WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults={"daily_exposure": 1000})
     begin_all(settled, wu)
-    assert next_dispute(batch=settled, person=wu) is not None
+    assert claim_next_dispute(batch=settled, person=wu) is not None
 
 
 def test_nobody_else_is_given_one(settled: Batch, wu: Person, zhou: Person) -> None:
@@ -256,8 +256,8 @@ def test_nobody_else_is_given_one(settled: Batch, wu: Person, zhou: Person) -> N
     other = settled.memberships.create(person=zhou, role="adjudicator")
     begin_all(settled, wu)
     assert sum(row.n for row in count_waiting_disputes(other)) == 1
-    claim = next_dispute(batch=settled, person=zhou)
+    claim = claim_next_dispute(batch=settled, person=zhou)
     assert claim is not None
     assert claim.task.kind == "work"
     assert decide_next(settled, zhou, 2) is not None
-    assert next_dispute(batch=settled, person=zhou) is None
+    assert claim_next_dispute(batch=settled, person=zhou) is None
