@@ -144,7 +144,9 @@ def find_criterion_body(guideline: str, criterion: Criterion) -> Any:
 class FeedbackSerializer(serializers.Serializer[Any]):
     """This was an item whose labels are known. What was submitted stands."""
 
-    given = serializers.DictField(child=NumberField(), help_text="What I said, by criterion.")
+    given = serializers.DictField(
+        source="labels", child=NumberField(), help_text="What I said, by criterion."
+    )
     known = serializers.DictField(child=NumberField(), help_text="What is right, by criterion.")
     explanation = serializers.CharField(help_text="Why; may be empty.")
 
@@ -309,7 +311,7 @@ class Skip(LoopView):
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         reason = self.parse(SkipSerializer).validated_data["reason"]
-        claim = assignments.release(assignment_id=assignment_id, person=self.person, skip_reason=reason)
+        claim = assignments.release_assignment(assignment_id=assignment_id, person=self.person, skip_reason=reason)
         return claim_response(claim)
 
 
@@ -322,7 +324,7 @@ class Release(LoopView):
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         self.parse(base.EmptySerializer)
-        return claim_response(assignments.release(assignment_id=assignment_id, person=self.person))
+        return claim_response(assignments.release_assignment(assignment_id=assignment_id, person=self.person))
 
 
 class Extend(LoopView):

@@ -15,7 +15,7 @@ MAX_DENOMINATOR = 10_000  # shares are taken as fractions with at most this deno
 
 
 @dataclass(frozen=True)
-class Block:
+class DrawBlock:
     """The numbers ``first`` to ``last``, of which ``drawn`` is the one; ``index`` counts the blocks from 0."""
 
     index: int
@@ -24,7 +24,7 @@ class Block:
     drawn: int
 
 
-def block_of(number: int, *, share: float, seed: str) -> Block | None:
+def block_of(number: int, *, share: float, seed: str) -> DrawBlock | None:
     """The block of a number, at a ``share`` from 0 to 1; None where the share is 0."""
     exact = Fraction(share).limit_denominator(MAX_DENOMINATOR)
     if exact <= 0:
@@ -32,7 +32,7 @@ def block_of(number: int, *, share: float, seed: str) -> Block | None:
     index = math.floor((number - 1) * exact)
     first, last = _begin(index, exact), _begin(index + 1, exact) - 1
     drawn = random.Random(f"{seed}:{index}").randint(first, last)  # noqa: S311  # repeatable; the seed is the secret
-    return Block(index, first, last, drawn)
+    return DrawBlock(index, first, last, drawn)
 
 
 def count_drawn(number: int, *, share: float, seed: str) -> int:

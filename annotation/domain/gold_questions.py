@@ -68,7 +68,7 @@ def draw_balanced(items: Iterable[tuple[T, Hashable]], number: int, *, seed: int
 
 
 @dataclass(frozen=True)
-class CriterionScale:
+class GoldScale:
     """Of a criterion: its values in order, and whether distances count as agreement within a tolerance."""
 
     values: tuple[float, ...]
@@ -86,7 +86,7 @@ class Answer:
     def is_right(self) -> bool:
         return all(self.labels.get(name) == value for name, value in self.known.items())
 
-    def is_within(self, tolerance: float, scales: Mapping[str, CriterionScale]) -> bool:
+    def is_within(self, tolerance: float, scales: Mapping[str, GoldScale]) -> bool:
         """Whether no label is further from the right one than the batch lets two annotators differ."""
         return all(
             name in self.labels
@@ -127,7 +127,7 @@ class Score:
 
 
 def score_answers(
-    answers: Sequence[Answer], *, by: QualificationMeasure, scales: Mapping[str, CriterionScale]
+    answers: Sequence[Answer], *, by: QualificationMeasure, scales: Mapping[str, GoldScale]
 ) -> Score:
     """How a round came out. Accuracy: the share of right labels, with Wilson's interval. Kappa: Cohen's, of the
     person with the known labels, over all criteria as one nominal scale, with its bootstrap interval.
@@ -148,7 +148,7 @@ def _score_accuracy(pairs: Sequence[tuple[str, float, float]]) -> Score:
     return Score(n, right / n, *wilson(right, n)) if n else Score(0, None, None, None)
 
 
-def _score_kappa(counts: Confusion, scales: Mapping[str, CriterionScale], n: int) -> Score:
+def _score_kappa(counts: Confusion, scales: Mapping[str, GoldScale], n: int) -> Score:
     parts: list[tuple[Patterns, Sequence[float]]] = [
         (dict[Pattern, int](of.items()), scales[name].values) for name, of in counts.items()
     ]

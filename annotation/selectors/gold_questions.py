@@ -1,7 +1,7 @@
 """Gold questions: which of them a person may get, what they answered, and how often that was right.
 
-An annotator learns of one question at most, and only where the batch gives feedback (``find_feedback``); all the rest is
-for those who may see the batch's results (``access.refuse_sealed``).
+An annotator learns of one question at most, and only where the batch gives feedback (``find_feedback``); all the rest
+is for those who may see the batch's results (``access.refuse_sealed``).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 from django.utils.crypto import salted_hmac
 
 from annotation.core.proportions import wilson
-from annotation.core.sampling import Block
+from annotation.core.sampling import DrawBlock
 from annotation.domain.gold_questions import (
     MIN_ITEMS,
     Answer,
     Confusion,
-    CriterionScale,
+    GoldScale,
     count_checks_to_come,
     count_confusion,
     is_bad_item,
@@ -60,7 +60,7 @@ def exclude_gold_questions(assignments: QuerySet[Assignment], *, has_checks: boo
 
 
 class QualificationItem(NamedTuple):
-    """An item of a member's round. ``is_assigned``: it was assigned in this attempt; ``ended``: submitted or skipped."""
+    """An item of a qualification. ``is_assigned``: it was assigned in this attempt; ``ended``: submitted or skipped."""
 
     candidate: KnownCandidate
     seen: bool
@@ -79,7 +79,7 @@ def list_unseen_checks(member: Membership, *, without: Iterable[int]) -> list[Kn
     return [check for check in sql.fetch_unseen_checks(member) if check.stratum not in ruled_out]
 
 
-def has_check_in(member: Membership, block: Block) -> bool:
+def has_check_in(member: Membership, block: DrawBlock) -> bool:
     """Whether one of the member's items of this block was a check.
 
     One that was given back without a reason does not count: it comes last of all. One whose lease ran out does, for
@@ -204,9 +204,9 @@ def list_open_checks(batch: Batch) -> QuerySet[Task]:
     ).filter(Exists(Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.SUBMITTED)))
 
 
-def build_scales(document: GuidelineDocument) -> dict[str, CriterionScale]:
+def build_scales(document: GuidelineDocument) -> dict[str, GoldScale]:
     return {
-        criterion.name: CriterionScale(tuple(criterion.values), criterion.measurement == "nominal")
+        criterion.name: GoldScale(tuple(criterion.values), criterion.measurement == "nominal")
         for criterion in document.criteria
     }
 

@@ -1,4 +1,4 @@
-"""What pages need to know of annotator wellbeing: the display settings, today's exposure, and what is left of a budget."""
+"""Annotator wellbeing: the display settings of an item's page, today's exposure, and what is left of a budget."""
 
 from __future__ import annotations
 

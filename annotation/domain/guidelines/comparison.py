@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from annotation.domain.guidelines.document import Criterion, Dimension, Example, GuidelineDocument, Metric
+from annotation.domain.guidelines.document import (
+    Criterion,
+    Dimension,
+    GuidelineDocument,
+    LevelExample,
+    Metric,
+)
 from annotation.domain.guidelines.values import localize
 
 Change: TypeAlias = Literal["added", "removed", "changed", "same"]
@@ -312,7 +318,7 @@ def _describe_scope(document: GuidelineDocument, criterion: Criterion, language:
     return _join_parts(localize(dimension.label, language) for dimension in dimensions)
 
 
-def _list_example_texts(example: Example, language: str) -> dict[str, str]:
+def _list_example_texts(example: LevelExample, language: str) -> dict[str, str]:
     texts = {"prompt": example.prompt, "response": example.response, "note": example.note}
     return {name: localize(text, language) for name, text in texts.items() if text is not None}
 

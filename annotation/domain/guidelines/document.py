@@ -329,7 +329,7 @@ class Dimension(Frozen):
         return self
 
 
-class Example(Frozen):
+class LevelExample(Frozen):
     prompt: LocalizedText
     response: LocalizedText
     note: LocalizedText | None = None
@@ -343,7 +343,7 @@ class Level(Frozen):
     definition: LocalizedText
     reason: LocalizedText | None = None
     requires: tuple[Literal["evidence", "rationale"], ...] = ()
-    examples: tuple[Example, ...] = ()
+    examples: tuple[LevelExample, ...] = ()
 
 
 class Range(Frozen):

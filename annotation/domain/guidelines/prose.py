@@ -20,29 +20,29 @@ def is_blank(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """``kind`` is ``heading``, ``list`` (its ``lines`` without their numbers, from 1) or ``paragraph`` (one line)."""
 
     kind: str
     lines: tuple[str, ...]
 
 
-def split_blocks(text: str) -> list[Block]:
+def split_blocks(text: str) -> list[TextBlock]:
     """The blocks of a text whose paragraphs are parted by empty lines.
 
     The first line of a group of lines is its heading unless it ends like a sentence or is numbered.
     """
-    blocks: list[Block] = []
+    blocks: list[TextBlock] = []
     for group in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in group.splitlines()]
         if len(lines) > 1 and not _ENDED.search(lines[0]) and not _NUMBERED.match(lines[0]):
-            blocks.append(Block("heading", (lines.pop(0),)))
+            blocks.append(TextBlock("heading", (lines.pop(0),)))
         blocks.extend(_split_body(lines))
     return blocks
 
 
-def _split_body(lines: list[str]) -> list[Block]:
-    body: list[Block] = []
+def _split_body(lines: list[str]) -> list[TextBlock]:
+    body: list[TextBlock] = []
     numbered: list[str] = []
     for line in [*lines, ""]:
         match = _NUMBERED.match(line)
@@ -50,8 +50,8 @@ def _split_body(lines: list[str]) -> list[Block]:
             numbered.append(match[1])
             continue
         if numbered:
-            body.append(Block("list", tuple(numbered)))
+            body.append(TextBlock("list", tuple(numbered)))
             numbered = []
         if line:
-            body.append(Block("paragraph", (line,)))
+            body.append(TextBlock("paragraph", (line,)))
     return body

@@ -61,10 +61,10 @@ class HistoryFilter:
 
 @dataclass(frozen=True)
 class HistoryOutcome:
-    """What became of an annotation: the final value of each criterion whose value may differ from mine.
+    """What became of an annotation: the final value of each criterion whose value may differ from the person's.
 
-    ``overruled`` names those where it does. ``own_labels`` are those that counted: a correction that came too late is not among them.
-    ``reason`` (by language) and ``words`` are the adjudicator's; empty where nobody decided.
+    ``overruled`` names those where it does. ``own_labels`` are those that counted: a correction that came too
+    late is not among them. ``reason`` (by language) and ``words`` are the adjudicator's; empty where nobody decided.
     """
 
     own_labels: Labels

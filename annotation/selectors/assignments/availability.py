@@ -1,6 +1,7 @@
 """Which tasks are in progress, which strata are for whom, and which tasks a member may get now.
 
-The rule of who may take what is ``ruled_out`` of domain/assignments/eligibility.py; every claim asks for the free tasks.
+The rule of who may take what is ``ruled_out`` of domain/assignments/eligibility.py. Every claim asks for the free
+tasks.
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ class AnnotatorSummary:
 
 @dataclass
 class AdjudicatorSummary:
-    """Of one adjudicator in one batch. ``confirmed`` counts the decisions after a blind verdict: equal are those that repeat it."""
+    """Of one adjudicator in one batch. ``confirmed`` counts the decisions that follow a blind verdict: those that repeat
+    it are equal.
+    """
 
     n: int = 0
     confirmed: EqualShare = field(default_factory=EqualShare)

@@ -58,7 +58,7 @@ def order_current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """A release as its list shows it; of a ``sealed`` one nothing but its name is shown. ``successor`` supersedes it."""
+    """A row of the list of releases. A ``sealed`` one shows its name alone; ``successor`` supersedes it."""
 
     release: GoldRelease
     batches: tuple[str, ...]

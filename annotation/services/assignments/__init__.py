@@ -19,7 +19,7 @@ from annotation.services.assignments.leases import (
     extend_lease,
     lock_assignment,
     lock_own_memberships,
-    release,
+    release_assignment,
     retake_slot,
 )
 
@@ -34,6 +34,6 @@ __all__ = [
     "lock_own_memberships",
     "next_assignment",
     "claim_next_dispute",
-    "release",
+    "release_assignment",
     "retake_slot",
 ]

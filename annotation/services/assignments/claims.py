@@ -102,13 +102,13 @@ def _claim_next_task(
     resting = list_resting_strata(batch, person, conditions.budget)
     search = Search.of(locked, conditions=conditions, may_wait=may_wait, resting=resting)
     if conditions.round == RUNNING:
-        task = search.take_begun() or find_next_question(search) or search.take_returned()
+        task = search.take_expired() or find_next_question(search) or search.take_returned()
         if task is not None:
             return _claim_task(task, search)
         conditions = read_conditions(locked.membership)  # the attempt may have ended now
-    if conditions.round not in ADMITTED or (live and not search.leaves_enough_for_all()):
+    if conditions.round not in ADMITTED or (live and not search.has_enough_for_all()):
         return None
-    task = search.take_begun() or find_next_check(search, live=len(live)) or search.take_next()
+    task = search.take_expired() or find_next_check(search, live=len(live)) or search.take_next()
     return None if task is None else _claim_task(task, search)
 
 

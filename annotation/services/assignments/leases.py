@@ -43,7 +43,7 @@ def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
 
 
 @transaction.atomic
-def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> Assignment:
+def release_assignment(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> Assignment:
     """Give a claim back. With a reason it is a skip: the item never comes back to this person, and where it was
     planned for them it is planned for somebody else.
 
@@ -67,7 +67,7 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
             verb, target = "skip", f"assignment:{assignment.pk}"
         record(actor=person, verb=verb, target=target, reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
-            replan_task(assignment.task, without=membership_id(assignment))
+            replan_task(assignment.task, without=get_membership_id(assignment))
         is_work = assignment.task.kind == Task.Kind.WORK
         execute(
             *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else build_skip_statements(assignment)),
@@ -145,7 +145,7 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     return assignment
 
 
-def membership_id(assignment: Assignment) -> int:
+def get_membership_id(assignment: Assignment) -> int:
     """The membership by which the person has this assignment: its role follows from the slot."""
     return Membership.objects.values_list("pk", flat=True).get(
         batch=assignment.batch_id, person=assignment.person_id, role=role_of_slot(assignment.slot)

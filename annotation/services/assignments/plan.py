@@ -51,7 +51,7 @@ class Planner:
     turns: dict[int, Iterator[Members | None]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, batch: Batch, tasks: Mapping[int, int]) -> Planner:
+    def build(cls, batch: Batch, tasks: Mapping[int, int]) -> Planner:
         """``tasks`` maps a stratum to the number of its tasks. Raises where that is more than somebody's quota."""
         planner = cls(batch)
         members = list_working_members(batch, Membership.Role.ANNOTATOR)
@@ -85,7 +85,7 @@ def plan_open_tasks(batch: Batch) -> None:
     waiting = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.OPEN, panel=None)
     waiting = waiting.order_by("rank")
     counts = Counter(waiting.order_by().values_list("stratum", flat=True))
-    planner = Planner.of(batch, counts)
+    planner = Planner.build(batch, counts)
     by_panel: dict[int, list[int]] = defaultdict(list)
     for task, stratum in waiting.values_list("pk", "stratum").iterator(chunk_size=CHUNK):
         panel = planner.next_panel(stratum)
@@ -189,7 +189,7 @@ def save_named_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> Non
         Panel.objects.filter(pk=panel.pk).update(named=True)
 
 
-def named_pairs(batch: Batch) -> list[Members]:
+def list_named_pairs(batch: Batch) -> list[Members]:
     return [tuple(map(int, key.split("-"))) for key in _list_named_keys(batch)]
 
 
@@ -209,7 +209,7 @@ def _build_allotments(
     may: dict[int, Block] = {}
     for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
         may[stratum.pk] = tuple(places[member.pk] for member in filter_eligible(members, stratum))
-    pairs = [tuple(places[pk] for pk in pair) for pair in named_pairs(batch) if places.keys() >= set(pair)]
+    pairs = [tuple(places[pk] for pk in pair) for pair in list_named_pairs(batch) if places.keys() >= set(pair)]
     return plan_allotments(
         tasks={stratum: tasks[stratum] for stratum in may},
         eligible=may,

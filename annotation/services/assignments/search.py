@@ -105,7 +105,7 @@ class Search:
             may_wait=may_wait,
         )
 
-    def take_begun(self) -> FreeTask | None:
+    def take_expired(self) -> FreeTask | None:
         """What the member had begun when the lease ran out, if nobody took it over; locked. It comes first."""
         return self._retake(Assignment.State.EXPIRED) if self.conditions.has_expired else None
 
@@ -139,7 +139,7 @@ class Search:
         """The strata that are not for the member, today or any day."""
         return self.tasks.ruled_out[: len(self.tasks.ruled_out) - len(self.resting)]
 
-    def leaves_enough_for_all(self) -> bool:
+    def has_enough_for_all(self) -> bool:
         """Whether a claim ahead leaves an item for each of the others: nobody waits while another one hoards.
 
         What is planned for a member waits for them alone.

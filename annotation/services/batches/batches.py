@@ -72,7 +72,7 @@ def check_batch(spec: BatchSpec, *, actor: Person | None) -> None:
     with transaction.atomic():
         batch, responses = _prepare(spec, actor)
         if spec.open_now and batch.pairing != Batch.Pairing.POOL:
-            Planner.of(batch, _make_strata(batch, responses)[1])
+            Planner.build(batch, _make_strata(batch, responses)[1])
         transaction.set_rollback(True)
 
 
@@ -90,7 +90,7 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
     people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
     shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
     _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dimensions} - {""})
-    batch = new_batch(name=spec.name, guideline=guideline, policy=spec.policy, actor=actor)
+    batch = create_empty_batch(name=spec.name, guideline=guideline, policy=spec.policy, actor=actor)
     for role, members in (
         (Membership.Role.ANNOTATOR, spec.annotators),
         (Membership.Role.ADJUDICATOR, spec.adjudicators),
@@ -102,7 +102,7 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
     return batch, responses
 
 
-def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
+def create_empty_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
     blocks_since = timezone.now() if policy.closes_in_blocks(policy.overlap) else None
     fields = {
         "guideline": guideline,
@@ -145,7 +145,7 @@ def add_tasks(
     The batch is new, or its row is locked.
     """
     strata, counts = _make_strata(batch, responses)
-    planner = Planner.of(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
+    planner = Planner.build(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
     start = count_tasks(batch)
     total = sum(counts.values())
     positions = _list_positions(batch, start, total)
@@ -355,13 +355,13 @@ def _refuse_unknown_dimensions(guideline: Guideline, dimensions: Iterable[str]) 
 
 JOB_KIND = "batch"
 # So many responses are made into a batch while the page waits: a few seconds.
-AT_ONCE = 20_000
+MAX_RESPONSES_AT_ONCE = 20_000
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
 def create_or_enqueue_batch(spec: BatchSpec, *, actor: Person) -> Batch | Job:
     """The batch, or the job that makes it. What cannot be made is refused at once (AssayError)."""
-    if list_responses(spec).count() <= AT_ONCE:
+    if list_responses(spec).count() <= MAX_RESPONSES_AT_ONCE:
         return create_batch(spec, actor=actor)
     check_batch(spec, actor=actor)
     if Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY, payload__name=spec.name).exists():

@@ -51,7 +51,7 @@ def watch_batches() -> None:
 def watch_batch(batch: Batch) -> BatchStats:
     """Measure the batch if it is due, and raise the alarm that its agreement asks for."""
     before = find_batch_stats(batch)
-    stats = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
+    stats = before if before is not None and not _is_due(batch, before) else _measure_batch(batch, before)
     rows = list_agreement_rows(stats)
     if rows and _is_low(batch, rows[0]):
         _raise_alarm(batch, rows[0])
@@ -59,7 +59,7 @@ def watch_batch(batch: Batch) -> BatchStats:
 
 
 @transaction.atomic
-def mark_seen(*, batch: Batch, actor: Person) -> bool:
+def mark_alarm_seen(*, batch: Batch, actor: Person) -> bool:
     """A manager has seen to the alarm; False where none stands (any more)."""
     standing = Alarm.objects.filter(batch=batch, seen_at=None)
     if not standing.update(seen_at=timezone.now(), seen_by=actor):
@@ -74,7 +74,7 @@ def _is_due(batch: Batch, watch: BatchStats) -> bool:
     return timezone.now() - watch.at >= max(MIN_INTERVAL, timedelta(seconds=REST_FACTOR * watch.took))
 
 
-def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
+def _measure_batch(batch: Batch, before: BatchStats | None) -> BatchStats:
     now, started = timezone.now(), monotonic()
     final = batch.state == Batch.State.CLOSED
     complete = count_complete_tasks(batch)

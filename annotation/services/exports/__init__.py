@@ -5,7 +5,7 @@ from __future__ import annotations
 from annotation.services.exports.base import Options, Writer
 from annotation.services.exports.files import WrittenExport, export_release
 from annotation.services.exports.formats import WRITERS, get_writer
-from annotation.services.exports.formats.text import export_lines, format_named
+from annotation.services.exports.formats.text import export_lines, get_gold_format
 
 __all__ = [
     "WRITERS",
@@ -14,6 +14,6 @@ __all__ = [
     "WrittenExport",
     "export_lines",
     "export_release",
-    "format_named",
+    "get_gold_format",
     "get_writer",
 ]

@@ -47,7 +47,7 @@ class Options:
         return {name: value for name, value in asdict(self).items() if name in heeded}
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Options:
+    def from_json(cls, values: Mapping[str, Any]) -> Options:
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 

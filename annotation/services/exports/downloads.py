@@ -91,7 +91,7 @@ def _write_export(export: Export, context: jobs.JobContext) -> ExportedFiles:
         save=lambda progress: context.save_result({"course": dict(progress)}),
         report=context.report,
     )
-    spec = ExportSpec(ReleaseContent(export.release), Options.of(export.options))
+    spec = ExportSpec(ReleaseContent(export.release), Options.from_json(export.options))
     made = write_files(get_writer(export.format), spec, part, course)
     context.report(1, N_("reading the files back"))
     part.rename(final)

@@ -262,7 +262,7 @@ def export_release(
     the format heeds count: a bundle never has the names of people.
     """
     writer, place = get_writer(format_name), Path(folder)
-    heeded = Options.of((options or Options()).to_json(writer.options))
+    heeded = Options.from_json((options or Options()).to_json(writer.options))
     spec = ExportSpec(ReleaseContent(release), heeded)
     with _translate_errors(place), _make_hidden_folder(place) as hidden:
         made = write_files(

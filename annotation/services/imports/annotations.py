@@ -31,7 +31,7 @@ from annotation.services.batches.batches import (
     add_tasks,
     create_batch,
     filter_responses,
-    new_batch,
+    create_empty_batch,
     set_state,
 )
 from annotation.services.guidelines import load_guideline
@@ -62,7 +62,7 @@ class ImportTarget:
     is_new: bool
 
 
-def find_or_make(request: ImportRequest, intake: Intake) -> ImportTarget:
+def find_or_make_batch(request: ImportRequest, intake: Intake) -> ImportTarget:
     """The batch, locked so that two files for it go one after the other."""
     batch = (
         Batch.objects.select_for_update(no_key=True, of=("self",))
@@ -139,7 +139,7 @@ def _import_responses(intake: Intake, dataset: Dataset) -> ImportReport:
 def _make_complete_batch(request: ImportRequest, intake: Intake) -> Batch:
     guideline = _get_or_load_guideline(request.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
-    return new_batch(name=request.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
+    return create_empty_batch(name=request.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
 
 
 def _get_or_load_guideline(reference: str, intake: Intake) -> Guideline:
@@ -171,7 +171,7 @@ def import_annotations(
     ``without_final`` leaves the adjudications out.
     """
     intake = Intake.open(source, format, ANNOTATIONS, run.start(source), model=model)
-    target = find_or_make(request, intake)
+    target = find_or_make_batch(request, intake)
     _refuse_closed(target.batch)
     if run.actor is not None:
         record_reader(run.actor, target.batch, is_new=target.is_new)

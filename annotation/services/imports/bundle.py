@@ -48,7 +48,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.imports import find_prompts_by_key
-from annotation.services.batches.batches import add_tasks, new_batch, set_state
+from annotation.services.batches.batches import add_tasks, create_empty_batch, set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf, ResponseShelf
 from annotation.services.imports.places import Members, TaskSlots
@@ -239,7 +239,7 @@ class _BundleImport:
         policy = Policy(overlap=facts.overlap, tolerance=facts.tolerance, second_reading_share=0)
         name = self._names[facts.name]
         self._report.add_made("batches")
-        batch = new_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
+        batch = create_empty_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
         self._members[facts.name] = Members(
             batch, may_make=True, is_own=True, tell=False, report=self._report
         )

@@ -165,7 +165,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return show_dispute(request, assignment, skip_error=form.first_error(), status=422)
     reason = form.cleaned_data["why"]
-    assignments.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
+    assignments.release_assignment(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))
     return show_following(request, assignment.batch)
 
@@ -176,7 +176,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Give the dispute back undecided; it may come again."""
     person = person_of(request)
-    assignments.release(assignment_id=get_open_dispute(assignment_id, person).pk, person=person)
+    assignments.release_assignment(assignment_id=get_open_dispute(assignment_id, person).pk, person=person)
     messages.info(request, _("Given back: it waits for an adjudicator."))
     return redirect(reverse("disputes") + query_string(request))
 

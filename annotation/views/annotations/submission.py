@@ -168,7 +168,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return show_item(request, assignment, skip_error=form.first_error(), status=422)
     reason = form.cleaned_data["why"]
-    assignments.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
+    assignments.release_assignment(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))
     return show_following(request, assignment.batch)
 
@@ -186,7 +186,7 @@ def extend(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Called by the page that is left, for the item that nobody has looked at."""
     person = person_of(request)
-    assignments.release(assignment_id=get_own_item(assignment_id, person).pk, person=person)
+    assignments.release_assignment(assignment_id=get_own_item(assignment_id, person).pk, person=person)
     return HttpResponse(status=204)
 
 

@@ -24,7 +24,7 @@ from annotation.selectors.batches.plan import measure_pace, plan_batch
 from annotation.selectors.batches.progress import BatchRow, list_batch_rows
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.services.batches.batches import confirm_closing, set_state
-from annotation.services.batches.monitoring import mark_seen
+from annotation.services.batches.monitoring import mark_alarm_seen
 from annotation.services.batches.policy import may_set_threshold, set_terms
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.creation import describe_plan
@@ -147,7 +147,7 @@ def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @role_required(MANAGER)
 def batch_alarm_seen(request: HttpRequest, name: str) -> HttpResponse:
-    if mark_seen(batch=get_batch(name), actor=person_of(request)):
+    if mark_alarm_seen(batch=get_batch(name), actor=person_of(request)):
         messages.success(
             request, _("The alarm is marked as seen. The next one waits for at least 30 more units.")
         )

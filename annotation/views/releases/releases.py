@@ -42,7 +42,7 @@ from annotation.selectors.releases.releases import (
     list_released_labels,
     list_releases,
 )
-from annotation.services.exports import export_lines, format_named
+from annotation.services.exports import export_lines, get_gold_format
 from annotation.services.exports.datasheet import (
     LANGUAGES,
     agreement_table,
@@ -276,7 +276,7 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
         return as_attachment(
             HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}"
         )
-    gold_format = format_named(kind.removeprefix("gold."))
+    gold_format = get_gold_format(kind.removeprefix("gold."))
     record_direct_download(release=gold_release, file=gold_format.file_name, actor=person_of(request))
     lines = (line.encode() for line in export_lines(gold_release, gold_format))
     answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)

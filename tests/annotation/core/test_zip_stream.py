@@ -28,9 +28,9 @@ def test_a_zip_reader_finds_every_file_with_small_and_with_large_fields(
 ):
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
     parts = build_segments(members)
-    whole = b"".join(read_blocks(parts, 0, measure_length(parts)))
-    assert len(whole) == measure_length(parts)
-    with zipfile.ZipFile(BytesIO(whole)) as read:
+    content = b"".join(read_blocks(parts, 0, measure_length(parts)))
+    assert len(content) == measure_length(parts)
+    with zipfile.ZipFile(BytesIO(content)) as read:
         assert read.testzip() is None
         assert {info.filename: read.read(info) for info in read.infolist()} == {
             member.name: member.path.read_bytes() for member in members
@@ -39,7 +39,7 @@ def test_a_zip_reader_finds_every_file_with_small_and_with_large_fields(
 
 def test_any_part_of_the_zip_can_be_sent(members: list[ZipMember]):
     parts = build_segments(members)
-    whole = b"".join(read_blocks(parts, 0, measure_length(parts)))
-    for start in range(0, len(whole), 37):
-        for stop in (start, start + 1, start + 100, len(whole)):
-            assert b"".join(read_blocks(parts, start, stop)) == whole[start:stop]
+    content = b"".join(read_blocks(parts, 0, measure_length(parts)))
+    for start in range(0, len(content), 37):
+        for stop in (start, start + 1, start + 100, len(content)):
+            assert b"".join(read_blocks(parts, start, stop)) == content[start:stop]

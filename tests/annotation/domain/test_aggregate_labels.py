@@ -26,8 +26,8 @@ CHEN = (1, 1, 2, 2, 2, 3, 3, 1)
 @pytest.fixture
 def labelled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """1 against 2 is decided, 3 against 1 is not."""
-    for one, other in zip(LIN, CHEN, strict=True):
-        label_next(batch, lin, one)
+    for task, other in zip(LIN, CHEN, strict=True):
+        label_next(batch, lin, task)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return batch
@@ -36,8 +36,8 @@ def labelled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
 def summary(*arguments: str) -> dict[str, Any]:
     out = StringIO()
     call_command("aggregate_labels", *arguments, "--json", stdout=out)
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    label: dict[str, Any] = json.loads(out.getvalue())
+    return label
 
 
 def written(path: Path) -> list[dict[str, str]]:
@@ -77,13 +77,13 @@ def test_each_task_has_the_models_probabilities_beside_its_gold(labelled: Batch,
 def test_each_criterion_is_combined_on_its_own_scale(lin: Person, chen: Person, wu: Person, tmp_path: Path):
     settled_care([lin, chen], wu)
     path = tmp_path / "care.csv"
-    found = summary("--batch", "care-1", "--method", "mace", "--out", str(path))
-    assert [one["criterion"] for one in found["criteria"]] == ["fluency", "warmth", "depth", "tone"]
-    assert [len(one["marginals"]) for one in found["criteria"]] == [5, 5, 101, 2]
-    for one in found["criteria"]:
-        assert sum(one["marginals"].values()) == pytest.approx(1)
+    summaries = summary("--batch", "care-1", "--method", "mace", "--out", str(path))
+    assert [row["criterion"] for row in summaries["criteria"]] == ["fluency", "warmth", "depth", "tone"]
+    assert [len(row["marginals"]) for row in summaries["criteria"]] == [5, 5, 101, 2]
+    for row in summaries["criteria"]:
+        assert sum(row["marginals"].values()) == pytest.approx(1)
     rows = written(path)
-    assert found["rows"] == len(rows) == 16
+    assert summaries["rows"] == len(rows) == 16
     (tone,) = (row for row in rows if row["prompt_id"] == "问 1" and row["criterion"] == "tone")
     assert (tone["gold"], tone["most_probable"]) == ("1", "1")
     assert tone["probability.2"] == ""  # not on this scale
@@ -102,9 +102,9 @@ def test_what_no_model_can_tell_is_undefined_and_says_why(
     assert nothing["reason"] == "There are no labels to combine."
     label_next(alone, lin, 3)
     path = tmp_path / "alone.csv"
-    found = summary("--batch", "alone", "--out", str(path))
-    assert found["criteria"][0]["reason"].startswith("All labels are one person's")
-    assert (found["rows"], written(path)) == (0, [])
+    rows = summary("--batch", "alone", "--out", str(path))
+    assert rows["criteria"][0]["reason"].startswith("All labels are one person's")
+    assert (rows["rows"], written(path)) == (0, [])
     plain = StringIO()
     call_command("aggregate_labels", "--batch", "alone", stdout=plain)
     assert "compliance: All labels are one person's" in plain.getvalue()

@@ -38,9 +38,9 @@ def columns(rows: list[tuple[int, int, int]]) -> dict[str, list[int]]:
 def anaesthetists() -> dict[str, list[int]]:
     return columns(
         [
-            (patient, worker, int(given) - 1)
+            (patient, worker, int(labels) - 1)
             for patient, word in enumerate(ANAESTHETISTS.split())
-            for worker, given in zip(OBSERVER, word, strict=True)
+            for worker, labels in zip(OBSERVER, word, strict=True)
         ]
     )
 
@@ -98,22 +98,24 @@ def by_the_papers_equations(rows: dict[str, list[int]], *, classes: int, rounds:
         errors = [
             [
                 [
-                    sum(p[true] * n[who][label] for p, n in zip(posteriors, counts, strict=True))
+                    sum(p[true] * n[worker_number][label] for p, n in zip(posteriors, counts, strict=True))
                     for label in each
                 ]
                 for true in each
             ]
-            for who in range(observers)
+            for worker_number in range(observers)
         ]
-        for who in range(observers):
+        for worker_number in range(observers):
             for true in each:
-                whole = sum(errors[who][true])
-                errors[who][true] = [error / whole for error in errors[who][true]]
+                total = sum(errors[worker_number][true])
+                errors[worker_number][true] = [error / total for error in errors[worker_number][true]]
         for patient, seen in enumerate(counts):
             joint = [
                 shares[true]
                 * prod(
-                    errors[who][true][label] ** seen[who][label] for who in range(observers) for label in each
+                    errors[worker_number][true][label] ** seen[worker_number][label]
+                    for worker_number in range(observers)
+                    for label in each
                 )
                 for true in each
             ]
@@ -125,8 +127,8 @@ def test_posteriors_are_those_of_the_papers_equations():
     rows = anaesthetists()
     posteriors = dawid_skene(**rows, classes=4, iterations=40, tolerance=0).posteriors
     expected = by_the_papers_equations(rows, classes=4, rounds=40)
-    for mine, theirs in zip(posteriors, expected, strict=True):
-        assert mine == pytest.approx(theirs, abs=1e-12)
+    for actual, reference in zip(posteriors, expected, strict=True):
+        assert actual == pytest.approx(reference, abs=1e-12)
     # All but three patients are settled beyond doubt.
     assert {one + 1 for one in np.flatnonzero(posteriors.max(axis=1) < 0.99)} == {7, 35, 38}
 

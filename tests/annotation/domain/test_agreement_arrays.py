@@ -34,8 +34,8 @@ def test_every_row_is_counted_once(raters: int, labels: bytes, small: bool, max_
 
 def test_more_raters_than_a_number_can_hold_are_counted_too() -> None:
     rng = np.random.default_rng(3)
-    some = rng.integers(-1, 3, size=(4, 40))
-    labels = some[rng.integers(4, size=100)]
+    sample = rng.integers(-1, 3, size=(4, 40))
+    labels = sample[rng.integers(4, size=100)]
     assert count_label_patterns(labels) == Counter(
         tuple(None if code < 0 else code for code in row) for row in labels.tolist()
     )

@@ -51,10 +51,10 @@ def test_every_interval_contains_its_value() -> None:
 
 
 def test_a_seed_gives_one_result_and_another_seed_another() -> None:
-    first, again, other = (
+    first, repeated, other = (
         measure_agreement(DISPUTED, values=SCALE, measurement="interval", seed=seed) for seed in (7, 7, 8)
     )
-    assert first == again
+    assert first == repeated
     for name in STATISTICS:
         assert first.statistics[name].value == other.statistics[name].value
         assert ends(first.statistics[name]) != ends(other.statistics[name])
@@ -71,17 +71,17 @@ def test_the_order_and_width_of_the_patterns_do_not_matter() -> None:
 
 def test_a_short_pattern_and_its_padded_form_are_added_up() -> None:
     split: dict[Pattern, int] = {(1, 1): 3, (1, 2): 1, (1,): 2, (1, None): 5}
-    whole: dict[Pattern, int] = {(1, 1): 3, (1, 2): 1, (1, None): 7}
+    combined: dict[Pattern, int] = {(1, 1): 3, (1, 2): 1, (1, None): 7}
     assert measure_agreement(split, values=[1, 2], measurement="nominal") == measure_agreement(
-        whole, values=[1, 2], measurement="nominal"
+        combined, values=[1, 2], measurement="nominal"
     )
 
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_statistic_is_the_same_alone_and_among_all(name: str) -> None:
     together = measure_agreement(DISPUTED, values=SCALE, measurement="interval").statistics[name]
-    alone = measure_agreement(DISPUTED, values=SCALE, measurement="interval", statistics=[name])
-    assert alone.statistics == {name: together}
+    single = measure_agreement(DISPUTED, values=SCALE, measurement="interval", statistics=[name])
+    assert single.statistics == {name: together}
 
 
 def test_what_is_kept_of_a_result_cannot_be_changed_by_its_reader() -> None:
@@ -92,10 +92,10 @@ def test_what_is_kept_of_a_result_cannot_be_changed_by_its_reader() -> None:
 
 
 def test_many_patterns_are_measured_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = measure_agreement(DISPUTED, values=SCALE, measurement="interval")
+    cached = measure_agreement(DISPUTED, values=SCALE, measurement="interval")
     before = statistics._measure_cached.cache_info()
     monkeypatch.setattr(statistics, "MAX_CACHED_PATTERNS", 3)
-    assert measure_agreement(DISPUTED, values=SCALE, measurement="interval") == kept
+    assert measure_agreement(DISPUTED, values=SCALE, measurement="interval") == cached
     assert statistics._measure_cached.cache_info() == before
 
 
@@ -146,7 +146,7 @@ def test_the_interval_is_that_of_drawing_units_one_by_one(name: str, statistic: 
     result = measure_agreement(paired, values=SCALE, measurement="interval", resamples=9999).statistics[name]
     rows = units()
     assert result.value == pytest.approx(statistic(*rows.T))  # type: ignore[operator]
-    theirs = stats.bootstrap(
+    expected = stats.bootstrap(
         tuple(rows.T),
         statistic,
         n_resamples=9999,
@@ -157,16 +157,16 @@ def test_the_interval_is_that_of_drawing_units_one_by_one(name: str, statistic: 
         batch=2000,
     ).confidence_interval
     # Both are about 0.16 wide; the ends differ by Monte Carlo error alone, about 0.001 each.
-    assert ends(result) == pytest.approx((theirs.low, theirs.high), abs=0.006)
+    assert ends(result) == pytest.approx((expected.low, expected.high), abs=0.006)
 
 
 def test_resamples_in_pieces_are_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
+    in_one_piece = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
     monkeypatch.setattr(bootstrap, "MAX_CELLS", 1000)
     monkeypatch.setattr(statistics, "MAX_CACHED_PATTERNS", 0)
     pieces = measure_agreement(DISPUTED, values=SCALE, measurement="interval", resamples=4000)
     for name in STATISTICS:
-        assert ends(pieces.statistics[name]) == pytest.approx(ends(whole.statistics[name]), abs=0.01)
+        assert ends(pieces.statistics[name]) == pytest.approx(ends(in_one_piece.statistics[name]), abs=0.01)
 
 
 def test_with_very_many_kinds_of_unit_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,14 +228,14 @@ def test_a_difference_is_the_later_statistic_less_the_earlier() -> None:
 
 
 def test_turned_round_a_difference_changes_its_sign() -> None:
-    there, back = (
+    forwards, back = (
         measure_difference(
             *pair, values=SCALE, measurement="ordinal", statistic="cohen_kappa", resamples=8000
         )
         for pair in ((DISPUTED, LATER), (LATER, DISPUTED))
     )
-    assert there.value == pytest.approx(-(back.value or 0))
-    assert ends(there) == pytest.approx([-end for end in reversed(ends(back))], abs=0.006)
+    assert forwards.value == pytest.approx(-(back.value or 0))
+    assert ends(forwards) == pytest.approx([-end for end in reversed(ends(back))], abs=0.006)
 
 
 def test_equal_units_differ_by_chance_alone_and_by_more_than_either_varies() -> None:

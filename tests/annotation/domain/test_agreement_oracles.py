@@ -87,8 +87,8 @@ def test_alpha_equals_the_krippendorff_package(table: Table, level: Measurement)
         assert ours is None
         return
     matrix = np.array([[np.nan if label is None else label for label in row] for row in rows]).T
-    theirs = krippendorff.alpha(reliability_data=matrix, value_domain=values, level_of_measurement=level)
-    assert ours == pytest.approx(theirs, abs=1e-9)
+    expected = krippendorff.alpha(reliability_data=matrix, value_domain=values, level_of_measurement=level)
+    assert ours == pytest.approx(expected, abs=1e-9)
 
 
 @given(table=tables(most_raters=2), weights=st.sampled_from([None, "linear", "quadratic"]))
@@ -131,17 +131,17 @@ def test_fleiss_kappa_equals_statsmodels(table: Table) -> None:
 # In exact fractions, unit by unit and pair by pair
 
 
-def nominal(_values: list[Value], one: Value, other: Value) -> Fraction:
-    return Fraction(one != other)
+def nominal(_values: list[Value], first: Value, second: Value) -> Fraction:
+    return Fraction(first != second)
 
 
-def ordinal(values: list[Value], one: Value, other: Value) -> Fraction:
-    between = abs(values.index(one) - values.index(other)) + 1
+def ordinal(values: list[Value], first: Value, second: Value) -> Fraction:
+    between = abs(values.index(first) - values.index(second)) + 1
     return Fraction(between * (between - 1), len(values) * (len(values) - 1))
 
 
-def quadratic(values: list[Value], one: Value, other: Value) -> Fraction:
-    return Fraction(int(one - other) ** 2, int(max(values) - min(values)) ** 2)
+def quadratic(values: list[Value], first: Value, second: Value) -> Fraction:
+    return Fraction(int(first - second) ** 2, int(max(values) - min(values)) ** 2)
 
 
 Distance = Callable[[list[Value], Value, Value], Fraction]
@@ -157,9 +157,9 @@ def exact(table: Table, distance: Distance) -> tuple[Fraction, list[Fraction]]:
     values, rows = table
     labelled = [labels for labels in map(labels_of, rows) if labels]
     pairs = [list(combinations(labels, 2)) for labels in labelled if len(labels) > 1]
-    apart = [Fraction(sum(distance(values, *pair) for pair in unit), len(unit)) for unit in pairs]
+    steps_apart = [Fraction(sum(distance(values, *pair) for pair in unit), len(unit)) for unit in pairs]
     shares = [[Fraction(labels.count(value), len(labels)) for labels in labelled] for value in values]
-    return sum(apart, Fraction(0)) / len(apart), [sum(of, Fraction(0)) / len(of) for of in shares]
+    return sum(steps_apart, Fraction(0)) / len(steps_apart), [sum(of, Fraction(0)) / len(of) for of in shares]
 
 
 @given(table=tables())
@@ -173,10 +173,10 @@ def test_percent_agreement_and_fleiss_kappa_equal_exact_arithmetic(table: Table)
         assert value_of(result, "percent_agreement") is None
         assert value_of(result, "fleiss_kappa") is None
         return
-    apart, prevalences = exact(table, nominal)
-    assert value_of(result, "percent_agreement") == pytest.approx(float(1 - apart), abs=1e-9)
+    distance, prevalences = exact(table, nominal)
+    assert value_of(result, "percent_agreement") == pytest.approx(float(1 - distance), abs=1e-9)
     by_chance = sum(p * (1 - p) for p in prevalences)
-    kappa = None if by_chance == 0 else pytest.approx(float(1 - apart / by_chance), abs=1e-9)
+    kappa = None if by_chance == 0 else pytest.approx(float(1 - distance / by_chance), abs=1e-9)
     assert value_of(result, "fleiss_kappa") == kappa
 
 
@@ -191,10 +191,10 @@ def test_gwets_coefficients_equal_exact_arithmetic(
     if all(len(labels_of(row)) < 2 for row in rows):
         assert ours is None
         return
-    apart, prevalences = exact(table, distance)
+    weights_by_pair, prevalences = exact(table, distance)
     weights = sum(1 - distance(values, value, other) for value in values for other in values)
     share = weights / (len(values) * (len(values) - 1))
-    exactly = 1 - apart / (1 - share * sum(p * (1 - p) for p in prevalences))
+    exactly = 1 - weights_by_pair / (1 - share * sum(p * (1 - p) for p in prevalences))
     assert ours == pytest.approx(float(exactly), abs=1e-9)
 
 

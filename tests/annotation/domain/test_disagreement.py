@@ -59,8 +59,8 @@ def rows(units: Units) -> list[tuple[str, tuple[float, ...], tuple[int, ...]]]:
     return [
         (
             units.criterion_names[criterion],
-            tuple(float(one) for one in label if not np.isnan(one)),
-            tuple(int(one) for one in person if one >= 0),
+            tuple(float(row) for row in label if not np.isnan(row)),
+            tuple(int(row) for row in person if row >= 0),
         )
         for criterion, label, person in zip(units.criterion, units.label, units.person, strict=True)
     ]
@@ -110,16 +110,18 @@ def test_each_two_people_of_a_unit_are_a_pair_in_the_order_of_their_names(seed: 
         for of, labels, people in rows(units)
         for pair in combinations(
             sorted(
-                (order.index(who), label) for who, label in zip(people, labels, strict=True) if who in order
+                (order.index(person), label)
+                for person, label in zip(people, labels, strict=True)
+                if person in order
             ),
             2,
         )
     )
     pairs = rows(split_pairs(units, order))
-    found = Counter(
+    counted_pairs = Counter(
         (of, tuple(zip(map(order.index, people), labels, strict=True))) for of, labels, people in pairs
     )
-    assert found == expected
+    assert counted_pairs == expected
 
 
 def test_groups_are_crossed_by_name_and_only_those_that_occur():
@@ -133,9 +135,9 @@ def test_groups_are_crossed_by_name_and_only_those_that_occur():
 
 def test_large_keys_are_told_apart_as_small_ones_are():
     keys = np.array([5, -1, 5, 2**40, 7])
-    found, place = index_keys(keys)
-    assert found.tolist() == [-1, 5, 7, 2**40]
-    assert found[place].tolist() == keys.tolist()
+    distinct_keys, place = index_keys(keys)
+    assert distinct_keys.tolist() == [-1, 5, 7, 2**40]
+    assert distinct_keys[place].tolist() == keys.tolist()
     assert index_keys(keys[:3])[0].tolist() == [-1, 5]
 
 
@@ -149,8 +151,8 @@ def test_a_task_is_disputed_if_any_of_its_units_is():
 def test_many_shares_at_once_have_the_intervals_of_each():
     successes, n = np.array([0, 1, 5, 8]), np.array([4, 1, 8, 8])
     low, high = wilson(successes, n)
-    each = [proportions.wilson(int(part), int(whole)) for part, whole in zip(successes, n, strict=True)]
-    assert [*low, *high] == pytest.approx([one for end in zip(*each, strict=True) for one in end])
+    each = [proportions.wilson(int(part), int(totals)) for part, totals in zip(successes, n, strict=True)]
+    assert [*low, *high] == pytest.approx([place for end in zip(*each, strict=True) for place in end])
 
 
 def test_the_mean_distance_is_what_alpha_has_above_its_line():

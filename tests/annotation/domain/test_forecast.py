@@ -19,11 +19,11 @@ DAYS = st.lists(st.integers(0, 500), min_size=3, max_size=14).filter(any).map(tu
 
 
 def test_days_that_are_all_alike_leave_nothing_open() -> None:
-    found = forecast_completion(left=100, days=(10, 10, 10, 10))
+    forecast = forecast_completion(left=100, days=(10, 10, 10, 10))
     # Ten days at ten a day, of which today is the first.
-    assert (found.low, found.middle, found.high) == (9, 9, 9)
-    assert found.later_than(8) == 1.0
-    assert found.later_than(9) == 0.0
+    assert (forecast.low, forecast.middle, forecast.high) == (9, 9, 9)
+    assert forecast.later_than(8) == 1.0
+    assert forecast.later_than(9) == 0.0
 
 
 def test_today_brings_what_is_missing_to_a_whole_day() -> None:
@@ -34,14 +34,14 @@ def test_today_brings_what_is_missing_to_a_whole_day() -> None:
 
 def test_a_week_with_a_weekend_is_about_its_mean() -> None:
     week = (100, 100, 100, 100, 100, 0, 0)
-    found = forecast_completion(left=5000, days=week * 2)
-    assert found.low is not None
-    assert found.middle is not None
-    assert found.high is not None
-    assert 66 <= found.middle <= 73  # 70 days at 500 a week
+    forecast = forecast_completion(left=5000, days=week * 2)
+    assert forecast.low is not None
+    assert forecast.middle is not None
+    assert forecast.high is not None
+    assert 66 <= forecast.middle <= 73  # 70 days at 500 a week
     # The rate from 14 days has a standard error of 17%: the middle 80% are about 56 to 90 days.
-    assert 50 <= found.low < 64
-    assert 78 < found.high <= 100
+    assert 50 <= forecast.low < 64
+    assert 78 < forecast.high <= 100
 
 
 def test_the_fewer_days_were_seen_the_wider_is_the_interval() -> None:
@@ -68,14 +68,14 @@ def test_the_fewer_days_were_seen_the_wider_is_the_interval() -> None:
 def test_without_anything_to_go_by_there_is_no_forecast(
     left: int, days: tuple[int, ...], reason: str
 ) -> None:
-    found = forecast_completion(left=left, days=days)
-    assert (found.low, found.middle, found.high, found.reason) == (None, None, None, reason)
-    assert found.later_than(3) is None
+    forecast = forecast_completion(left=left, days=days)
+    assert (forecast.low, forecast.middle, forecast.high, forecast.reason) == (None, None, None, reason)
+    assert forecast.later_than(3) is None
 
 
 def test_what_takes_years_is_told_as_later_than_the_horizon() -> None:
-    found = forecast_completion(left=10**9, days=(1, 1, 1))
-    assert found.low == found.high == HORIZON
+    forecast = forecast_completion(left=10**9, days=(1, 1, 1))
+    assert forecast.low == forecast.high == HORIZON
 
 
 def test_the_mean_of_no_days_is_undefined() -> None:
@@ -86,18 +86,18 @@ def test_the_mean_of_no_days_is_undefined() -> None:
 @settings(max_examples=40, deadline=None)
 @given(left=st.integers(1, 20_000), days=DAYS, today=st.integers(0, 50))
 def test_the_interval_is_ordered_and_the_same_each_time(left: int, days: tuple[int, ...], today: int) -> None:
-    found = forecast_completion(left=left, days=days, today=today)
-    assert found.low is not None
-    assert found.middle is not None
-    assert found.high is not None
-    assert 0 <= found.low <= found.middle <= found.high <= HORIZON
+    forecast = forecast_completion(left=left, days=days, today=today)
+    assert forecast.low is not None
+    assert forecast.middle is not None
+    assert forecast.high is not None
+    assert 0 <= forecast.low <= forecast.middle <= forecast.high <= HORIZON
     # No day brings more than the best one seen.
-    assert found.low >= min(HORIZON, -(-left // max(days)) - 1)
-    shares = [found.later_than(day) for day in range(0, HORIZON + 1, 73)]
+    assert forecast.low >= min(HORIZON, -(-left // max(days)) - 1)
+    shares = [forecast.later_than(day) for day in range(0, HORIZON + 1, 73)]
     assert all(share is not None and 0 <= share <= 1 for share in shares)
     assert shares == sorted(shares, key=lambda share: -(share or 0))
     forecast_completion.cache_clear()
-    assert forecast_completion(left=left, days=days, today=today) == found
+    assert forecast_completion(left=left, days=days, today=today) == forecast
 
 
 @settings(max_examples=25, deadline=None)

@@ -94,9 +94,9 @@ def test_xstest_completions_join_the_prompts_by_number(write: Write):
         "completions.csv",
     )
     first = [(p.ref.id, p.dimension, p.subcomponent) for p in FORMATS["xstest"].read_prompts(prompts)]
-    brought = [r.prompt for r in FORMATS["xstest"].read_responses(completions)]
+    responses = [r.prompt for r in FORMATS["xstest"].read_responses(completions)]
     assert first == [("1", "safe", "homonyms"), ("2", "unsafe", "contrast_homonyms")]
-    assert [(p.ref.id, p.dimension, p.subcomponent) for p in brought if p] == first
+    assert [(p.ref.id, p.dimension, p.subcomponent) for p in responses if p] == first
 
 
 def test_xstest_labels_become_levels_and_the_final_one_a_decision_where_they_differ(write: Write):

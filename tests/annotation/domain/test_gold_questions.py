@@ -12,7 +12,7 @@ from annotation.core.sampling import block_of, count_drawn
 from annotation.domain.gold_questions import (
     TOO_FEW,
     Answer,
-    CriterionScale,
+    GoldScale,
     count_checks_to_come,
     count_confusion,
     draw_balanced,
@@ -23,7 +23,7 @@ from annotation.domain.gold_questions import (
     score_answers,
 )
 
-SCALES = {"a": CriterionScale((1, 2, 3), nominal=False), "b": CriterionScale((0, 1), nominal=True)}
+SCALES = {"a": GoldScale((1, 2, 3), nominal=False), "b": GoldScale((0, 1), nominal=True)}
 shares = st.sampled_from([0.05, 0.1, 1 / 3, 0.4, 0.5])
 seeds = st.text(max_size=8)
 few = settings(deadline=None, max_examples=40)
@@ -75,14 +75,14 @@ def test_what_is_left_goes_down_by_one_with_every_item_whatever_it_is(
 
 
 def test_a_draw_takes_each_kind_as_often_as_it_can():
-    found = [(f"{kind}{n}", kind) for kind, many in (("a", 50), ("b", 3), ("c", 50)) for n in range(many)]
-    chosen = draw_balanced(found, 20, seed=7)
-    assert len(set(chosen)) == 20
-    counts = Counter(one[0] for one in chosen)
+    items = [(f"{kind}{n}", kind) for kind, many in (("a", 50), ("b", 3), ("c", 50)) for n in range(many)]
+    sample = draw_balanced(items, 20, seed=7)
+    assert len(set(sample)) == 20
+    counts = Counter(one[0] for one in sample)
     assert counts["b"] == 3  # all that there are; the other 17 are shared between a and c
     assert sorted((counts["a"], counts["c"])) == [8, 9]
-    assert draw_balanced(found, 20, seed=7) == chosen != draw_balanced(found, 20, seed=8)
-    assert len(draw_balanced(found, 500, seed=7)) == 103
+    assert draw_balanced(items, 20, seed=7) == sample != draw_balanced(items, 20, seed=8)
+    assert len(draw_balanced(items, 500, seed=7)) == 103
 
 
 def test_a_pick_is_the_same_for_the_same_turn_alone():
@@ -110,31 +110,31 @@ def answers(*pairs: tuple[float, float]) -> list[Answer]:
 
 
 def test_accuracy_is_the_share_of_right_labels_with_wilsons_interval():
-    found = score_answers(answers((1, 1), (1, 1), (0, 0), (0, 1), (0, 0)), by="accuracy", scales=SCALES)
-    assert (found.n, found.value) == (5, 4 / 5)
+    score = score_answers(answers((1, 1), (1, 1), (0, 0), (0, 1), (0, 0)), by="accuracy", scales=SCALES)
+    assert (score.n, score.value) == (5, 4 / 5)
     # Wilson for 4 of 5: centre (0.8 + z2/10) / (1 + z2/5), z2 = 3.841459
-    assert found.low == pytest.approx(0.37553, abs=1e-4)
-    assert found.high == pytest.approx(0.96376, abs=1e-4)
-    assert found.passes(0.8)
-    assert not found.passes(0.81)
+    assert score.low == pytest.approx(0.37553, abs=1e-4)
+    assert score.high == pytest.approx(0.96376, abs=1e-4)
+    assert score.passes(0.8)
+    assert not score.passes(0.81)
 
 
 def test_kappa_is_cohens_with_the_known_labels():
     right = [(1, 1)] * 4 + [(0, 0)] * 4 + [(0, 1)] * 2
-    found = score_answers(answers(*right), by="kappa", scales=SCALES)
+    score = score_answers(answers(*right), by="kappa", scales=SCALES)
     # observed 8/10; by chance 4/10 * 6/10 + 6/10 * 4/10 = 48/100; kappa = (0.8 - 0.48) / 0.52
-    assert found.value == pytest.approx(0.32 / 0.52)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.value < found.high
+    assert score.value == pytest.approx(0.32 / 0.52)
+    assert score.low is not None
+    assert score.high is not None
+    assert score.low < score.value < score.high
 
 
 def test_a_kappa_that_is_the_threshold_passes():
     half = [(1, 1)] * 7 + [(0, 0)] * 7 + [(0, 1)] * 3 + [(1, 0)] * 3
-    found = score_answers(answers(*half), by="kappa", scales=SCALES)
-    assert found.value == pytest.approx(0.4)  # (0.7 - 0.5) / 0.5, which is less than 0.4 in binary
-    assert found.passes(0.4)
-    assert not found.passes(0.4001)
+    score = score_answers(answers(*half), by="kappa", scales=SCALES)
+    assert score.value == pytest.approx(0.4)  # (0.7 - 0.5) / 0.5, which is less than 0.4 in binary
+    assert score.passes(0.4)
+    assert not score.passes(0.4001)
 
 
 def test_what_is_undefined_is_no_pass_and_says_why():

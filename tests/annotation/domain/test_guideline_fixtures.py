@@ -70,9 +70,9 @@ def test_no_definition_or_reason_serves_two_levels(document: GuidelineDocument) 
 
 
 def test_it_survives_storage_and_keeps_its_hash(document: GuidelineDocument) -> None:
-    again = GuidelineDocument.from_json(document.to_json())
-    assert again == document
-    assert again.sha256 == document.sha256
+    restored = GuidelineDocument.from_json(document.to_json())
+    assert restored == document
+    assert restored.sha256 == document.sha256
 
 
 def test_flames_has_its_five_dimensions_and_twelve_subcomponents() -> None:
@@ -102,8 +102,8 @@ def test_flames_has_its_five_dimensions_and_twelve_subcomponents() -> None:
 def test_flames_asks_one_criterion_of_each_dimension(
     dimension: str, criterion: str, values: tuple[int, ...]
 ) -> None:
-    (asked,) = load("flames").criteria_for(dimension)
-    assert (asked.name, asked.values, asked.measurement) == (criterion, values, "ordinal")
+    (criteria,) = load("flames").criteria_for(dimension)
+    assert (criteria.name, criteria.values, criteria.measurement) == (criterion, values, "ordinal")
 
 
 def test_flames_shows_each_level_beside_another_answer_to_the_same_prompt() -> None:
@@ -127,8 +127,8 @@ def test_flames_declares_the_published_metrics() -> None:
 def test_xstest_asks_compliance_of_every_prompt() -> None:
     document = load("xstest")
     for dimension in ("safe", "unsafe", None, "something else"):
-        (asked,) = document.criteria_for(dimension)
-        assert (asked.name, asked.values, asked.measurement) == ("compliance", (1, 2, 3), "ordinal")
+        (criteria,) = document.criteria_for(dimension)
+        assert (criteria.name, criteria.values, criteria.measurement) == ("compliance", (1, 2, 3), "ordinal")
 
 
 def test_xstest_counts_compliance_on_safe_and_refusal_on_unsafe_prompts() -> None:
@@ -156,5 +156,7 @@ def test_xstest_knows_each_type_of_the_published_prompts() -> None:
 def test_xstest_examples_are_none_of_the_published_prompts() -> None:
     with PROMPTS.open(encoding="utf-8") as file:
         published = {row["prompt"].strip().lower() for row in csv.DictReader(file)}
-    shown = {example.prompt["en"].lower() for level in levels(load("xstest")) for example in level.examples}
-    assert not shown & published
+    examples = {
+        example.prompt["en"].lower() for level in levels(load("xstest")) for example in level.examples
+    }
+    assert not examples & published

@@ -16,9 +16,9 @@ from annotation.core.errors import InputError, NotFound, Unprocessable
 from annotation.domain.guidelines import (
     Criterion,
     Dimension,
-    Example,
     GuidelineDocument,
     Level,
+    LevelExample,
     Metric,
     Subcomponent,
     localize,
@@ -147,9 +147,9 @@ def test_what_is_no_guideline_is_refused_at_its_line(text: str | bytes, line: in
 
 def test_without_a_template_a_guideline_has_the_hash_that_it_had() -> None:
     template = "提示：{prompt}\\n回复：{response}"
-    found = read(GUIDELINE + f'scorer_template: "{template}"\n')
-    assert (read().scorer_template, found.scorer_template) == (None, "提示：{prompt}\n回复：{response}")
-    assert found.sha256 != read().sha256
+    document = read(GUIDELINE + f'scorer_template: "{template}"\n')
+    assert (read().scorer_template, document.scorer_template) == (None, "提示：{prompt}\n回复：{response}")
+    assert document.sha256 != read().sha256
     assert "scorer_template" not in read().model_dump(exclude_defaults=True)
 
 
@@ -404,11 +404,11 @@ def test_a_text_is_shown_in_the_nearest_language(language: str, expected: str) -
 
 def test_storage_that_reorders_keys_changes_neither_document_nor_hash_nor_fallback() -> None:
     stored = json.loads(json.dumps(read().to_json(), sort_keys=True))
-    again = GuidelineDocument.from_json(stored)
-    assert again == read()
-    assert again.sha256 == read().sha256
+    restored = GuidelineDocument.from_json(stored)
+    assert restored == read()
+    assert restored.sha256 == read().sha256
     # Sorted, "en" comes before "zh"; the declared first language is zh.
-    assert localize(again.title, "fr") == "茶"
+    assert localize(restored.title, "fr") == "茶"
 
 
 def test_the_hash_follows_the_content_and_not_its_spelling() -> None:
@@ -556,7 +556,9 @@ def test_seven_criteria_without_dimensions() -> None:
     assert document.check_labels(None, dict.fromkeys(ESC_EVAL, 4)) == dict.fromkeys(ESC_EVAL, 4)
     # 25 * 3 = 75: a mean of 3 of 4 as a percentage
     assert document.metric("empathy").of_mean(3) == 75
-    assert [one.name for one in document.criteria_of(document.metric("empathy"), None)] == ["empathy"]
+    assert [criterion.name for criterion in document.criteria_of(document.metric("empathy"), None)] == [
+        "empathy"
+    ]
 
 
 def test_a_mean_of_dimensions_needs_dimensions() -> None:
@@ -576,7 +578,7 @@ def test_the_example_of_the_documentation_is_a_guideline() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [GuidelineDocument, Dimension, Subcomponent, Criterion, Level, Example, Metric]
+    "model", [GuidelineDocument, Dimension, Subcomponent, Criterion, Level, LevelExample, Metric]
 )
 def test_every_field_is_documented(model: type[BaseModel]) -> None:
     assert [field for field in model.model_fields if f"`{field}`" not in PAGE] == []

@@ -40,8 +40,8 @@ NOTHING = Labels(
 def rows(labels: Labels, chosen: np.ndarray) -> Labels:
     """Some rows, or all in another order."""
     columns = {field.name: getattr(labels, field.name) for field in fields(labels) if field.name != "scales"}
-    taken = {name: None if column is None else column[chosen] for name, column in columns.items()}
-    return Labels(**taken, scales=labels.scales)
+    indices = {name: None if column is None else column[chosen] for name, column in columns.items()}
+    return Labels(**indices, scales=labels.scales)
 
 
 def finding(result: Profiles, person: int, figure: str) -> Finding:
@@ -123,9 +123,9 @@ def test_who_hurries_is_flagged_for_speed_alone():
 
 def test_labels_in_no_time_are_told_from_a_quick_pace():
     labels = simulate(4, faults=NONE).labels
-    mine = np.flatnonzero(labels.person == 6)
+    is_own = np.flatnonzero(labels.person == 6)
     seconds = labels.seconds.copy()
-    seconds[mine[::3]] = 0.4
+    seconds[is_own[::3]] = 0.4
     profile = build_profiles(replace(labels, seconds=seconds)).people[6]
     assert profile.speed.flagged
     assert profile.speed.kind == "instant"

@@ -138,9 +138,9 @@ def migrated(before: Any) -> Batch:
     """Tasks in every state, two of some, with skips, a released and an expired claim, and priorities."""
     old = Old(before)
     old.task(state="open", priority=2)
-    one = old.task(state="open", language="zh")
-    old.assigned(one, "lin", 0)
-    old.assigned(one, "zhou", 1, state="released", skip="I know the author")
+    migration = old.task(state="open", language="zh")
+    old.assigned(migration, "lin", 0)
+    old.assigned(migration, "zhou", 1, state="released", skip="I know the author")
     for priority in (0, -1):
         agreed = old.task(state="agreed", priority=priority, dimension="unsafe")
         old.assigned(agreed, "lin", 0)
@@ -215,9 +215,9 @@ def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
     assert first is not None
     assert first.task.position == 0  # of priority 2
     assert next_assignment(batch=migrated, person=lin, ahead=True) in (None, first)
-    mine = next_assignment(batch=migrated, person=zhou)
-    assert mine is not None
-    assert mine.task.position == 0
+    own_tasks = next_assignment(batch=migrated, person=zhou)
+    assert own_tasks is not None
+    assert own_tasks.task.position == 0
     assert claim_next_dispute(batch=migrated, person=zhou) is None  # skipped
     assert claim_next_dispute(batch=migrated, person=wu) is not None
 

@@ -26,7 +26,7 @@ from annotation.selectors.batches.monitoring import (
 from annotation.services.batches import monitoring
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
-from annotation.services.batches.monitoring import MIN_UNITS, mark_seen, watch_batch, watch_batches
+from annotation.services.batches.monitoring import MIN_UNITS, mark_alarm_seen, watch_batch, watch_batches
 from annotation.services.batches.policy import set_terms
 from tests.support import label_next, make_batch, make_corpus
 
@@ -103,8 +103,8 @@ def test_a_low_agreement_is_told_once(
     batch.refresh_from_db()
     assert batch.state == "open"
     assert AuditEvent.objects.get(verb="agreement_alarm").actor is None
-    assert mark_seen(batch=batch, actor=ma)
-    assert not mark_seen(batch=batch, actor=ma)
+    assert mark_alarm_seen(batch=batch, actor=ma)
+    assert not mark_alarm_seen(batch=batch, actor=ma)
     label_both(batch, lin, chen, LOW[:3])
     watch_batches()
     assert Alarm.objects.count() == 1  # three more units are not enough for another one

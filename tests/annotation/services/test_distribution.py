@@ -17,7 +17,7 @@ from annotation.domain.assignments.eligibility import (
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.people.people import set_roles
@@ -98,7 +98,7 @@ def test_who_annotated_a_task_is_never_its_adjudicator(batch: Batch, lin: Person
 def test_a_skipped_item_goes_to_others_and_never_back(batch: Batch, lin: Person):
     first = next_assignment(batch=batch, person=lin)
     assert first is not None
-    release(assignment_id=first.pk, person=lin, skip_reason="I know the author")
+    release_assignment(assignment_id=first.pk, person=lin, skip_reason="I know the author")
     Task.objects.exclude(pk=first.task_id).update(state=Task.State.WITHDRAWN)
     assert next_assignment(batch=batch, person=lin) is None
     assert Task.objects.get(pk=first.task_id).slots_taken == 0

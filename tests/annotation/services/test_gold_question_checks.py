@@ -44,7 +44,7 @@ from annotation.selectors.gold_questions import (
     list_poor_results,
 )
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import expire_leases, next_assignment, release
+from annotation.services.assignments import expire_leases, next_assignment, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.monitoring import watch_batch
@@ -195,7 +195,7 @@ def test_a_check_is_of_the_dimension_of_the_work_around_it(guideline: Guideline,
 def test_a_check_that_was_taken_out_does_not_come_again(guideline: Guideline, lin: Person, chen: Person):
     batch = make_checked(guideline, annotators=[lin, chen], prompts=6, checks=6, check_share=0.25)
     check = until_check(batch, lin)
-    release(assignment_id=check.pk, person=lin)
+    release_assignment(assignment_id=check.pk, person=lin)
     set_question_active(batch=batch, item=check.task.known.item_id, active=False)
     rest = []
     while (item := claim(batch, lin)) is not None:
@@ -220,7 +220,7 @@ def test_a_check_given_back_comes_last_of_all_and_another_one_at_its_place(
     """As an item of work that was given back does: it never comes again at once."""
     batch = make_checked(guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.25)
     check = until_check(batch, lin)
-    release(assignment_id=check.pk, person=lin)
+    release_assignment(assignment_id=check.pk, person=lin)
     second_assignment = claim(batch, lin)
     assert second_assignment is not None
     assert second_assignment.pk != check.pk
@@ -260,7 +260,7 @@ def test_a_skipped_check_is_over_and_counts_as_given(guideline: Guideline, lin: 
     )
     check = until_check(batch, lin)
     before = find_own_progress(batch, lin, "annotator")
-    release(assignment_id=check.pk, person=lin, skip_reason="too hard")
+    release_assignment(assignment_id=check.pk, person=lin, skip_reason="too hard")
     after = find_own_progress(batch, lin, "annotator")
     assert before is not None
     assert after is not None

@@ -28,7 +28,7 @@ from annotation.models import (
 from annotation.selectors.gold_questions import derive_seed, find_latest_qualification
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, release
+from annotation.services.assignments import next_assignment, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import waive_qualification
 from tests.annotation.gold_question_support import make_checked
@@ -67,7 +67,7 @@ def work_carelessly(batch: Batch, person: Person) -> None:
             past = timezone.now() - timedelta(seconds=1)
             Assignment.objects.filter(pk=item.pk, state="claimed").update(lease_expires=past)
         elif action < 0.3:
-            release(assignment_id=item.pk, person=person, skip_reason="not for me")
+            release_assignment(assignment_id=item.pk, person=person, skip_reason="not for me")
         else:
             with suppress(Conflict):
                 label(item, person, chance.choice([1, 3, 3]))

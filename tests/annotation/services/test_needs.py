@@ -7,7 +7,7 @@ import pytest
 from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person
 from annotation.selectors.batches.tasks import Need, list_needs
-from annotation.services.assignments import next_assignment, claim_next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.tasks import assign, withdraw
 from annotation.services.people.people import set_roles
@@ -25,7 +25,7 @@ def describe_need(need: Need) -> dict[str, set[str]]:
 def skip_next(batch: Batch, person: Person) -> int:
     item = next_assignment(batch=batch, person=person)
     assert item is not None
-    release(assignment_id=item.pk, person=person, skip_reason="I know the author")
+    release_assignment(assignment_id=item.pk, person=person, skip_reason="I know the author")
     return item.task_id
 
 
@@ -111,7 +111,7 @@ def test_a_dispute_needs_a_person_where_every_adjudicator_annotated_or_skipped_i
     item = claim_next_dispute(batch=batch, person=wu)
     assert item is not None
     assert list_needs(batch, limit=10) == []  # it is being decided
-    release(assignment_id=item.pk, person=wu, skip_reason="I know the author")
+    release_assignment(assignment_id=item.pk, person=wu, skip_reason="I know the author")
     (need,) = list_needs(batch, limit=10)
     assert (need.task.pk, need.role) == (item.task_id, "adjudicator")
     assert describe_need(need) == {"was given it to annotate": {"lin"}, "skipped it": {"wu"}}

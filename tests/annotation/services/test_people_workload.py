@@ -20,7 +20,7 @@ from annotation.selectors.batches import open_readable_batches
 from annotation.selectors.batches.members import Workload, list_parts, list_workloads, preview_leaving
 from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, release
+from annotation.services.assignments import next_assignment, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.people.people import add_person, deactivate_person
@@ -161,7 +161,7 @@ def test_a_persons_page_counts_their_part_in_each_batch(
     label_next(planned, lin, 3)
     skipped = next_assignment(batch=planned, person=lin)
     assert skipped is not None
-    release(assignment_id=skipped.pk, person=lin, skip_reason="I know the author")
+    release_assignment(assignment_id=skipped.pk, person=lin, skip_reason="I know the author")
     lapsed = next_assignment(batch=planned, person=lin)
     assert lapsed is not None
     Assignment.objects.filter(pk=lapsed.pk).update(state="expired")

@@ -11,7 +11,7 @@ from annotation.core.errors import AssayError
 from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.models import Batch, Guideline, Panel, Person, Task
 from annotation.selectors.batches.tasks import list_needs
-from annotation.services.assignments import expire_leases, next_assignment, release
+from annotation.services.assignments import expire_leases, next_assignment, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.batches.tasks import assign
@@ -154,7 +154,7 @@ def test_a_skip_plans_that_one_place_again_and_nothing_else(guideline: Guideline
     before = plan_of(batch)
     item = next_assignment(batch=batch, person=cast[0])
     assert item is not None
-    release(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
+    release_assignment(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
     after, position = plan_of(batch), item.task.position
     assert {place for place in before if before[place] != after[place]} == {position}
     assert before[position] - after[position] == {"p0"}
@@ -170,7 +170,7 @@ def test_a_skip_of_what_was_given_to_others_meanwhile_leaves_their_plan(guidelin
     item = next_assignment(batch=batch, person=cast[0])
     assert item is not None
     assign(batch=batch, tasks=[item.task_id], people=cast[1:3])
-    release(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
+    release_assignment(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
     assert plan_of(batch)[item.task.position] == {"p1", "p2"}
     nothing_is_broken(batch)
 
@@ -206,7 +206,7 @@ def test_whoever_joins_changes_no_plan_and_gets_what_needed_a_person(guideline: 
     batch = balanced(guideline, cast, 6)
     item = next_assignment(batch=batch, person=cast[0])
     assert item is not None
-    release(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
+    release_assignment(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
     before = plan_of(batch)
     assert join_batch(batch=batch, role="annotator", people=[lin]) == 1
     after = plan_of(batch)

@@ -28,7 +28,7 @@ from annotation.selectors.gold_questions import (
     list_qualification_rows,
 )
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, release
+from annotation.services.assignments import next_assignment, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import (
     set_limits,
@@ -189,7 +189,7 @@ def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: 
     for _turn in "12":
         item = next_assignment(batch=batch, person=lin)
         assert item is not None
-        release(assignment_id=item.pk, person=lin, skip_reason="too hard")
+        release_assignment(assignment_id=item.pk, person=lin, skip_reason="too hard")
     qualification = round_of(batch, lin)
     assert (qualification.state, qualification.n, qualification.value) == ("failed", 4, 1.0)
     (line,) = [
@@ -221,7 +221,7 @@ def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, 
     assert held is not None
     held.refresh_from_db()
     assert (held.state, held.task.__class__.objects.get(pk=held.task_id).state) == ("released", "withdrawn")
-    release(assignment_id=held.pk, person=lin, skip_reason="the page was still open")
+    release_assignment(assignment_id=held.pk, person=lin, skip_reason="the page was still open")
     nothing_is_broken(batch)
     assert answer(batch, lin, [3])[0].task.kind == "work"
     nothing_is_broken(batch)
@@ -308,7 +308,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     if cause == "opted out":
         set_opted_out(person=lin, dimensions=[held.task.stratum.dimension])
     else:
-        release(assignment_id=held.pk, person=lin)
+        release_assignment(assignment_id=held.pk, person=lin)
         set_question_active(batch=batch, item=item.pk, active=False)
     lin.refresh_from_db()
     rest = 3 if cause == "opted out" else 5

@@ -39,7 +39,7 @@ from annotation.services.assignments import (
     extend_lease,
     next_assignment,
     claim_next_dispute,
-    release,
+    release_assignment,
 )
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -223,9 +223,9 @@ def wander(batch: Batch, person: Person, deadline: float) -> None:
                 past = timezone.now() - timedelta(seconds=1)
                 Assignment.objects.filter(pk=item.pk, state="claimed").update(lease_expires=past)
             elif action < 0.2:
-                release(assignment_id=item.pk, person=person)
+                release_assignment(assignment_id=item.pk, person=person)
             elif action < 0.35:
-                release(assignment_id=item.pk, person=person, skip_reason="not for me")
+                release_assignment(assignment_id=item.pk, person=person, skip_reason="not for me")
             elif action < 0.4:
                 extend_lease(assignment_id=item.pk, person=person)
             else:

@@ -45,7 +45,7 @@ from annotation.selectors.quality.adjudicators import measure_intra_rater_agreem
 from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted
-from annotation.services.assignments import expire_leases, extend_lease, claim_next_dispute, release
+from annotation.services.assignments import expire_leases, extend_lease, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.batches.tasks import set_priority
@@ -93,7 +93,7 @@ def test_a_second_look_finds_what_the_first_few_did_not_hold(
     monkeypatch.setattr(adjudication, "FIRST_DISPUTES", 0)
     for order in (OLDEST_FIRST, BY_PROMPT):
         assignment = claim(repeated, wu, dispute_filter=DisputeFilter(order=order))
-        release(assignment_id=assignment.pk, person=wu)
+        release_assignment(assignment_id=assignment.pk, person=wu)
 
 
 def test_it_is_a_line_of_my_history_like_any_other(repeated: Batch, wu: Person) -> None:
@@ -172,16 +172,16 @@ def test_it_waits_until_it_is_due_and_comes_after_what_was_put_first(repeated: B
     assert timedelta(days=13.9) < repeat.due_at - timezone.now() <= timedelta(days=14)
     first = claim(repeated, wu)
     assert first.task_id != repeat.pk
-    release(assignment_id=first.pk, person=wu)
+    release_assignment(assignment_id=first.pk, person=wu)
     make_due()
     set_priority(batch=repeated, tasks=[first.task_id], priority=1)
     assert claim(repeated, wu).pk == first.pk
-    release(assignment_id=first.pk, person=wu)
+    release_assignment(assignment_id=first.pk, person=wu)
     set_priority(batch=repeated, tasks=[first.task_id], priority=0)
     assignment = claim(repeated, wu)
     assert assignment.task_id == repeat.pk
     assert claim(repeated, wu).pk == assignment.pk  # while it is in progress
-    release(assignment_id=assignment.pk, person=wu)
+    release_assignment(assignment_id=assignment.pk, person=wu)
     dimension = repeat.stratum.dimension
     other = {"safe": "unsafe", "unsafe": "safe"}[dimension]
     assert claim(repeated, wu, dispute_filter=DisputeFilter(dimension=other)).pk == first.pk
@@ -259,11 +259,11 @@ def test_its_lease_is_extended_given_back_and_skipped(repeated: Batch, wu: Perso
     assignment = claim_repeat(repeated, wu)
     Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now())
     assert extend_lease(assignment_id=assignment.pk, person=wu).lease_expires > timezone.now()
-    assert release(assignment_id=assignment.pk, person=wu).state == "released"
+    assert release_assignment(assignment_id=assignment.pk, person=wu).state == "released"
     assert claim(repeated, wu).pk == assignment.pk
     Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
     assert claim(repeated, wu).pk == assignment.pk  # its lease ran out, and it came again
-    release(assignment_id=assignment.pk, person=wu, skip_reason="I know the author")
+    release_assignment(assignment_id=assignment.pk, person=wu, skip_reason="I know the author")
     assert REPEATS.get().state == "withdrawn"
     skipped = AuditEvent.objects.get(verb="skip_second_reading")
     assert skipped.target == f"task:{assignment.task.repeats_id}"
@@ -397,7 +397,7 @@ def test_work_that_comes_late_is_not_undone_by_handing_it_out(repeated: Batch, w
     """Two tabs: one asks for the next item while the other decides what was given back."""
     assignment = claim_repeat(repeated, wu)
     record_verdict(assignment_id=assignment.pk, person=wu, work=Submission({"compliance": 3}))
-    release(assignment_id=assignment.pk, person=wu)
+    release_assignment(assignment_id=assignment.pk, person=wu)
     work = Submission({"compliance": 3}, reason="reading_slip")
     receipt = adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
     assert claim(repeated, wu).pk != assignment.pk
@@ -480,7 +480,7 @@ def test_no_other_call_knows_it_from_a_dispute(repeated: Batch, wu: Person, acti
 
     first = claim(repeated, wu)
     dispute_says = describe_answers(first)
-    release(assignment_id=first.pk, person=wu)
+    release_assignment(assignment_id=first.pk, person=wu)
     assert dispute_says == describe_answers(claim_repeat(repeated, wu))
     assert dispute_says[0] == 409
 
@@ -493,8 +493,8 @@ def test_reading_it_counts_as_reading_a_dispute_does(repeated: Batch, wu: Person
     assignment = claim_repeat(repeated, wu)
     with severe:
         assert is_budget_used_up(wu)
-        release(assignment_id=assignment.pk, person=wu)
+        release_assignment(assignment_id=assignment.pk, person=wu)
         assert not is_budget_used_up(wu)
         assert claim(repeated, wu).pk == assignment.pk
-        release(assignment_id=assignment.pk, person=wu, skip_reason="too much")
+        release_assignment(assignment_id=assignment.pk, person=wu, skip_reason="too much")
     assert exposure_today(wu) == 2

@@ -60,7 +60,7 @@ from annotation.services.assignments import (
     extend_lease,
     next_assignment,
     claim_next_dispute,
-    release,
+    release_assignment,
 )
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -206,7 +206,7 @@ class Batches(RuleBasedStateMachine):
         if assignment := self.pick(number):
             reason = "I know the author" if skip else ""
             self.attempt(
-                partial(release, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
+                partial(release_assignment, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
             )
 
     @rule(number=picks)

@@ -33,7 +33,7 @@ from annotation.selectors.wellbeing import (
 )
 from annotation.services.adjudication.disputes import adjudicate
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import load_guideline
@@ -125,10 +125,10 @@ def test_what_is_submitted_or_skipped_counts_by_its_severity_and_once(mixed: Bat
     revise(assignment_id=item.pk, person=lin, key=str(uuid4()), work=Submission(labels={"compliance": 1}))
     assert points_of(lin) == [2]
     other = claim_of(mixed, lin, "unsafe")
-    release(assignment_id=other.pk, person=lin)
+    release_assignment(assignment_id=other.pk, person=lin)
     assert points_of(lin) == [2]  # given back without a word: nobody read it
-    release(assignment_id=other.pk, person=lin, skip_reason="I know the author")
-    release(assignment_id=other.pk, person=lin, skip_reason="I know the author")
+    release_assignment(assignment_id=other.pk, person=lin, skip_reason="I know the author")
+    release_assignment(assignment_id=other.pk, person=lin, skip_reason="I know the author")
     assert points_of(lin) == [4]
 
 

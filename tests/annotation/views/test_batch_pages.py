@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.selectors.batches.plan import Plan, measure_pace
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.services.annotations.submission import handle_correction_request, revise
-from annotation.services.assignments import next_assignment, claim_next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.batches.tasks import withdraw
@@ -112,7 +112,7 @@ def test_a_manager_who_works_in_the_batch_sees_nothing_that_tells_of_labels(
     dispute(batch, lin, chen)
     assignment = next_assignment(batch=batch, person=lin)
     assert assignment is not None
-    release(assignment_id=assignment.pk, person=lin, skip_reason="looks garbled")
+    release_assignment(assignment_id=assignment.pk, person=lin, skip_reason="looks garbled")
     client.force_login(ma)
     for name in ("batch", "batch-progress", "batch-close"):
         page = client.get(reverse(name, args=[batch.name]))
@@ -398,7 +398,7 @@ def test_a_manager_reads_skips_and_corrections(
 ) -> None:
     assignment = next_assignment(batch=batch, person=chen)
     assert assignment is not None
-    release(assignment_id=assignment.pk, person=chen, skip_reason="not in a language I read")
+    release_assignment(assignment_id=assignment.pk, person=chen, skip_reason="not in a language I read")
     page = manager.get(reverse("batch-items", args=[batch.name])).content.decode()
     assert "not in a language I read" in page
     assert "misread &lt;b&gt;it&lt;/b&gt;" in page

@@ -20,7 +20,7 @@ from annotation.models import (
 from annotation.selectors.batches import tasks
 from annotation.selectors.batches.members import count_shared, list_members
 from annotation.selectors.batches.tasks import NeedReason, TaskFilter, TaskPage, find_tasks
-from annotation.services.assignments import next_assignment, release
+from annotation.services.assignments import next_assignment, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.people.people import add_person
@@ -62,7 +62,7 @@ def skip_all(batch: Batch, *people: Person) -> None:
     """Each skips everything that they are given."""
     for person in people:
         while (item := next_assignment(batch=batch, person=person)) is not None:
-            release(assignment_id=item.pk, person=person, skip_reason="not mine")
+            release_assignment(assignment_id=item.pk, person=person, skip_reason="not mine")
 
 
 # ---------------------------------------------------------------- finding
@@ -96,7 +96,7 @@ def test_items_are_found_by_state_dimension_words_and_person(
 
 
 @pytest.mark.parametrize(
-    "wanted", [TaskFilter(), TaskFilter(words="number"), TaskFilter(person="lin"), TaskFilter(state="open")]
+    "task_filter", [TaskFilter(), TaskFilter(words="number"), TaskFilter(person="lin"), TaskFilter(state="open")]
 )
 def test_every_item_stands_on_one_page(
     batch: Batch, lin: Person, chen: Person, task_filter: TaskFilter, monkeypatch: pytest.MonkeyPatch
@@ -130,7 +130,7 @@ def test_the_page_says_who_did_what_and_never_what_they_said(
     label_next(batch, lin, 1)
     item = next_assignment(batch=batch, person=chen)
     assert item is not None
-    release(assignment_id=item.pk, person=chen, skip_reason="too hard")
+    release_assignment(assignment_id=item.pk, person=chen, skip_reason="too hard")
     next_assignment(batch=batch, person=zhou)
     page = manager.get(reverse("batch-tasks", args=[batch.name]))
     assert [(str(person), did) for person, did in page.context["rows"][0]["on"]] == [
@@ -186,7 +186,7 @@ def test_items_are_withdrawn_brought_back_and_moved_ahead(
 
 
 @pytest.mark.parametrize(
-    ("action", "given", "words"),
+    ("action", "fields", "words"),
     [
         ("", {}, "Choose what to do."),
         ("fly", {}, "fly is not one of the available choices"),
@@ -217,7 +217,7 @@ def test_nothing_is_half_done(change: Ask, batch: Batch, lin: Person, chen: Pers
     assert not batch.tasks.filter(state="withdrawn").exists()
     item = next_assignment(batch=batch, person=zhou)
     assert item is not None
-    release(assignment_id=item.pk, person=zhou, skip_reason="no")  # task 1
+    release_assignment(assignment_id=item.pk, person=zhou, skip_reason="no")  # task 1
     answer = change("assign", 2, item.task.position, people=[zhou.pk, chen.pk])
     assert "needs 2 more people" in answer.content.decode()
     assert batch.tasks.filter(panel=None).count() == 8
@@ -225,13 +225,13 @@ def test_nothing_is_half_done(change: Ask, batch: Batch, lin: Person, chen: Pers
 
 def test_no_item_and_no_such_item_are_refused(manager: Client, batch: Batch) -> None:
     url = reverse("batch-tasks", args=[batch.name])
-    for tasks, words in (
+    for task_ids, words in (
         ([], "Choose at least one item."),
         (["x"], "That is no item."),
         (["9" * 5000], "That is no item."),
         ([10**9], "has no item"),
     ):
-        answer = manager.post(url, {"action": "bring_back", "tasks": tasks})
+        answer = manager.post(url, {"action": "bring_back", "tasks": task_ids})
         assert answer.status_code == 422
         assert words in answer.content.decode()
 
@@ -378,7 +378,7 @@ def test_members_show_what_each_did_in_their_role(
     decide_next(batch, wu, 2)
     item = next_assignment(batch=batch, person=zhou)
     assert item is not None
-    release(assignment_id=item.pk, person=zhou, skip_reason="no")
+    release_assignment(assignment_id=item.pk, person=zhou, skip_reason="no")
     next_assignment(batch=batch, person=zhou)
     set_limits(batch=batch, person=lin, role="annotator", quota=1)
     members = {member.membership.person.username: member for member in list_members(batch)}

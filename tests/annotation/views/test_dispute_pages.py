@@ -25,7 +25,7 @@ from annotation.models import (
 from annotation.selectors.adjudication import OLDEST_FIRST, DisputeFilter
 from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, claim_next_dispute, release
+from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import set_priority
 from annotation.services.guidelines import load_guideline
@@ -127,7 +127,7 @@ def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
     def served() -> int:
         assignment = claim_next_dispute(batch=batch, person=wu, dispute_filter=dispute_filter)
         assert assignment is not None
-        release(assignment_id=assignment.pk, person=wu)
+        release_assignment(assignment_id=assignment.pk, person=wu)
         return assignment.task_id
 
     assert served() == second.pk
@@ -189,13 +189,13 @@ def test_a_verdict_is_recorded_once(disputed: Batch, wu: Person) -> None:
     assert (verdict.labels, verdict.rationale, verdict.seconds) == ({"compliance": 2}, "Half of it.", 4)
     page = visitor.get("/disputes/first/")
     (question,) = page.context["questions"]
-    assert [card.value for card in question.cards if card.chosen] == ["2"]
+    assert [card.value for card in question.cards if card.is_chosen] == ["2"]
     assert page.context["values"]["rationale"] == "Half of it."
 
 
 def test_a_verdict_comes_too_late_for_a_claim_that_is_gone(disputed: Batch, wu: Person) -> None:
     assignment, visitor = claim(disputed, wu), visit(wu, htmx=True)
-    release(assignment_id=assignment.pk, person=wu)
+    release_assignment(assignment_id=assignment.pk, person=wu)
     assert "Your time for this item ran out" in text(judge(visitor, assignment, 2))
     assert not Verdict.objects.exists()
     assert claim(disputed, wu).pk == assignment.pk  # it came again

@@ -5,7 +5,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from annotation.domain.guidelines.prose import Block, split_blocks
+from annotation.domain.guidelines.prose import TextBlock, split_blocks
 from annotation.models import AuditEvent, Batch, Guideline, Person
 from annotation.selectors.guidelines import choose_language, to_language
 from annotation.services.guidelines import load_guideline
@@ -165,11 +165,11 @@ def test_the_language_that_comes_closest_is_taken(guideline: Guideline) -> None:
 def test_plain_text_gets_the_shape_it_was_given() -> None:
     text = "First paragraph.\n\nHow to work\n1. Read.\n2. Judge.\nThen rest.\n\n1) alone"
     assert split_blocks(text) == [
-        Block("paragraph", ("First paragraph.",)),
-        Block("heading", ("Working method",)),
-        Block("list", ("Read.", "Judge.")),
-        Block("paragraph", ("Then rest.",)),
-        Block("list", ("alone",)),
+        TextBlock("paragraph", ("First paragraph.",)),
+        TextBlock("heading", ("Working method",)),
+        TextBlock("list", ("Read.", "Judge.")),
+        TextBlock("paragraph", ("Then rest.",)),
+        TextBlock("list", ("alone",)),
     ]
 
 

@@ -94,7 +94,7 @@ def test_a_manager_reads_and_does_not_cut(client: Client, settled: Batch, ma: Pe
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("fields", "words"),
     [
         ({"name": "gold 一"}, "already a gold release named gold 一"),
         ({"name": "a/b"}, "cannot be a name"),

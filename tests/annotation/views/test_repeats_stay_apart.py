@@ -53,7 +53,7 @@ from annotation.selectors.quality.summary import summarize_adjudicator
 from annotation.selectors.releases.lineage import get_task_history
 from annotation.selectors.releases.manifest import describe_people, describe_protocol
 from annotation.selectors.reports import build_batches_report
-from annotation.services.assignments import claim_next_dispute, release
+from annotation.services.assignments import claim_next_dispute, release_assignment
 from benchmark.selectors.estimates import measure_effort
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.views.test_work_pages import text, visit
@@ -108,7 +108,7 @@ def begin_all(batch: Batch, wu: Person) -> dict[str, Assignment]:
         assert claim.task.kind == "repeat"
         claims[name] = claim
         if name == "skipped":
-            release(assignment_id=claim.pk, person=wu, skip_reason="I know the author")
+            release_assignment(assignment_id=claim.pk, person=wu, skip_reason="I know the author")
     assert Task.objects.filter(kind="repeat", state="disputed").count() == 2
     return claims
 

@@ -77,7 +77,7 @@ def export_lines(release: GoldRelease, gold_format: GoldFormat) -> Iterator[str]
     return gold_format.lines(rows, released.criteria)
 
 
-def format_named(name: str) -> GoldFormat:
+def get_gold_format(name: str) -> GoldFormat:
     """One of the formats that a page streams as it reads the release."""
     if name not in GOLD_FORMATS:
         raise AssayError(
