@@ -100,7 +100,7 @@ def _claim_next_task(
     ):
         return None
     resting = list_resting_strata(batch, person, conditions.budget)
-    search = Search.of(locked, conditions=conditions, may_wait=may_wait, resting=resting)
+    search = Search.start(locked, conditions=conditions, may_wait=may_wait, resting=resting)
     if conditions.round == RUNNING:
         task = search.take_expired() or find_next_question(search) or search.take_returned()
         if task is not None:

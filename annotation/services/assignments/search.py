@@ -84,7 +84,7 @@ class Search:
     statements: list[Statement] = field(default_factory=list)  # to be written with the claim
 
     @classmethod
-    def of(
+    def start(
         cls,
         locked: LockedMembership,
         *,
