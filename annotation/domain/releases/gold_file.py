@@ -58,7 +58,8 @@ def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[st
     for row in rows:
         dataset, prompt, dimension, subcomponent, model, response, labels, sources, *guideline = row
         yield (
-            f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}{_encode_source(dimension, subcomponent, model)}'
+            f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}'
+            f"{_encode_source(dimension, subcomponent, model)}"
             f"{_quoted(response) if isinstance(response, str) else _ENCODER.encode(response)}"
             f', "labels": {_encode_object(tuple([(name, repr(value)) for name, value in labels.items()]), order)}'
             f', "sources": {_encode_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'

@@ -31,7 +31,7 @@ def find_next_check(search: Search, *, live: int) -> FreeTask | None:
     block = block_of(number, share=share, seed=seed)
     if block is None or number < block.drawn or has_check_in(member, block):
         return None
-    kind = search.kind_of_next()
+    kind = search.find_next_kind()
     if kind is None:
         return None
     dimension, language = kind

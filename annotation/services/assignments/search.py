@@ -128,7 +128,7 @@ class Search:
     def take_returned(self) -> FreeTask | None:
         return self._retake(Assignment.State.RELEASED)
 
-    def kind_of_next(self) -> tuple[str, str] | None:
+    def find_next_kind(self) -> tuple[str, str] | None:
         """The dimension and the language of the next task in order, locked by others or not; None without one."""
         ways = (True, False) if self.conditions.requeued else (False,)
         kinds = (self.tasks.first_kind(start=self.cursor, requeued=way) for way in ways)

@@ -63,7 +63,7 @@ def assign(
 
 
 @transaction.atomic
-def withdraw(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Person | None = None) -> int:
+def withdraw_tasks(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Person | None = None) -> int:
     """Take open or disputed tasks out of the batch: nobody is given them, nothing of them becomes gold.
 
     What was submitted stays stored, and counts again when they are brought back. The number withdrawn.

@@ -158,7 +158,7 @@ class Members:
             self._add_member(known, role)
         return known
 
-    def membership(self, person: Person, role: Membership.Role) -> int:
+    def get_membership_id(self, person: Person, role: Membership.Role) -> int:
         """The id of the membership of somebody who was ``named`` in this role."""
         return self._memberships[person.pk, role]
 

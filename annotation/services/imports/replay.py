@@ -119,7 +119,7 @@ class Replay:
         self._reset()
 
     def _get_counts(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:
-        return self._counts[self._members.membership(person, role), task.stratum_id]
+        return self._counts[self._members.get_membership_id(person, role), task.stratum_id]
 
     def _save_tasks(self) -> None:
         """One statement for all tasks that end alike: there are few ways to end."""

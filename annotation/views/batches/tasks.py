@@ -203,7 +203,7 @@ def apply_change(batch: Batch, data: dict[str, Any], actor: Person) -> str:
         n = tasks.set_priority(**change, priority=data["priority"])
         words = ngettext("{n} item has the priority {p} now.", "{n} items have the priority {p} now.", n)
     elif action == WITHDRAW:
-        n = tasks.withdraw(**change, reason=data["reason"])
+        n = tasks.withdraw_tasks(**change, reason=data["reason"])
         words = ngettext("{n} item is withdrawn.", "{n} items are withdrawn.", n)
     else:
         n = tasks.restore_tasks(**change)

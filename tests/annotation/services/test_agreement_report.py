@@ -19,7 +19,7 @@ from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Tas
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_groupings
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import next_assignment
-from annotation.services.batches.tasks import withdraw
+from annotation.services.batches.tasks import withdraw_tasks
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
@@ -140,7 +140,7 @@ def test_a_decision_changes_nothing_and_checks_and_withdrawn_tasks_are_left_out(
     before = report(labelled)
     decide_next(labelled, wu, 2)
     assert report(labelled) == before
-    withdraw(batch=labelled, tasks=[labelled.tasks.get(state=Task.State.DISPUTED).pk], reason="read twice")
+    withdraw_tasks(batch=labelled, tasks=[labelled.tasks.get(state=Task.State.DISPUTED).pk], reason="read twice")
     assert report(labelled)[0]["n"] == 7
     agreed = labelled.tasks.filter(state=Task.State.AGREED)[0]
     Task.objects.filter(pk=agreed.pk).update(kind=Task.Kind.CHECK, overlap=1, slots_taken=1)

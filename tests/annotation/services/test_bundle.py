@@ -41,7 +41,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services import jobs
-from annotation.services.batches.tasks import withdraw
+from annotation.services.batches.tasks import withdraw_tasks
 from annotation.services.exports import Options, export_release
 from annotation.services.imports import BundleNames, import_bundle
 from annotation.services.people.people import add_person
@@ -201,7 +201,7 @@ def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
     release = cut_release(ReleaseSpec(name="r", batches=[two, first_batch]))
     assert set(release.manifest["counts"]["by_source"]) == {"single", "unanimous", "within_tolerance"}
     settle_dispute(first_batch, wu)
-    withdraw(batch=first_batch, tasks=[first_batch.tasks.get(state="disputed").pk], reason="late")
+    withdraw_tasks(batch=first_batch, tasks=[first_batch.tasks.get(state="disputed").pk], reason="late")
     source = packed(release, tmp_path)
     assert {batch.name: batch.tasks for batch in Bundle(source).manifest.batches} == {
         "care-1": 3,

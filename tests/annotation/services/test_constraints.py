@@ -41,7 +41,7 @@ from annotation.models import (
     WellbeingSettings,
 )
 from annotation.services.assignments import next_assignment
-from annotation.services.batches.tasks import withdraw
+from annotation.services.batches.tasks import withdraw_tasks
 from tests.support import decide_next, label_next, make_repeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -66,7 +66,7 @@ def attacks(
     label_next(batch, chen, 3)
     decide_next(batch, wu, 2)
     full, *other_tasks = batch.tasks.filter(state="open").order_by("position")
-    withdraw(batch=batch, tasks=[task.pk for task in other_tasks], reason="so that two people meet")
+    withdraw_tasks(batch=batch, tasks=[task.pk for task in other_tasks], reason="so that two people meet")
     for person in (chen, zhou):  # claimed and full
         next_assignment(batch=batch, person=person)
     settled, free = batch.tasks.get(state="adjudicated"), other_tasks[0]

@@ -12,7 +12,7 @@ from annotation.domain.agreement.label_table import LabelledTask, PersonLabels, 
 from annotation.models import Annotation, Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import label_table as module
 from annotation.selectors.agreement.label_table import read_gold, read_units
-from annotation.services.batches.tasks import restore_tasks, withdraw
+from annotation.services.batches.tasks import restore_tasks, withdraw_tasks
 from tests.support import decide_next, label_next, make_batch
 
 pytestmark = pytest.mark.django_db
@@ -50,9 +50,9 @@ def test_withdrawn_and_brought_back_at_once_is_seen(batch: Batch, lin: Person, c
         label_next(batch, lin, 1)
         label_next(batch, chen, 3)
     first, second = sorted(rows(batch))
-    withdraw(batch=batch, tasks=[first], reason="read twice")
+    withdraw_tasks(batch=batch, tasks=[first], reason="read twice")
     assert sorted(rows(batch)) == [second]
-    withdraw(batch=batch, tasks=[second], reason="read twice")
+    withdraw_tasks(batch=batch, tasks=[second], reason="read twice")
     restore_tasks(batch=batch, tasks=[first])
     assert sorted(rows(batch)) == [first]
 

@@ -9,7 +9,7 @@ from annotation.models import Batch, Guideline, Person
 from annotation.selectors.batches.tasks import Need, list_needs
 from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.members import set_limits, set_member_active
-from annotation.services.batches.tasks import assign, withdraw
+from annotation.services.batches.tasks import assign, withdraw_tasks
 from annotation.services.people.people import set_roles
 from tests.support import label_next, make_batch, make_corpus
 
@@ -96,7 +96,7 @@ def test_a_batch_that_everybody_left_lists_all_its_tasks_up_to_the_limit(
         set_member_active(batch=two, person=person, role="annotator", active=False)
     assert [describe_need(need) for need in list_needs(two, limit=10)] == [{}, {}]
     assert len(list_needs(two, limit=1)) == 1
-    withdraw(batch=two, tasks=[two.tasks.order_by("rank")[0].pk], reason="a wrong response")
+    withdraw_tasks(batch=two, tasks=[two.tasks.order_by("rank")[0].pk], reason="a wrong response")
     assert len(list_needs(two, limit=10)) == 1
 
 

@@ -43,7 +43,7 @@ from annotation.services.assignments import (
 )
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
-from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw
+from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw_tasks
 from annotation.services.people.people import add_person
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import api_token, decide_next, label, label_next, make_batch, make_corpus
@@ -253,7 +253,7 @@ def meddle(batch: Batch, people: Sequence[Person], chance: random.Random) -> Non
             chance.choice(
                 [
                     partial(assign, batch=batch, tasks=tasks, people=chance.sample(people, 3)),
-                    partial(withdraw, batch=batch, tasks=tasks[:1], reason="a wrong response"),
+                    partial(withdraw_tasks, batch=batch, tasks=tasks[:1], reason="a wrong response"),
                     partial(restore_tasks, batch=batch, tasks=tasks[:1]),
                     partial(set_priority, batch=batch, tasks=tasks, priority=chance.choice([0, 1, 2])),
                     partial(set_member_active, batch=batch, person=person, role="annotator", active=False),

@@ -67,7 +67,7 @@ from annotation.services.batches.members import join_batch, set_limits, set_memb
 from annotation.services.batches.tasks import assign as tasks_assign
 from annotation.services.batches.tasks import restore_tasks as tasks_bring_back
 from annotation.services.batches.tasks import set_priority as tasks_set_priority
-from annotation.services.batches.tasks import withdraw as tasks_withdraw
+from annotation.services.batches.tasks import withdraw_tasks as tasks_withdraw
 from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions
 from annotation.services.people.people import (
     add_person,

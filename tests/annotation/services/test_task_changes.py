@@ -12,7 +12,7 @@ from annotation.selectors.counts import count_by_stratum
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import TooLate, next_assignment, claim_next_dispute
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw
+from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw_tasks
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import decide_next, label, label_next, make_batch, make_corpus
 
@@ -98,7 +98,7 @@ def test_a_withdrawn_task_is_given_to_nobody_and_its_label_does_not_count_until_
     assert held is not None
     assert done.task_id == held.task_id
     label(done, lin, 3)
-    assert withdraw(batch=batch, tasks=[done.task_id], reason="a wrong response") == 1
+    assert withdraw_tasks(batch=batch, tasks=[done.task_id], reason="a wrong response") == 1
     assert sum(counts["submitted"] for counts in count_by_stratum([batch.pk]).values()) == 0
     with pytest.raises(TooLate, match="took this item back"):
         submit(assignment_id=held.pk, person=chen, key="k", work=Submission(labels={"compliance": 1}))
@@ -117,7 +117,7 @@ def test_a_dispute_comes_back_as_a_dispute(batch: Batch, lin: Person, chen: Pers
     task = batch.tasks.get(state="disputed")
     held = claim_next_dispute(batch=batch, person=wu)
     assert held is not None
-    withdraw(batch=batch, tasks=[task.pk], reason="a wrong response")
+    withdraw_tasks(batch=batch, tasks=[task.pk], reason="a wrong response")
     assert claim_next_dispute(batch=batch, person=wu) is None
     restore_tasks(batch=batch, tasks=[task.pk])
     task.refresh_from_db()
@@ -149,7 +149,7 @@ def test_what_is_settled_or_of_another_batch_or_closed_is_refused(batch: Batch, 
     label_next(batch, chen, 3)
     agreed = batch.tasks.get(state="agreed").pk
     for change in (
-        lambda: withdraw(batch=batch, tasks=ids(batch), reason="no"),
+        lambda: withdraw_tasks(batch=batch, tasks=ids(batch), reason="no"),
         lambda: set_priority(batch=batch, tasks=[agreed], priority=1),
         lambda: assign(batch=batch, tasks=[agreed], people=[lin]),
         lambda: restore_tasks(batch=batch, tasks=[agreed]),

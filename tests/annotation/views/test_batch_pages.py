@@ -25,7 +25,7 @@ from annotation.services.annotations.submission import handle_correction_request
 from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
-from annotation.services.batches.tasks import withdraw
+from annotation.services.batches.tasks import withdraw_tasks
 from annotation.services.people.people import add_person, set_roles
 from tests.support import XSTEST_GUIDELINE, decide_next, label, label_next, make_batch, make_corpus
 
@@ -225,7 +225,7 @@ def test_a_dispute_that_an_adjudicator_holds_does_not_wait(
 def test_a_withdrawn_task_asks_for_nothing(batch: Batch, lin: Person) -> None:
     label_next(batch, lin, 3)
     ends = batch.tasks.filter(position__in=[0, 7]).values_list("pk", flat=True)
-    withdraw(batch=batch, tasks=list(ends), reason="broken")
+    withdraw_tasks(batch=batch, tasks=list(ends), reason="broken")
     # 6 of 8 tasks are left, 2 annotations each; the one annotation was of a withdrawn task.
     assert (measure_annotations(batch).submitted, measure_annotations(batch).needed) == (0, 12)
     assert [dimension.tasks for dimension in measure_progress(batch).dimensions] == [3, 3]
