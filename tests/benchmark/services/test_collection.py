@@ -469,7 +469,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
 
         monkeypatch.setattr(collection._Collector, name, write)
 
-    for name in ("_note_sent", "_store"):
+    for name in ("_store_pending", "_store"):
         once(name)
     with local_endpoint(polite) as url:
         run, job = collect(prompts, url, concurrency=2)
