@@ -35,7 +35,7 @@ from annotation.models import (
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import Receipt, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.batches.batches import create_batch
 from annotation.services.counts import add_member_counts
 from annotation.services.guidelines import load_guideline
@@ -193,7 +193,7 @@ def label(assignment: Assignment, person: Person, value: int, criterion: str = "
 
 def label_next(batch: Batch, person: Person, value: int, criterion: str = "compliance") -> Receipt | None:
     """Claim and submit; None when nothing is left for the person."""
-    assignment = next_assignment(batch=batch, person=person)
+    assignment = claim_next_task(batch=batch, person=person)
     return None if assignment is None else label(assignment, person, value, criterion)
 
 

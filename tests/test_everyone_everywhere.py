@@ -40,7 +40,7 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.exports import Options
 from annotation.services.exports.downloads import start_export
 from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions
@@ -340,7 +340,7 @@ def make_world() -> World:
         label_next(batch, lin, 1 + 2 * (number % 2))
     first = batch.tasks.order_by("position")[0].assignments.get(person=lin)
     for number in range(19):
-        item = next_assignment(batch=batch, person=chen)
+        item = claim_next_task(batch=batch, person=chen)
         assert item is not None
         work = Submission({"compliance": 2 if number % 9 == 8 else 1 + 2 * (number % 2)}, rationale=RATIONALE)
         submit(assignment_id=item.pk, person=chen, key="k", work=work)
@@ -349,7 +349,7 @@ def make_world() -> World:
     known = Response.objects.filter(prompt__dataset__name="known")
     answers = [GoldAnswer(item.pk, {"compliance": 3}, RATIONALE) for item in known]
     items = add_questions(batch=batch, kind="check", items=answers)
-    held, dispute = next_assignment(batch=batch, person=lin), claim_next_dispute(batch=batch, person=wu)
+    held, dispute = claim_next_task(batch=batch, person=lin), claim_next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
     save_refused_draft(held.pk, Submission({"compliance": 2}), Conflict("Somebody else has it."))

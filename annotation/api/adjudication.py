@@ -80,7 +80,7 @@ def build_dispute_body(dispute: Dispute) -> dict[str, Any]:
     """What ``DisputeSerializer`` describes."""
     has_verdict = dispute.verdict is not None
     return {
-        **build_item_body(dispute.handout),
+        **build_item_body(dispute.item),
         "verdict": OwnVerdictSerializer(dispute.verdict).data if has_verdict else None,
         "sides": SideSerializer(dispute.sides, many=True).data if has_verdict else None,
         "reasons": ReasonSerializer(list_reasons(), many=True).data,

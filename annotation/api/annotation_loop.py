@@ -243,7 +243,7 @@ class NextItem(LoopView):
     )
     def post(self, request: Request, name: str) -> Response:
         ahead = self.parse(NextSerializer).validated_data["ahead"]
-        claim = assignments.next_assignment(batch=get_working_batch(name), person=self.person, ahead=ahead)
+        claim = assignments.claim_next_task(batch=get_working_batch(name), person=self.person, ahead=ahead)
         if claim is None:
             return Response(status=204)
         return Response(build_item_body(build_item(claim)))

@@ -239,7 +239,7 @@ class OwnVerdict:
 class Dispute:
     """``sides`` is empty while the adjudicator has given no ``verdict``."""
 
-    handout: WorkItem
+    item: WorkItem
     verdict: OwnVerdict | None
     sides: tuple[Side, ...]
 
@@ -276,7 +276,7 @@ def build_dispute(assignment: Assignment) -> Dispute:
     criteria = tuple(criterion for criterion in work_item.criteria if criterion.name not in agreed)
     verdict = _find_verdict(assignment)
     sides = _list_sides(assignment) if verdict else ()
-    return Dispute(handout=replace(work_item, criteria=criteria), verdict=verdict, sides=sides)
+    return Dispute(item=replace(work_item, criteria=criteria), verdict=verdict, sides=sides)
 
 
 def list_reasons() -> list[Reason]:

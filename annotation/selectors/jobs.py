@@ -24,7 +24,7 @@ class Curve:
     last: float
 
     @property
-    def shown(self) -> str:
+    def last_text(self) -> str:
         """The last value: a loss to its third decimal, a count or a rate of hundreds whole."""
         is_whole = abs(self.last) >= 100 or self.last == round(self.last)
         return f"{self.last:,.0f}" if is_whole else f"{self.last:.3f}"

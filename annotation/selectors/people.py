@@ -240,7 +240,7 @@ ENDED_DAYS = 90  # an ended token is listed so long, with why it ended
 
 
 @dataclass(frozen=True)
-class TokenRow:
+class ApiTokenRow:
     token: ApiToken
     live: bool
     expired: bool
@@ -251,7 +251,7 @@ def list_live_tokens(person: Person) -> QuerySet[ApiToken]:
     return ApiToken.objects.filter(unexpired, person=person, ended_at=None)
 
 
-def list_tokens(person: Person) -> list[TokenRow]:
+def list_tokens(person: Person) -> list[ApiTokenRow]:
     """The person's tokens that work and those that ended lately, the newest first."""
     now = timezone.now()
     lately = now - timedelta(days=ENDED_DAYS)
@@ -259,5 +259,5 @@ def list_tokens(person: Person) -> list[TokenRow]:
     listed = []
     for token in tokens:
         expired = token.ended_at is None and token.expires_at is not None and token.expires_at <= now
-        listed.append(TokenRow(token, live=token.ended_at is None and not expired, expired=expired))
+        listed.append(ApiTokenRow(token, live=token.ended_at is None and not expired, expired=expired))
     return listed

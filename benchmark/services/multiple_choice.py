@@ -119,9 +119,9 @@ def import_questions(
         problems=Problems(run.most_problems),
         sha256=hash_source(source),
     )
-    shelf = PromptShelf(intake, intake.dataset(dataset))
+    shelf = PromptShelf(intake, intake.get_or_make_dataset(dataset))
     for chunk in intake.chunks(forms):
-        for made in shelf.put([form.prompt for form in chunk]):
+        for made in shelf.add_records([form.prompt for form in chunk]):
             intake.report.count(is_new=made)
         _store_forms(intake, shelf.dataset, chunk)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset, language=language, wording=WORDING)
@@ -149,7 +149,7 @@ def _store_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord
             new.append(made)
         elif _form_content(known) != _form_content(made):
             intake.problems.add(
-                intake.error(
+                intake.build_error(
                     record_.line,
                     "id",
                     N_(

@@ -24,7 +24,7 @@ from annotation.models import (
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import compute_outcome, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.guidelines import load_guideline
 from tests.support import make_batch
 
@@ -135,7 +135,7 @@ def settled_care(
     )
     for values in labels_by_task:
         for person, person_values in zip(annotators, values, strict=True):
-            assignment = next_assignment(batch=batch, person=person)
+            assignment = claim_next_task(batch=batch, person=person)
             assert assignment is not None
             say(assignment, person, person_values)
     for _dispute in range(decide):

@@ -9,7 +9,7 @@ from pathlib import Path
 from annotation.domain.datasets import response_sha256
 from annotation.domain.formats import Source
 from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Response
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from benchmark.models import QuestionVariant
 from benchmark.services.multiple_choice import import_questions
 from tests.support import label
@@ -64,6 +64,6 @@ def settle_all(
 ) -> None:
     """Every task of the batch, labelled by each of the people as the rule says."""
     for person in people:
-        while claim := next_assignment(batch=batch, person=person):
+        while claim := claim_next_task(batch=batch, person=person):
             response = Response.objects.select_related("prompt").get(tasks=claim.task_id)
             label(claim, person, rule(response), criterion)

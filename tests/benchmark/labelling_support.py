@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Collection, Dataset, Guideline, Person, ReleasedLabel, Response
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import create_batch, set_state
 from benchmark.models import BenchmarkRun
 from benchmark.services.leaderboards.execution import finish_run, write_items
@@ -85,7 +85,7 @@ def run_with_gold(
             policy=Policy(overlap=1),
         )
     )
-    while claim := next_assignment(batch=batch, person=annotators[0]):
+    while claim := claim_next_task(batch=batch, person=annotators[0]):
         label(claim, annotators[0], truth(response_of(claim)))
     set_state(batch=batch, state="closed")
     scorer = ready_scorer(release_of(batch, f"gold-1{suffix}"), guideline, f"scorer-1{suffix}")

@@ -14,7 +14,7 @@ from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
 from benchmark.domain.leaderboards.board import build_board
 from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
@@ -48,7 +48,7 @@ def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | N
     """Each task of the batch, or the first ``tasks``, labelled by two people as the rule says."""
     for annotator in people[:2]:
         done = 0
-        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=annotator)):
+        while (tasks is None or done < tasks) and (claim := claim_next_task(batch=batch, person=annotator)):
             label(claim, annotator, rule(response_of(claim)))
             done += 1
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Page
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Guideline, Person
 from annotation.services import jobs
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.exports import Options, export_release
 from annotation.services.imports.uploads import receive_upload
 from annotation.services.people.people import add_person
@@ -163,7 +163,7 @@ def known_items(guideline: Guideline, people: list[Person]) -> None:
     )
     for person, values in zip(people, ([1] * 6, [3] * 14, [3, 1]), strict=True):
         for value in values:
-            item = next_assignment(batch=batch, person=person)
+            item = claim_next_task(batch=batch, person=person)
             if item is not None:
                 label(item, person, value)
 

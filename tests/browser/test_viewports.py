@@ -13,7 +13,7 @@ from annotation.domain.datasets import response_sha256
 from annotation.models import Batch, Guideline, Person, Response
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.people.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations
@@ -37,7 +37,7 @@ def batch_of(guideline: Guideline, lin: Person, chen: Person, wu: Person) -> Bat
 
 def give(batch: Batch, person: Person, value: int) -> str:
     """Submit this value for every criterion, with all that a level may need; the assignment."""
-    claim = next_assignment(batch=batch, person=person)
+    claim = claim_next_task(batch=batch, person=person)
     assert claim is not None
     names = [criterion.name for criterion in batch.guideline.document.criteria]
     evidence = [{"turn": 0, "start": 0, "end": 9, "criterion": name, "level": value} for name in names]

@@ -143,7 +143,7 @@ def complete_task() -> None:
     from annotation.domain.annotations import Submission
     from annotation.models import Batch, Membership
     from annotation.services.annotations.submission import submit
-    from annotation.services.assignments import next_assignment
+    from annotation.services.assignments import claim_next_task
 
     batch = Batch.objects.get()
     people = [
@@ -151,7 +151,7 @@ def complete_task() -> None:
         for membership in batch.memberships.filter(role=Membership.Role.ANNOTATOR).order_by("pk")
     ]
     for person in people[:2]:
-        item = next_assignment(batch=batch, person=person)
+        item = claim_next_task(batch=batch, person=person)
         assert item is not None, "no task is left: make the database anew"
         criterion = batch.guideline.document.criteria_for(item.task.prompt.dimension)[0]
         work = Submission(labels={criterion.name: criterion.values[0]})

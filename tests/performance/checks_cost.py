@@ -24,7 +24,7 @@ django.setup()
 from django.db import transaction  # noqa: E402
 
 from annotation.models import Batch, Person  # noqa: E402
-from annotation.services.assignments import next_assignment  # noqa: E402
+from annotation.services.assignments import claim_next_task  # noqa: E402
 from annotation.services.people.people import add_person  # noqa: E402
 from tests.annotation.gold_question_support import make_checked  # noqa: E402
 from tests.support import XSTEST_GUIDELINE, label  # noqa: E402
@@ -41,7 +41,7 @@ def measure_time(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def work_items(batch: Batch, person: Person, items: int, times: Times) -> None:
     for number in range(items):
-        claim, claiming = measure_time(lambda: next_assignment(batch=batch, person=person))
+        claim, claiming = measure_time(lambda: claim_next_task(batch=batch, person=person))
         _receipt, submitting = measure_time(lambda item=claim: label(item, person, 3))
         if number >= 5:  # by then all is prepared
             times[batch.check_share, claim.task.kind, "claim"].append(claiming)

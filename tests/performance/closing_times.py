@@ -41,7 +41,7 @@ from django.db import transaction
 
 from annotation.models import Batch, Guideline, Person, Task
 from annotation.selectors.annotations.history import CLOSED, HistoryFilter, list_history
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.monitoring import watch_batches
 from annotation.services.people.people import add_person
 from tests.annotation.gold_question_support import make_checked
@@ -148,7 +148,7 @@ def think(chance: random.Random) -> float:
 def submit_next(
     batch: Batch, person: Person, seen: dict[UUID, Item], number: int, clock: Clock, run: Run
 ) -> bool:
-    claim = next_assignment(batch=batch, person=person)
+    claim = claim_next_task(batch=batch, person=person)
     if claim is None:
         return False
     label(claim, person, 3)

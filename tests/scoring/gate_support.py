@@ -27,7 +27,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
 from scoring.backbones.folder import fingerprint
 from scoring.domain.training_data import Example, Head, Prediction, prediction_to_json
@@ -87,7 +87,7 @@ def labelled_release(
     batch = make_batch(
         guideline, dataset, annotators=[person], name=f"{name}-batch", policy=Policy(overlap=1)
     )
-    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+    while (assignment := claim_next_task(batch=batch, person=person)) is not None:
         asked = guideline.document.criteria_for(assignment.task.response.prompt.dimension)
         labels = {criterion.name: criterion.values[-1] for criterion in asked}
         work = Submission(labels, rationale="as it is")

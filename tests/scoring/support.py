@@ -28,7 +28,7 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.releases import cut_release
 from scoring.backbones.ngram import NgramBackbone
@@ -101,7 +101,7 @@ def true_level(response: Response) -> int:
 
 
 def label_all(batch: Batch, person: Person, level: Callable[[Response], int] = true_level) -> None:
-    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+    while (assignment := claim_next_task(batch=batch, person=person)) is not None:
         label(assignment, person, level(assignment.task.response))
 
 

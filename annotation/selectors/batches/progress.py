@@ -391,11 +391,11 @@ class ProgressMatrix:
 
     def at(self, person: int, dimension: str) -> ProgressCell:
         """The cell to write to."""
-        return self.cells.setdefault(person, {}).setdefault(dimension, self._nothing())
+        return self.cells.setdefault(person, {}).setdefault(dimension, self._empty_cell())
 
     def of(self, person: int, dimension: str) -> ProgressCell:
         cell = self.cells.get(person, {}).get(dimension)
-        return cell if cell is not None else self._nothing()
+        return cell if cell is not None else self._empty_cell()
 
     def of_person(self, person: int) -> ProgressCell:
         return self._sum(self.cells.get(person, {}).values())
@@ -404,12 +404,12 @@ class ProgressMatrix:
         return self._sum(row[dimension] for row in self.cells.values() if dimension in row)
 
     def _sum(self, cells: Iterable[ProgressCell]) -> ProgressCell:
-        total = self._nothing()
+        total = self._empty_cell()
         for cell in cells:
             total.add(cell)
         return total
 
-    def _nothing(self) -> ProgressCell:
+    def _empty_cell(self) -> ProgressCell:
         return ProgressCell(
             disputed=0 if self.disputes_counted else None, expired=0 if self.expired_counted else None
         )

@@ -25,7 +25,8 @@ from annotation.selectors.quality.comparisons import ComparisonTable, CriterionS
 
 @dataclass(frozen=True)
 class ItemFilter:
-    """Which items to list; None filters nothing. ``own_label``, ``partner_label``, ``gold`` are values of the criterion.
+    """Which items to list; None filters nothing. ``own_label``, ``partner_label``, ``gold`` are values of
+    ``criterion``.
 
     ``partner`` is the primary key of who labelled the task too; ``differs`` asks for labels that differ from a
     partner's (of ``partner``'s, where one is named); ``off_gold`` for those that differ from gold. ``day`` is an

@@ -58,8 +58,8 @@ class AnnotatorSummary:
 
 @dataclass
 class AdjudicatorSummary:
-    """Of one adjudicator in one batch. ``confirmed`` counts the decisions after a blind verdict; those that repeat it are
-    equal.
+    """Of one adjudicator in one batch. ``confirmed`` counts the decisions after a blind verdict; those that repeat
+    it are equal.
     """
 
     n: int = 0

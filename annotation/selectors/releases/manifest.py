@@ -64,15 +64,15 @@ class ManifestCounts:
 
     def counted(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
         """The released labels of one prompt, counted and handed on."""
-        one = of_prompt[0]
+        first_label = of_prompt[0]
         guidelines = self._names.guidelines
         rows = len({(guidelines[label.batch], label.model, label.response_sha256) for label in of_prompt})
         self.cells.update(
             (
-                one.dataset,
-                one.dimension,
-                one.subcomponent,
-                one.language,
+                first_label.dataset,
+                first_label.dimension,
+                first_label.subcomponent,
+                first_label.language,
                 label.model,
                 label.criterion,
                 label.value,
@@ -82,9 +82,9 @@ class ManifestCounts:
         )
         self.rows += rows
         self.prompts += 1
-        split = self.splits[split_of(self._names.datasets[one.dataset], one.key)]
+        split = self.splits[split_of(self._names.datasets[first_label.dataset], first_label.key)]
         split.update(prompts=1, rows=rows, labels=len(of_prompt))
-        self._unread.append(one.prompt)
+        self._unread.append(first_label.prompt)
         if len(self._unread) == PROMPTS_AT_ONCE:
             self._read_texts()
         return of_prompt
@@ -103,8 +103,8 @@ class ManifestCounts:
         return self.same.groups()
 
     def _read_texts(self) -> None:
-        found = Prompt.objects.filter(pk__in=self._unread).order_by("pk")
-        for prompt, text in found.values_list("pk", "text"):
+        prompts = Prompt.objects.filter(pk__in=self._unread).order_by("pk")
+        for prompt, text in prompts.values_list("pk", "text"):
             self.same.add(prompt, text)
         self._unread = []
 

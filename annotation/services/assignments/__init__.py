@@ -10,7 +10,7 @@ for the next task from their cursor on, and before it only among the few tasks t
 """
 
 from annotation.core.errors import TooLate
-from annotation.services.assignments.claims import next_assignment, claim_next_dispute
+from annotation.services.assignments.claims import claim_next_task, claim_next_dispute
 from annotation.services.assignments.leases import (
     check_membership,
     end_claim,
@@ -32,7 +32,7 @@ __all__ = [
     "extend_lease",
     "lock_assignment",
     "lock_own_memberships",
-    "next_assignment",
+    "claim_next_task",
     "claim_next_dispute",
     "release_assignment",
     "retake_slot",

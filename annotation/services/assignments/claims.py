@@ -54,7 +54,7 @@ class _LeasesRanOutError(Exception):
     """Leases are to be ended first, and that is a transaction of its own."""
 
 
-def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Assignment | None:
+def claim_next_task(*, batch: Batch, person: Person, ahead: bool = False) -> Assignment | None:
     """The person's oldest live claim, else a new one; with ``ahead`` one more, at most two live.
 
     None when there is nothing for this person now.

@@ -45,7 +45,7 @@ from annotation.services.table_statistics import refresh_statistics
 
 CHUNK = 2000
 # Of a response: what makes its stratum.
-KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
+STRATUM_FIELDS = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
 TRANSITIONS = {
     Batch.State.DRAFT: {Batch.State.OPEN, Batch.State.CLOSED},
@@ -182,7 +182,7 @@ def add_tasks(
 
 def _read_chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
     """The id, the prompt and the stratum's fields of some responses at a time."""
-    rows = responses.values_list("pk", "prompt", *KIND).iterator(chunk_size=CHUNK)
+    rows = responses.values_list("pk", "prompt", *STRATUM_FIELDS).iterator(chunk_size=CHUNK)
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
 
@@ -197,7 +197,7 @@ def _make_strata(
     }
     counts = {
         tuple(kind): n
-        for *kind, n in responses.order_by().values_list(*KIND).annotate(n=Count("pk")).order_by(*KIND)
+        for *kind, n in responses.order_by().values_list(*STRATUM_FIELDS).annotate(n=Count("pk")).order_by(*STRATUM_FIELDS)
     }
     new = [
         Stratum(

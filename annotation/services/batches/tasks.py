@@ -32,7 +32,7 @@ MAX_PRIORITY = 1000
 
 
 @transaction.atomic
-def assign(
+def assign_tasks(
     *, batch: Batch, tasks: Sequence[int], people: Sequence[Person], actor: Person | None = None
 ) -> int:
     """From now on only ``people`` are given the free places of these tasks, beside who has labelled them already.

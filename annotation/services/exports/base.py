@@ -22,7 +22,7 @@ from annotation.models import GoldRelease, Person
 from annotation.selectors.origins import add_origins
 from annotation.selectors.releases.rows import ReleaseContent
 
-Tell: TypeAlias = Callable[[int], None]
+ReportPosition: TypeAlias = Callable[[int], None]
 """Told how many positions of a part are done; raises what ends the export, which must be let pass."""
 
 
@@ -114,7 +114,7 @@ class WholeFile:
     """
 
     name: str
-    write: Callable[[Path, Tell], None]
+    write: Callable[[Path, ReportPosition], None]
     total: int
 
 
@@ -143,7 +143,7 @@ class Writer(ABC):
         """The files in the order in which they are written; names may have a folder: ``data/x.parquet``."""
 
     @abstractmethod
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         """Read the files back and compare them with the release: Conflict if they do not hold what it holds.
 
         ``tell`` is told how many rows were read. ``verification.check_gold`` compares rows with the manifest and

@@ -9,19 +9,19 @@ from annotation.domain.datasets import response_sha256
 from annotation.domain.releases.canonical import SettledLabel, release_sha256
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import GoldRelease
-from annotation.services.exports.base import ExportCounts, Tell
+from annotation.services.exports.base import ExportCounts, ReportPosition
 
 STEP = 1000
 
 
-def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> ExportCounts:
+def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: ReportPosition) -> ExportCounts:
     """Counts and the canonical sha256, computed from the rows as they were read from the file alone."""
     counted = 0
 
     def labels() -> Iterator[SettledLabel]:
         nonlocal counted
         for counted, row in enumerate(rows, 1):
-            yield from settled_labels(row)
+            yield from list_settled_labels(row)
             if counted % STEP == 0:
                 tell(counted)
 
@@ -31,7 +31,7 @@ def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> Exp
     return ExportCounts(counted, counter.labels)
 
 
-def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: Tell) -> int:
+def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: ReportPosition) -> int:
     """The same of gold labels that were settled anew from a file of raw ones; their number."""
     counter = _LabelCounter(tell)
     sha256 = release_sha256(counter.lines(labels))
@@ -42,7 +42,7 @@ def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: Tel
 class _LabelCounter:
     """Counts labels on their way to the hash."""
 
-    def __init__(self, tell: Tell | None = None) -> None:
+    def __init__(self, tell: ReportPosition | None = None) -> None:
         self.labels = 0
         self._tell = tell
 
@@ -53,7 +53,7 @@ class _LabelCounter:
                 self._tell(self.labels)
 
 
-def settled_labels(row: GoldRow) -> Iterator[SettledLabel]:
+def list_settled_labels(row: GoldRow) -> Iterator[SettledLabel]:
     """The labels of a row of the gold file, as the canonical form knows them."""
     text, turns = (row.response, []) if isinstance(row.response, str) else ("", row.response)
     sha256 = response_sha256(text, turns)

@@ -113,7 +113,7 @@ def _import_content(batch: Batch | None, request: ImportRequest, intake: Intake)
     model = intake.get_model_name(1, None)
     target = ImportTarget(
         batch=batch or _make_complete_batch(request, intake),
-        dataset=intake.dataset(request.dataset or intake.form.name),
+        dataset=intake.get_or_make_dataset(request.dataset or intake.form.name),
         is_new=batch is None,
     )
     assert target.dataset is not None

@@ -58,7 +58,7 @@ from annotation.services.releases import cut_release
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECK_SHARE, STORE_SHARE = 0.1, 0.9
-STRANGER = "bundle-{sha256}-{pseudonym}"
+USERNAME_FORMAT = "bundle-{sha256}-{pseudonym}"
 # Nobody labelled the answers of language models before; at the ends of time no time zone can be reckoned with.
 FIRST_YEAR = 1970
 _PARSE = FORMATS["jsonl"]
@@ -176,7 +176,7 @@ class _BundleImport:
 
     def take_all(self) -> None:
         guidelines = {facts.reference: self._import_guideline(facts) for facts in self._manifest.guidelines}
-        self._datasets = {name: self._intake(PROMPTS).dataset(name) for name in self._manifest.datasets}
+        self._datasets = {name: self._intake(PROMPTS).get_or_make_dataset(name) for name in self._manifest.datasets}
         self._import_prompts()
         self._import_responses()
         for facts in self._manifest.batches:
@@ -268,7 +268,7 @@ class _BundleImport:
             intake = self._intake(PROMPTS, dataset=name)
             shelf = shelves.setdefault(name, PromptShelf(intake, self._datasets[name]))
             self._refuse_other_prompts(intake, self._datasets[name], records)
-            self._report.add_made("prompts", sum(shelf.put(records)))
+            self._report.add_made("prompts", sum(shelf.add_records(records)))
 
     def _refuse_other_prompts(
         self, intake: Intake, dataset: Dataset, records: Sequence[PromptRecord]
@@ -279,7 +279,7 @@ class _BundleImport:
             known = stored.get(record.ref.key)
             for name in ("dimension", "subcomponent", "language", "attack_method"):
                 if known is not None and (getattr(known, name) or "") != (getattr(record, name) or ""):
-                    raise intake.error(
+                    raise intake.build_error(
                         record.line,
                         name,
                         N_("the prompt {id} of the dataset {dataset} is here with another {what}: “{kept}”."),
@@ -296,7 +296,7 @@ class _BundleImport:
             own = replace(intake, report=ImportReport(kind=KIND, format=FORMAT, file=intake.source.name))
             shelf = shelves.setdefault(name, ResponseShelf(own, self._datasets[name]))
             before = shelf.report.imported
-            shelf.put(records)
+            shelf.add_records(records)
             self._report.add_made("responses", shelf.report.imported - before)
         for shelf in shelves.values():
             self._report.include(shelf.report)
@@ -316,7 +316,7 @@ class _BundleImport:
         return replace(record, adjudicator=self._build_username(record.adjudicator))
 
     def _build_username(self, pseudonym: str) -> str:
-        return STRANGER.format(sha256=self._sha256[:8], pseudonym=pseudonym)
+        return USERNAME_FORMAT.format(sha256=self._sha256[:8], pseudonym=pseudonym)
 
     def _get_group(self, batch: str, dataset: str, intake: Intake) -> _LabelGroup:
         group = self._groups.get((batch, dataset))
@@ -399,7 +399,7 @@ class _LabelGroup:
                 else self._replay.annotate(place, record)
             )
             if not is_new:
-                raise self.intake.error(record.line, None, N_("this label is in the bundle twice."))
+                raise self.intake.build_error(record.line, None, N_("this label is in the bundle twice."))
         self._replay.save()
         return len(records)
 

@@ -34,14 +34,14 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, lo
 def import_prompts(*, source: Source, format: str, dataset: str, run: Run = PLAIN) -> ImportReport:  # noqa: A002
     """Take the prompts of a file into the dataset, which is made if there is none of this name."""
     intake = Intake.open(source, format, PROMPTS, run)
-    store = PromptShelf(intake, intake.dataset(dataset))
+    store = PromptShelf(intake, intake.get_or_make_dataset(dataset))
     for chunk in intake.chunks(intake.form.prompt_reader()):
-        for made in store.put(chunk):
+        for made in store.add_records(chunk):
             intake.report.count(is_new=made)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset)
 
 
-def same_text(text: str, other: str) -> bool:
+def is_same_text(text: str, other: str) -> bool:
     return text == other or unicodedata.normalize("NFC", text) == unicodedata.normalize("NFC", other)
 
 
@@ -53,7 +53,7 @@ class PromptShelf:
         self._intake = intake
         self._before = find_newest_prompt()
 
-    def put(self, records: Sequence[PromptRecord]) -> list[bool]:
+    def add_records(self, records: Sequence[PromptRecord]) -> list[bool]:
         """Make what is missing: for each record that is right, whether its prompt is new."""
         stored = find_prompts_by_key(self.dataset, (record.ref.key for record in records))
         first: dict[str, int] = {}
@@ -85,7 +85,7 @@ class PromptShelf:
 
     def check_wording(self, line: int, ref: PromptRef, prompt: Prompt) -> None:
         """A record that gives an id and a text must mean the stored text."""
-        if ref.id and ref.text and not same_text(ref.text, prompt.text):
+        if ref.id and ref.text and not is_same_text(ref.text, prompt.text):
             self._report_difference(line, ref, prompt, None)
 
     def _build_prompt(self, record: PromptRecord) -> Prompt:
@@ -100,7 +100,7 @@ class PromptShelf:
         )
 
     def _is_same_prompt(self, record: PromptRecord, known: Prompt, first_line: int | None) -> bool:
-        if not same_text(record.ref.text, known.text):
+        if not is_same_text(record.ref.text, known.text):
             try:
                 self._report_difference(record.line, record.ref, known, first_line)
             except InputError as error:
@@ -121,15 +121,15 @@ class PromptShelf:
             )
             return
         if in_this_file:
-            params["first"] = first_line or self._first_line(ref.key) or "?"
+            params["first"] = first_line or self._find_first_line(ref.key) or "?"
             template = N_("the prompt {id} has another text on line {first}; give each text its own id.")
         else:
             template = N_(
                 "the prompt {id} is in the dataset {dataset} with another text; give each text its own id."
             )
-        raise self._intake.error(line, "prompt", template, **params)
+        raise self._intake.build_error(line, "prompt", template, **params)
 
-    def _first_line(self, key: str) -> int | None:
+    def _find_first_line(self, key: str) -> int | None:
         """Read again rather than remember every line of every file."""
         for reader in (self._intake.form.prompts, self._intake.form.responses):
             for item in reader.items(self._intake.source.reopen()) if reader is not None else ():
@@ -150,7 +150,7 @@ class PromptShelf:
                 )
 
 
-Place = tuple[int, int, int]
+ResponseKey = tuple[int, int, int]
 
 
 @transaction.atomic
@@ -175,7 +175,7 @@ def store_responses(intake: Intake, dataset: Dataset) -> None:
     """The writing itself, without the transaction and without the record of it."""
     store = ResponseShelf(intake, dataset)
     for chunk in intake.chunks(intake.form.response_reader()):
-        store.put(chunk)
+        store.add_records(chunk)
 
 
 class ResponseShelf:
@@ -188,7 +188,7 @@ class ResponseShelf:
         self._collections: dict[str, Collection] = {}
         self._before = find_newest_response()
 
-    def put(self, records: Sequence[ResponseRecord]) -> None:
+    def add_records(self, records: Sequence[ResponseRecord]) -> None:
         prompts = self._get_prompts(records)
         candidates = []
         for record in records:
@@ -205,14 +205,14 @@ class ResponseShelf:
             r.prompt for r in records if r.prompt is not None and not _is_stored_by_text(r.prompt, prompts)
         ]
         if new_records:
-            self._intake.report.add_made("prompts", sum(self._prompts.put(new_records)))
+            self._intake.report.add_made("prompts", sum(self._prompts.add_records(new_records)))
             prompts = self._prompts.find(refs)
         return prompts
 
     def _build_response(self, record: ResponseRecord, prompts: dict[PromptRef, Prompt]) -> Response:
         prompt = prompts.get(record.ref)
         if prompt is None:
-            raise self._intake.error(
+            raise self._intake.build_error(
                 record.line,
                 "prompt_id" if record.ref.id else "prompt",
                 N_("there is no prompt {id} in the dataset {dataset}; import its prompts first."),
@@ -236,7 +236,7 @@ class ResponseShelf:
             (response.model_id for _record, response in candidates),
             (response.collection_id for _record, response in candidates),
         )
-        lines: dict[Place, int] = {}
+        lines: dict[ResponseKey, int] = {}
         new: list[Response] = []
         for record, response in candidates:
             place = (response.prompt_id, response.model_id, response.collection_id)
@@ -261,10 +261,10 @@ class ResponseShelf:
             )
         else:
             template = N_("line {first} has another response of {model} to the prompt {id}; keep one.")
-            params["first"] = first_line or self._first_line(record) or "?"
-        return self._intake.error(record.line, "response", template, **params)
+            params["first"] = first_line or self._find_first_line(record) or "?"
+        return self._intake.build_error(record.line, "response", template, **params)
 
-    def _first_line(self, record: ResponseRecord) -> int | None:
+    def _find_first_line(self, record: ResponseRecord) -> int | None:
         """Read again rather than remember every line of every file."""
         key = (record.ref.key, record.model, record.collection)
         for item in self._intake.form.response_reader().items(self._intake.source.reopen()):

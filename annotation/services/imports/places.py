@@ -43,7 +43,7 @@ class TaskSlot:
         return frozenset(held)
 
     @property
-    def adjudicating(self) -> Assignment | None:
+    def adjudication_claim(self) -> Assignment | None:
         held = (a for a in self.assignments.values() if a.state in LIVE and a.is_adjudication)
         return next(held, None)
 
@@ -116,7 +116,7 @@ class TaskSlots:
 
     def _build_error(self, record: Judgement, model: str, number: int) -> InputError:
         template, field = self._explain_mismatch(record, model, number)
-        return self._intake.error(
+        return self._intake.build_error(
             record.line, field, template, id=record.ref.key, model=model, batch=self._batch.name
         )
 

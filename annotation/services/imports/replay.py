@@ -246,7 +246,7 @@ class Replay:
         return self._claim(place, person, past, slot)
 
     def _claim_adjudication(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> Assignment:
-        past, held = place.assignments.get(person.pk), place.adjudicating
+        past, held = place.assignments.get(person.pk), place.adjudication_claim
         if past is not None and not past.is_adjudication:
             raise self._build_error(
                 record,
@@ -369,7 +369,7 @@ class Replay:
         return KEY.format(sha256=self._intake.sha256, line=record.line)
 
     def _build_error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
-        return self._intake.error(record.line, field, template, **params)
+        return self._intake.build_error(record.line, field, template, **params)
 
 
 def _list_settled_values(outcome: Outcome) -> dict[str, Any]:

@@ -145,18 +145,18 @@ class ImportReport:
             self.note(note.template, **note.params)
         self.more_notes += other.more_notes
 
-    def all_notes(self) -> list[ImportNote]:
+    def list_notes(self) -> list[ImportNote]:
         if not self.more_notes:
             return self.notes
         return [*self.notes, ImportNote(N_("… and {number} more of this kind."), {"number": self.more_notes})]
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints."""
-        return self._build_counts() | {"notes": [str(note) for note in self.all_notes()]}
+        return self._build_counts() | {"notes": [str(note) for note in self.list_notes()]}
 
     def to_stored_json(self) -> dict[str, Any]:
         """What the Import row keeps: the notes still in no language."""
-        return self._build_counts() | {"notes": [note.as_json() for note in self.all_notes()]}
+        return self._build_counts() | {"notes": [note.as_json() for note in self.list_notes()]}
 
     def _build_counts(self) -> dict[str, Any]:
         return {
@@ -170,7 +170,7 @@ class ImportReport:
 
 
 CHUNK = 1000
-FILLED: dict[str, tuple[type[Model], ...]] = {
+FILLED_TABLES: dict[str, tuple[type[Model], ...]] = {
     PROMPTS: (Prompt,),
     RESPONSES: (Prompt, Response),
     ANNOTATIONS: (
@@ -277,24 +277,24 @@ class Intake:
         for template, number in source.passed_over.items():
             self.report.note(template, number=number)
 
-    def error(self, line: int, field: str | None, template: str, **params: Any) -> InputError:
+    def build_error(self, line: int, field: str | None, template: str, **params: Any) -> InputError:
         return InputError(template, path=self.source.name, line=line, field=field, **params)
 
     def add_place(self, error: AssayError, line: int, field: str | None) -> InputError:
         """A rule's refusal, with the place in the file that it is about."""
-        return self.error(line, field, error.template, **error.params)
+        return self.build_error(line, field, error.template, **error.params)
 
     def get_model_name(self, line: int, model: str | None) -> str:
         """The model that a record names, or that was named for the file; the two must not contradict."""
         name = model or self.origin.model
         if name is None:
-            raise self.error(
+            raise self.build_error(
                 line,
                 "model",
                 N_("whose response is this? Name the model in the file, or for the whole file (--model)."),
             )
         if self.origin.model not in {None, name}:
-            raise self.error(
+            raise self.build_error(
                 line,
                 "model",
                 N_("this row is of {found}, but the file was said to be of {expected}."),
@@ -303,7 +303,7 @@ class Intake:
             )
         return name
 
-    def dataset(self, name: str) -> Dataset:
+    def get_or_make_dataset(self, name: str) -> Dataset:
         """The dataset of this name, made if there is none."""
         check_name(name)
         dataset, created = Dataset.objects.get_or_create(name=name)
@@ -327,7 +327,7 @@ class Intake:
             taken=self.report.imported,
             already_there=self.report.already_there,
         )
-        refresh_statistics(*FILLED[self.report.kind], rows=self.report.written)
+        refresh_statistics(*FILLED_TABLES[self.report.kind], rows=self.report.written)
         return self.report
 
 

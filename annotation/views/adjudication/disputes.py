@@ -215,7 +215,7 @@ def show_dispute(
     shown_dispute, person = build_dispute(assignment), person_of(request)
     context = {
         **item_context(
-            assignment, shown_dispute.handout, reader=person, form=form, error=error, skip_error=skip_error
+            assignment, shown_dispute.item, reader=person, form=form, error=error, skip_error=skip_error
         ),
         "progress": find_own_progress(assignment.batch, person, ADJUDICATOR),
         "query": query_string(request),
@@ -229,7 +229,7 @@ def show_dispute(
 
 def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None) -> dict[str, Any]:
     """What the page shows after the verdict, which the decision begins with."""
-    item = dispute.handout
+    item = dispute.item
     context: dict[str, Any] = {
         "turns": mark_turns(item, {side.letter: side.evidence for side in dispute.sides}),
         "sides": list_side_cards(dispute.sides, item.criteria),

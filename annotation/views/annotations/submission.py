@@ -194,7 +194,7 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     """The next item of the batch, or why there is none."""
     person = person_of(request)
     try:
-        assignment = assignments.next_assignment(batch=batch, person=person)
+        assignment = assignments.claim_next_task(batch=batch, person=person)
     except Forbidden as error:  # paused or closed while the person was at work
         return leave_page(request, "work", level=messages.WARNING, say=error_text(error))
     if assignment is None:
@@ -256,7 +256,7 @@ def claim_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
     """A claim of the person's that is none of those the page ``had``: made now, or at hand in another tab."""
     person, had = person_of(request), parse_page_claims(request)
     try:
-        claim = assignments.next_assignment(batch=batch, person=person, ahead=True)
+        claim = assignments.claim_next_task(batch=batch, person=person, ahead=True)
     except Forbidden:  # paused or closed: the page learns it when it has nothing more at hand
         return None
     return find_other_claim(batch, person, had) if claim is None or claim.pk in had else claim

@@ -194,10 +194,10 @@ def apply_change(batch: Batch, data: dict[str, Any], actor: Person) -> str:
     action, people = data["action"], list(data["people"])
     change: Any = {"batch": batch, "tasks": data["tasks"], "actor": actor}
     if action == ASSIGN:
-        n = tasks.assign(**change, people=people)
+        n = tasks.assign_tasks(**change, people=people)
         words = ngettext("{n} item is for {names} now.", "{n} items are for {names} now.", n)
     elif action == EVERYBODY:
-        n = tasks.assign(**change, people=[])
+        n = tasks.assign_tasks(**change, people=[])
         words = ngettext("{n} item is for everybody again.", "{n} items are for everybody again.", n)
     elif action == PRIORITY:
         n = tasks.set_priority(**change, priority=data["priority"])

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -211,11 +211,11 @@ def the_counts_are_what_is_there(migrated: Batch):
 
 def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
     lin, zhou, wu = (Person.objects.get(username=name) for name in ("lin", "zhou", "wu"))
-    first = next_assignment(batch=migrated, person=lin)
+    first = claim_next_task(batch=migrated, person=lin)
     assert first is not None
     assert first.task.position == 0  # of priority 2
-    assert next_assignment(batch=migrated, person=lin, ahead=True) in (None, first)
-    own_tasks = next_assignment(batch=migrated, person=zhou)
+    assert claim_next_task(batch=migrated, person=lin, ahead=True) in (None, first)
+    own_tasks = claim_next_task(batch=migrated, person=zhou)
     assert own_tasks is not None
     assert own_tasks.task.position == 0
     assert claim_next_dispute(batch=migrated, person=zhou) is None  # skipped

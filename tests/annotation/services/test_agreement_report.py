@@ -18,7 +18,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_groupings
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.tasks import withdraw_tasks
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -247,7 +247,7 @@ def test_the_command_without_any_batch_has_no_rows(db: None):
 
 def test_a_lease_that_was_retaken_keeps_the_labels_in_slot_order(batch: Batch, lin: Person, chen: Person):
     """Slots may be taken in any order of time; the report reads them by slot."""
-    waiting = next_assignment(batch=batch, person=chen)
+    waiting = claim_next_task(batch=batch, person=chen)
     assert waiting is not None
     label_next(batch, lin, 1)
     submit(assignment_id=waiting.pk, person=chen, key="k", work=Submission(labels={"compliance": 2}))

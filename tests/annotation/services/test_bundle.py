@@ -520,9 +520,9 @@ def copy_of_agreed(batch: Batch, person: Person) -> Batch:
     )
     from annotation.domain.annotations import Submission
     from annotation.services.annotations.submission import submit
-    from annotation.services.assignments import next_assignment
+    from annotation.services.assignments import claim_next_task
 
-    assignment = next_assignment(batch=other, person=person)
+    assignment = claim_next_task(batch=other, person=person)
     assert assignment is not None
     first = Annotation.objects.filter(assignment__task__response=assignment.task.response).first()
     assert first is not None

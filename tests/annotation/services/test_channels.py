@@ -24,7 +24,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.services.annotations.drafts import save_refused_draft
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import Options, export_release
 from annotation.services.imports import ImportRequest, import_annotations
@@ -57,7 +57,7 @@ def visit(person: Person) -> Client:
 
 
 def claimed(batch: Batch, person: Person) -> Assignment:
-    item = next_assignment(batch=batch, person=person)
+    item = claim_next_task(batch=batch, person=person)
     assert item is not None
     return item
 

@@ -23,7 +23,7 @@ from annotation.models import (
     Person,
 )
 from annotation.services.annotations.drafts import save_refused_draft
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.people.people import add_person
@@ -276,7 +276,7 @@ def test_no_draft_without_a_key(batch: Batch, lin: Person, chen: Person, zhou: P
     assignment = too_late(batch, lin, [chen, zhou])
     assert send(visit(lin), assignment, 1, key="").status_code == 422
     assert not Draft.objects.exists()
-    assert next_assignment(batch=batch, person=lin) is not None
+    assert claim_next_task(batch=batch, person=lin) is not None
 
 
 def test_the_page_after_a_submit_still_says_when_the_batch_is_due(batch: Batch, lin: Person) -> None:

@@ -33,7 +33,7 @@ from annotation.selectors.annotations.history import HistoryFilter, list_history
 from annotation.selectors.annotations.statistics import list_own_counts
 from annotation.services.annotations.closings import SIZE
 from annotation.services.annotations.submission import AlreadySubmitted, revise, submit
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.monitoring import watch_batches
 from annotation.services.batches.policy import set_terms
@@ -57,7 +57,7 @@ def checked(guideline: Guideline, lin: Person, chen: Person, wu: Person) -> Batc
 def work_through(batch: Batch, person: Person, number: int, value: int = 3) -> list[Assignment]:
     done = []
     for _turn in range(number):
-        item = next_assignment(batch=batch, person=person)
+        item = claim_next_task(batch=batch, person=person)
         assert item is not None
         label(item, person, value)
         done.append(item)

@@ -40,7 +40,7 @@ from annotation.models import (
     Task,
     WellbeingSettings,
 )
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.tasks import withdraw_tasks
 from tests.support import decide_next, label_next, make_repeat
 
@@ -68,7 +68,7 @@ def attacks(
     full, *other_tasks = batch.tasks.filter(state="open").order_by("position")
     withdraw_tasks(batch=batch, tasks=[task.pk for task in other_tasks], reason="so that two people meet")
     for person in (chen, zhou):  # claimed and full
-        next_assignment(batch=batch, person=person)
+        claim_next_task(batch=batch, person=person)
     settled, free = batch.tasks.get(state="adjudicated"), other_tasks[0]
     annotation = Annotation.objects.get(assignment__person=lin)
     live, gold = full.assignments.get(slot=0), settled.gold_labels.get()

@@ -17,7 +17,7 @@ from annotation.domain.assignments.eligibility import (
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.people.people import set_roles
@@ -46,19 +46,19 @@ def test_one_claim_is_kept_and_ahead_allows_a_second():
 
 
 def test_next_gives_the_same_item_until_it_is_submitted(batch: Batch, lin: Person):
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
-    assert next_assignment(batch=batch, person=lin) == first
+    assert claim_next_task(batch=batch, person=lin) == first
     label(first, lin, 3)
-    assert next_assignment(batch=batch, person=lin) != first
+    assert claim_next_task(batch=batch, person=lin) != first
 
 
 def test_ahead_claims_one_more_and_never_a_third(batch: Batch, lin: Person):
-    first = next_assignment(batch=batch, person=lin)
-    second = next_assignment(batch=batch, person=lin, ahead=True)
+    first = claim_next_task(batch=batch, person=lin)
+    second = claim_next_task(batch=batch, person=lin, ahead=True)
     assert first != second
-    assert next_assignment(batch=batch, person=lin, ahead=True) == second
-    assert next_assignment(batch=batch, person=lin) == first
+    assert claim_next_task(batch=batch, person=lin, ahead=True) == second
+    assert claim_next_task(batch=batch, person=lin) == first
     assert Assignment.objects.filter(person=lin).count() == 2
 
 
@@ -96,19 +96,19 @@ def test_who_annotated_a_task_is_never_its_adjudicator(batch: Batch, lin: Person
 
 
 def test_a_skipped_item_goes_to_others_and_never_back(batch: Batch, lin: Person):
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     release_assignment(assignment_id=first.pk, person=lin, skip_reason="I know the author")
     Task.objects.exclude(pk=first.task_id).update(state=Task.State.WITHDRAWN)
-    assert next_assignment(batch=batch, person=lin) is None
+    assert claim_next_task(batch=batch, person=lin) is None
     assert Task.objects.get(pk=first.task_id).slots_taken == 0
 
 
 def test_an_expired_lease_frees_its_slot_and_late_work_is_taken_while_it_is_free(batch: Batch, lin: Person):
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     _let_expire(first)
-    assert next_assignment(batch=batch, person=lin) == first
+    assert claim_next_task(batch=batch, person=lin) == first
     _let_expire(first)
     assert label(first, lin, 3).created
 
@@ -116,11 +116,11 @@ def test_an_expired_lease_frees_its_slot_and_late_work_is_taken_while_it_is_free
 def test_late_work_is_refused_once_others_have_taken_the_slots(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ):
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     _let_expire(first)
     for person in (chen, zhou):
-        other = next_assignment(batch=batch, person=person)
+        other = claim_next_task(batch=batch, person=person)
         assert other is not None
         assert other.task_id == first.task_id
         label(other, person, 3)
@@ -131,14 +131,14 @@ def test_late_work_is_refused_once_others_have_taken_the_slots(
 
 def test_a_stranger_and_a_paused_batch_get_nothing(batch: Batch, stranger: Person, lin: Person):
     with pytest.raises(NotFound):
-        next_assignment(batch=batch, person=stranger)
+        claim_next_task(batch=batch, person=stranger)
     set_state(batch=batch, state="paused")
     with pytest.raises(Forbidden):
-        next_assignment(batch=batch, person=lin)
+        claim_next_task(batch=batch, person=lin)
 
 
 def test_closing_ends_live_claims_and_refuses_what_comes_after(batch: Batch, lin: Person):
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     set_state(batch=batch, state="closed")
     assert Task.objects.get(pk=first.task_id).slots_taken == 0
@@ -160,7 +160,7 @@ def cast(lin: Person, chen: Person, zhou: Person) -> list[Person]:
 
 
 def test_closing_frees_both_slots_of_a_task_that_two_people_hold(batch: Batch, lin: Person, chen: Person):
-    first, second = (next_assignment(batch=batch, person=person) for person in (lin, chen))
+    first, second = (claim_next_task(batch=batch, person=person) for person in (lin, chen))
     assert first is not None
     assert second is not None
     assert first.task_id == second.task_id
@@ -172,7 +172,7 @@ def test_the_order_of_work_does_not_tell_whose_response_it_is(guideline: Guideli
     dataset = make_corpus(prompts=12, models=["Secretive-7B", "Hidden-13B"], name="twelve")
     batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
     models = []
-    while (claim := next_assignment(batch=batch, person=lin)) is not None:
+    while (claim := claim_next_task(batch=batch, person=lin)) is not None:
         models.append(claim.task.response.model.name)
         label(claim, lin, 1)
     # Prompt by prompt; were the models always in one order, whoever knows one response knew all of them.
@@ -209,7 +209,7 @@ def test_disputes_come_prompt_by_prompt_also_where_the_batch_stands_model_by_mod
 
 
 def test_late_work_of_who_has_left_the_batch_is_refused(batch: Batch, lin: Person):
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     assert held is not None
     set_member_active(batch=batch, person=lin, role="annotator", active=False)
     with pytest.raises(Conflict, match="no longer yours"):
@@ -219,7 +219,7 @@ def test_late_work_of_who_has_left_the_batch_is_refused(batch: Batch, lin: Perso
 
 
 def test_in_a_paused_batch_what_is_at_hand_is_submitted_and_corrected(batch: Batch, lin: Person):
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     assert held is not None
     set_state(batch=batch, state="paused")
     assert label(held, lin, 1).created

@@ -17,7 +17,7 @@ from annotation.domain.guidelines.prose import is_blank
 from annotation.models import Annotation, Batch, Person, Response, Task
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from tests.annotation.services.test_evidence import demanding
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import label_next, make_batch, make_corpus
@@ -111,7 +111,7 @@ def test_a_level_that_needs_evidence_does_not_ask_it_of_an_empty_response(
 
 def test_evidence_in_an_empty_response_is_refused(lin: Person, chen: Person, wu: Person) -> None:
     batch = batch_of("  \n", [lin, chen, wu])
-    claim = next_assignment(batch=batch, person=lin)
+    claim = claim_next_task(batch=batch, person=lin)
     assert claim is not None
     work = Submission(labels={"compliance": 3}, evidence=[{"turn": 0, "start": 0, "end": 2}])
     with pytest.raises(Unprocessable, match="no evidence can be marked in it"):

@@ -44,7 +44,7 @@ from annotation.selectors.gold_questions import (
     list_poor_results,
 )
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import expire_leases, next_assignment, release_assignment
+from annotation.services.assignments import expire_leases, claim_next_task, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.monitoring import watch_batch
@@ -60,7 +60,7 @@ pytestmark = pytest.mark.django_db
 
 
 def claim(batch: Batch, person: Person, *, ahead: bool = False) -> Assignment | None:
-    return next_assignment(batch=batch, person=person, ahead=ahead)
+    return claim_next_task(batch=batch, person=person, ahead=ahead)
 
 
 def until_check(batch: Batch, person: Person, value: int = 3) -> Assignment:

@@ -28,7 +28,7 @@ from annotation.models import (
 from annotation.selectors.gold_questions import derive_seed, find_latest_qualification
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, release_assignment
+from annotation.services.assignments import claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import waive_qualification
 from tests.annotation.gold_question_support import make_checked
@@ -58,7 +58,7 @@ def work_carelessly(batch: Batch, person: Person) -> None:
     """Leases run out, items are skipped, and submits come late; nothing is given back without a reason."""
     chance, empty_answers = Random(person.pk), 0
     while empty_answers < 3:
-        item = next_assignment(batch=batch, person=person, ahead=chance.random() < 0.3)
+        item = claim_next_task(batch=batch, person=person, ahead=chance.random() < 0.3)
         empty_answers = empty_answers + 1 if item is None else 0
         if item is None:
             continue
@@ -77,7 +77,7 @@ def test_claims_of_one_person_at_once_never_get_two_checks_for_one_place(guideli
     (person,) = crowd(1)
     batch = make_checked(guideline, annotators=[person], prompts=10, checks=12, check_share=0.5, overlap=1)
     claims = [
-        partial(next_assignment, batch=batch, person=person, ahead=ahead) for ahead in (False, True) * 4
+        partial(claim_next_task, batch=batch, person=person, ahead=ahead) for ahead in (False, True) * 4
     ]
     for _turn in range(6):
         checks = {assignment.pk for assignment in at_once(claims) if isinstance(assignment, Assignment)}
@@ -121,11 +121,11 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
     )
     done = []
     for _number in range(4):
-        item = next_assignment(batch=batch, person=person)
+        item = claim_next_task(batch=batch, person=person)
         assert item is not None
         label(item, person, 3)
         done.append(item)
-    last = [next_assignment(batch=batch, person=person, ahead=ahead) for ahead in (False, True)]
+    last = [claim_next_task(batch=batch, person=person, ahead=ahead) for ahead in (False, True)]
 
     def send(item: Any) -> Any:
         return submit(
@@ -141,7 +141,7 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
         [
             *(partial(send, item) for item in last),
             partial(correct, done[0]),
-            partial(next_assignment, batch=batch, person=person),
+            partial(claim_next_task, batch=batch, person=person),
             partial(waive_qualification, batch=batch, person=person, reason="known to us"),
         ]
     )
@@ -154,7 +154,7 @@ def test_the_last_two_of_a_round_at_once_end_it_once(guideline: Guideline, _turn
     ):  # it was scored, with the correction or without it, as its tasks stood when they were closed
         corrected = answers[2] is not None
         assert qualification.value in ({5 / 6} if corrected else {1.0})
-    item = next_assignment(batch=batch, person=person)
+    item = claim_next_task(batch=batch, person=person)
     assert item is not None
     assert item.task.kind == "work"
     nothing_is_broken(batch)

@@ -32,7 +32,7 @@ from annotation.models import (
 from annotation.selectors.annotations.history import HistoryFilter, list_submissions
 from annotation.selectors.annotations.statistics import list_confusions, list_own_counts, measure_own_pace
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import add_person, set_roles
 from tests.support import decide_next, label_next, make_batch, make_corpus
@@ -161,7 +161,7 @@ def test_who_manages_too_finds_their_own_items_alone(small: Batch, lin: Person, 
 def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     """lin labelled all eight; chen the first four, two of them otherwise, of which wu decided one for chen."""
     for number in range(8):
-        item = next_assignment(batch=batch, person=lin)
+        item = claim_next_task(batch=batch, person=lin)
         assert item is not None
         work = Submission({"compliance": 1}, flags=["unsure"] if number == 0 else [])
         submit(assignment_id=item.pk, person=lin, key="k", work=work)
@@ -332,7 +332,7 @@ def test_the_decided_are_no_news_to_others(worked: Batch, zhou: Person):
 
 
 def test_what_is_unfinished_stands_first_and_is_continued(batch: Batch, lin: Person):
-    first, second = (next_assignment(batch=batch, person=lin, ahead=bool(n)) for n in range(2))
+    first, second = (claim_next_task(batch=batch, person=lin, ahead=bool(n)) for n in range(2))
     assert first is not None
     assert second is not None
     late = error_to_json(Conflict("This batch is closed."))

@@ -33,7 +33,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import refuse_sealed
 from annotation.services.annotations.submission import revise
-from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.imports import (
@@ -198,7 +198,7 @@ def test_a_correction_made_here_does_not_make_the_file_wrong(batch: Batch, lin: 
 
 
 def test_a_live_claim_of_the_same_person_becomes_the_annotation(batch: Batch, lin: Person, write: Write):
-    claim = next_assignment(batch=batch, person=lin)
+    claim = claim_next_task(batch=batch, person=lin)
     assert claim is not None
     response = claim.task.response
     put(write(build_row("lin", 3, response.prompt.key) | {"model": response.model.name}))
@@ -208,7 +208,7 @@ def test_a_live_claim_of_the_same_person_becomes_the_annotation(batch: Batch, li
 
 
 def test_a_claim_that_was_given_back_is_taken_up_again(batch: Batch, lin: Person, write: Write):
-    claim = next_assignment(batch=batch, person=lin)
+    claim = claim_next_task(batch=batch, person=lin)
     assert claim is not None
     release_assignment(assignment_id=claim.pk, person=lin)
     response = claim.task.response
@@ -309,7 +309,7 @@ def test_all_that_breaks_a_rule_can_be_collected(batch: Batch, write: Write):
 
 
 def test_a_skipped_response_is_not_labelled_for_the_person(batch: Batch, lin: Person, write: Write):
-    claim = next_assignment(batch=batch, person=lin)
+    claim = claim_next_task(batch=batch, person=lin)
     assert claim is not None
     release_assignment(assignment_id=claim.pk, person=lin, skip_reason="not mine")
     response = claim.task.response

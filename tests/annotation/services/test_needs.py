@@ -7,9 +7,9 @@ import pytest
 from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person
 from annotation.selectors.batches.tasks import Need, list_needs
-from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
 from annotation.services.batches.members import set_limits, set_member_active
-from annotation.services.batches.tasks import assign, withdraw_tasks
+from annotation.services.batches.tasks import assign_tasks, withdraw_tasks
 from annotation.services.people.people import set_roles
 from tests.support import label_next, make_batch, make_corpus
 
@@ -23,7 +23,7 @@ def describe_need(need: Need) -> dict[str, set[str]]:
 
 
 def skip_next(batch: Batch, person: Person) -> int:
-    item = next_assignment(batch=batch, person=person)
+    item = claim_next_task(batch=batch, person=person)
     assert item is not None
     release_assignment(assignment_id=item.pk, person=person, skip_reason="I know the author")
     return item.task_id
@@ -52,7 +52,7 @@ def test_whom_the_quota_keeps_is_named_and_a_claim_at_hand_is_not_yet_done(
     two: Batch, lin: Person, chen: Person
 ):
     set_limits(batch=two, person=lin, role="annotator", quota=1)
-    next_assignment(batch=two, person=lin)
+    claim_next_task(batch=two, person=lin)
     while label_next(two, chen, 3) is not None:
         pass
     assert list_needs(two, limit=10) == []  # what lin has at hand may come back: either is still for lin
@@ -79,7 +79,7 @@ def test_a_task_assigned_to_one_who_has_done_enough_is_not_for_the_others(
     batch = make_batch(guideline, make_corpus(prompts=2, models=["A"]), annotators=[lin, chen], policy=policy)
     set_limits(batch=batch, person=lin, role="annotator", quota=1)
     task = batch.tasks.order_by("rank")[1]
-    assign(batch=batch, tasks=[task.pk], people=[lin])
+    assign_tasks(batch=batch, tasks=[task.pk], people=[lin])
     label_next(batch, lin, 3)
     (need,) = list_needs(batch, limit=10)
     assert need.task == task

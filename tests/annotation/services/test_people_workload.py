@@ -20,7 +20,7 @@ from annotation.selectors.batches import open_readable_batches
 from annotation.selectors.batches.members import Workload, list_parts, list_workloads, preview_leaving
 from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, release_assignment
+from annotation.services.assignments import claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.people.people import add_person, deactivate_person
@@ -80,7 +80,7 @@ def test_the_workload_of_everybody_is_counted(
 ) -> None:
     label_next(batch, lin, 3)
     label_next(planned_too, lin, 3)
-    assert next_assignment(batch=batch, person=lin) is not None
+    assert claim_next_task(batch=batch, person=lin) is not None
     Assignment.objects.filter(batch=batch, state="submitted").update(
         submitted_at=timezone.now() - timedelta(days=8)
     )
@@ -110,7 +110,7 @@ def test_nothing_is_counted_in_batches_that_the_reader_judges_blind(
 ) -> None:
     join_batch(batch=batch, role="annotator", people=[ma])
     label_next(batch, lin, 3)
-    assert next_assignment(batch=batch, person=lin) is not None
+    assert claim_next_task(batch=batch, person=lin) is not None
     assert list_workloads([lin], reader=ma)[lin.pk] == Workload(batches=1)
     assert [counts for _part, counts in list_parts(lin, reader=ma)] == [None]
     only = preview_leaving(lin, reader=ma)[0]
@@ -159,10 +159,10 @@ def test_a_persons_page_counts_their_part_in_each_batch(
     manager: Client, planned: Batch, lin: Person, ma: Person
 ) -> None:
     label_next(planned, lin, 3)
-    skipped = next_assignment(batch=planned, person=lin)
+    skipped = claim_next_task(batch=planned, person=lin)
     assert skipped is not None
     release_assignment(assignment_id=skipped.pk, person=lin, skip_reason="I know the author")
-    lapsed = next_assignment(batch=planned, person=lin)
+    lapsed = claim_next_task(batch=planned, person=lin)
     assert lapsed is not None
     Assignment.objects.filter(pk=lapsed.pk).update(state="expired")
     ((_part, counts),) = list_parts(lin, reader=ma)
@@ -181,7 +181,7 @@ def test_labels_are_compared_with_the_final_and_with_the_partners(
     for value, other in ((3, 3), (1, 1), (1, 3), (2, 3)):
         label_next(batch, lin, value)
         label_next(batch, chen, other)
-    single_assignment = next_assignment(batch=batch, person=lin)
+    single_assignment = claim_next_task(batch=batch, person=lin)
     assert single_assignment is not None
     label(single_assignment, lin, 3)  # nobody to compare with yet
     disputed = [a.task_id for a in lin.assignments.filter(task__state="disputed").order_by("submitted_at")]
@@ -211,7 +211,7 @@ def test_a_final_label_that_rests_on_one_person_compares_with_nothing(
 
 def test_the_median_time_is_of_those_items_whose_time_is_known(batch: Batch, lin: Person) -> None:
     for seconds in (10, 50, None):
-        item = next_assignment(batch=batch, person=lin)
+        item = claim_next_task(batch=batch, person=lin)
         assert item is not None
         submit(
             assignment_id=item.pk, person=lin, key="k", work=Submission({"compliance": 3}, seconds=seconds)
@@ -267,7 +267,7 @@ def test_the_page_before_says_what_becomes_of_the_work(
     manager: Client, planned: Batch, lin: Person, wu: Person, ma: Person
 ) -> None:
     label_next(planned, lin, 3)
-    assert next_assignment(batch=planned, person=lin) is not None
+    assert claim_next_task(batch=planned, person=lin) is not None
     planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
     (departure,) = preview_leaving(lin, reader=ma)
     assert (departure.live, departure.planned, departure.stay, departure.needed, departure.lacking) == (
@@ -290,7 +290,7 @@ def test_deactivating_gives_back_and_plans_anew_and_says_so(
     manager: Client, planned: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
     label_next(planned, lin, 3)
-    assert next_assignment(batch=planned, person=lin) is not None
+    assert claim_next_task(batch=planned, person=lin) is not None
     planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
     answer = manager.post(reverse("person-active", args=["lin"]), {"active": "0"}, follow=True)
     page = answer.content.decode()

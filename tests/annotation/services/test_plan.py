@@ -11,10 +11,10 @@ from annotation.core.errors import AssayError
 from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.models import Batch, Guideline, Panel, Person, Task
 from annotation.selectors.batches.tasks import list_needs
-from annotation.services.assignments import expire_leases, next_assignment, release_assignment
+from annotation.services.assignments import expire_leases, claim_next_task, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
-from annotation.services.batches.tasks import assign
+from annotation.services.batches.tasks import assign_tasks
 from annotation.services.people.people import add_person
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import label, label_next, make_batch, make_corpus
@@ -152,7 +152,7 @@ def test_a_skip_plans_that_one_place_again_and_nothing_else(guideline: Guideline
     cast = people(5)
     batch = balanced(guideline, cast, 20)
     before = plan_of(batch)
-    item = next_assignment(batch=batch, person=cast[0])
+    item = claim_next_task(batch=batch, person=cast[0])
     assert item is not None
     release_assignment(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
     after, position = plan_of(batch), item.task.position
@@ -167,9 +167,9 @@ def test_a_skip_plans_that_one_place_again_and_nothing_else(guideline: Guideline
 def test_a_skip_of_what_was_given_to_others_meanwhile_leaves_their_plan(guideline: Guideline):
     cast = people(5)
     batch = balanced(guideline, cast, 10)
-    item = next_assignment(batch=batch, person=cast[0])
+    item = claim_next_task(batch=batch, person=cast[0])
     assert item is not None
-    assign(batch=batch, tasks=[item.task_id], people=cast[1:3])
+    assign_tasks(batch=batch, tasks=[item.task_id], people=cast[1:3])
     release_assignment(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
     assert plan_of(batch)[item.task.position] == {"p1", "p2"}
     nothing_is_broken(batch)
@@ -180,7 +180,7 @@ def test_whoever_leaves_has_only_their_untaken_places_planned_again(guideline: G
     batch = balanced(guideline, cast, 40)
     for _item in range(3):
         label_next(batch, cast[0], 3)
-    held = next_assignment(batch=batch, person=cast[1])
+    held = claim_next_task(batch=batch, person=cast[1])
     assert held is not None
     before = plan_of(batch)
     done = {
@@ -204,7 +204,7 @@ def test_whoever_leaves_has_only_their_untaken_places_planned_again(guideline: G
 def test_whoever_joins_changes_no_plan_and_gets_what_needed_a_person(guideline: Guideline, lin: Person):
     cast = people(2)
     batch = balanced(guideline, cast, 6)
-    item = next_assignment(batch=batch, person=cast[0])
+    item = claim_next_task(batch=batch, person=cast[0])
     assert item is not None
     release_assignment(assignment_id=item.pk, person=cast[0], skip_reason="I know the author")
     before = plan_of(batch)
@@ -212,7 +212,7 @@ def test_whoever_joins_changes_no_plan_and_gets_what_needed_a_person(guideline: 
     after = plan_of(batch)
     assert {place for place in before if before[place] != after[place]} == {item.task.position}
     assert after[item.task.position] == {"p1", "lin"}
-    claimed = next_assignment(batch=batch, person=lin)
+    claimed = claim_next_task(batch=batch, person=lin)
     assert claimed is not None
     assert claimed.task_id == item.task_id
     nothing_is_broken(batch)
@@ -270,11 +270,11 @@ def test_where_a_lease_ran_out_the_place_stays_planned_for_the_same_person(guide
     cast = people(3)
     batch = balanced(guideline, cast, 9)
     before = plan_of(batch)
-    item = next_assignment(batch=batch, person=cast[0])
+    item = claim_next_task(batch=batch, person=cast[0])
     assert item is not None
     assert expire_leases(batch=batch, now=item.lease_expires.replace(year=item.lease_expires.year + 1)) == 1
     assert plan_of(batch) == before
-    assert next_assignment(batch=batch, person=cast[0]) == item
+    assert claim_next_task(batch=batch, person=cast[0]) == item
     assert label(item, cast[0], 3).created
 
 
@@ -283,7 +283,7 @@ def test_a_task_can_be_planned_for_more_people_than_a_key_can_name(guideline: Gu
     batch = make_batch(guideline, make_corpus(prompts=2, models=["A"]), annotators=cast)
     task = batch.tasks.order_by("rank")[0]
     for _twice in range(2):
-        assign(batch=batch, tasks=[task.pk], people=cast)
+        assign_tasks(batch=batch, tasks=[task.pk], people=cast)
     assert plan_of(batch)[task.position] == {person.username for person in cast}
     assert Panel.objects.filter(batch=batch).count() == 1
     nothing_is_broken(batch)

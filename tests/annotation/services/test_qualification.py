@@ -28,7 +28,7 @@ from annotation.selectors.gold_questions import (
     list_qualification_rows,
 )
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, release_assignment
+from annotation.services.assignments import claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import (
     set_limits,
@@ -57,7 +57,7 @@ def answer(batch: Batch, person: Person, values: list[int]) -> list[Assignment]:
     """Claim and submit one value after the other."""
     done = []
     for value in values:
-        item = next_assignment(batch=batch, person=person)
+        item = claim_next_task(batch=batch, person=person)
         assert item is not None
         label(item, person, value)
         done.append(item)
@@ -108,7 +108,7 @@ def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Per
     assert (during.done, during.left, during.round) == (5, 1, "running")
     answer(batch, lin, [1])
     assert round_of(batch, lin).state == "failed"
-    assert next_assignment(batch=batch, person=lin) is None
+    assert claim_next_task(batch=batch, person=lin) is None
     page = Client()
     page.force_login(lin)
     read_introduction(batch)
@@ -151,7 +151,7 @@ def test_a_round_can_be_corrected_until_it_ends(batch: Batch, lin: Person):
 
 def test_the_last_submission_scores_once_and_a_retry_gets_its_receipt(batch: Batch, lin: Person):
     answer(batch, lin, [3] * 5)
-    last = next_assignment(batch=batch, person=lin)
+    last = claim_next_task(batch=batch, person=lin)
     assert last is not None
     work = Submission({"compliance": 3})
     first = submit(assignment_id=last.pk, person=lin, key="k", work=work)
@@ -177,7 +177,7 @@ def test_kappa_asks_for_more_than_one_level(guideline: Guideline, lin: Person, c
     GoldQuestion.objects.filter(batch=batch, position__lt=2).update(labels={"compliance": 1})
     rights = {1: 1, 3: 3}
     for _turn in range(5):
-        item = next_assignment(batch=batch, person=chen)
+        item = claim_next_task(batch=batch, person=chen)
         assert item is not None
         label(item, chen, rights[GoldQuestionTask.objects.get(task=item.task).item.labels["compliance"]])
     qualification = round_of(batch, chen)
@@ -187,7 +187,7 @@ def test_kappa_asks_for_more_than_one_level(guideline: Guideline, lin: Person, c
 def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: Person):
     answer(batch, lin, [3, 3, 3, 3])
     for _turn in "12":
-        item = next_assignment(batch=batch, person=lin)
+        item = claim_next_task(batch=batch, person=lin)
         assert item is not None
         release_assignment(assignment_id=item.pk, person=lin, skip_reason="too hard")
     qualification = round_of(batch, lin)
@@ -216,7 +216,7 @@ def test_a_manager_lets_somebody_in_with_a_reason(batch: Batch, lin: Person, ma:
 
 def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, lin: Person, ma: Person):
     answer(batch, lin, [3, 3])
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     waive_qualification(batch=batch, person=lin, reason="known to us", actor=ma)
     assert held is not None
     held.refresh_from_db()
@@ -282,7 +282,7 @@ def test_a_policy_that_makes_no_sense_is_refused(
 def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin: Person):
     set_limits(batch=batch, person=lin, role="annotator", quota=None, excluded_dimensions=["safe"])
     answer(batch, lin, [3] * 3)  # every second one is "unsafe": too few to judge by
-    assert next_assignment(batch=batch, person=lin) is None
+    assert claim_next_task(batch=batch, person=lin) is None
     qualification = round_of(batch, lin)
     assert (qualification.state, qualification.value, qualification.n) == ("failed", 1.0, 3)
     page = Client()
@@ -302,7 +302,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     batch: Batch, lin: Person, ma: Person, cause: str
 ):
     """What was given and came back can be had no more, so the round must not wait for it; nor may it come later."""
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     assert held is not None
     item = held.task.known.item
     if cause == "opted out":
@@ -314,7 +314,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     rest = 3 if cause == "opted out" else 5
     done = answer(batch, lin, [3] * rest)
     assert held.pk not in {assignment.pk for assignment in done}
-    next_assignment(batch=batch, person=lin)
+    claim_next_task(batch=batch, person=lin)
     qualification = round_of(batch, lin)
     assert (qualification.state, qualification.n) == ("failed" if rest < 5 else "passed", rest)
     if qualification.state == "failed":
@@ -322,7 +322,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
     set_opted_out(person=lin, dimensions=[])
     set_question_active(batch=batch, item=item.pk, active=True)
     lin.refresh_from_db()
-    while (following := next_assignment(batch=batch, person=lin)) is not None:
+    while (following := claim_next_task(batch=batch, person=lin)) is not None:
         assert following.task.kind == "work"
         label(following, lin, 3)
     nothing_is_broken(batch)
@@ -338,8 +338,8 @@ def test_a_round_whose_last_item_is_taken_out_ends_at_the_next_look(batch: Batch
 
 def test_ahead_and_leaving_keep_the_round_together(batch: Batch, lin: Person):
     first_assignment, two = (
-        next_assignment(batch=batch, person=lin),
-        next_assignment(batch=batch, person=lin, ahead=True),
+        claim_next_task(batch=batch, person=lin),
+        claim_next_task(batch=batch, person=lin, ahead=True),
     )
     assert first_assignment is not None
     assert two is not None
@@ -364,7 +364,7 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
     assert line.planned == 4
     for person in (chen, zhou):
         answer(batch, person, [3] * 5)
-        while (item := next_assignment(batch=batch, person=person)) is not None:
+        while (item := claim_next_task(batch=batch, person=person)) is not None:
             label(item, person, 3)
     waiting = list_needs(batch, limit=10)
     assert len(waiting) == 4
@@ -379,7 +379,7 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
     assert "did not pass the qualification" in client.get("/batches/first/needs/").content.decode()
     set_member_active(batch=batch, person=lin, role="annotator", active=False)
     for person in (chen, zhou):
-        while (item := next_assignment(batch=batch, person=person)) is not None:
+        while (item := claim_next_task(batch=batch, person=person)) is not None:
             label(item, person, 3)
     assert set(batch.tasks.filter(kind="work").values_list("state", flat=True)) == {"agreed"}
     assert list_needs(batch, limit=5) == []

@@ -22,7 +22,7 @@ from annotation.models import Assignment, GoldQuestion, Guideline, Person, Quali
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.gold_questions import find_latest_qualification, list_qualification_items
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import expire_leases, next_assignment, release_assignment
+from annotation.services.assignments import expire_leases, claim_next_task, release_assignment
 from annotation.services.batches.members import start_attempt, waive_qualification
 from annotation.services.gold_questions.gold_questions import set_question_active
 from annotation.services.people.people import set_opted_out
@@ -140,7 +140,7 @@ class Rounds(RuleBasedStateMachine):
         before = find_latest_qualification(self.batch.pk, person.pk)
         held = set(Assignment.objects.filter(batch=self.batch, state="claimed").values_list("pk", flat=True))
         assignment: Assignment | None = self.attempt(
-            partial(next_assignment, batch=self.batch, person=person, ahead=ahead)
+            partial(claim_next_task, batch=self.batch, person=person, ahead=ahead)
         )
         if assignment is not None and assignment.pk not in held:
             task = assignment.task

@@ -37,13 +37,13 @@ from annotation.services.annotations.submission import AlreadySubmitted, Receipt
 from annotation.services.assignments import (
     expire_leases,
     extend_lease,
-    next_assignment,
+    claim_next_task,
     claim_next_dispute,
     release_assignment,
 )
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
-from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw_tasks
+from annotation.services.batches.tasks import assign_tasks, restore_tasks, set_priority, withdraw_tasks
 from annotation.services.people.people import add_person
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import api_token, decide_next, label, label_next, make_batch, make_corpus
@@ -113,7 +113,7 @@ def test_sixteen_threads_of_four_people_with_leases_that_run_out_leave_no_task_s
     def wander(person: Person, seed: int) -> int:
         chance, done = random.Random(seed), 0
         for _turn in range(200):
-            item = next_assignment(batch=batch, person=person)
+            item = claim_next_task(batch=batch, person=person)
             if item is None:
                 break
             if chance.random() < 0.5:
@@ -199,7 +199,7 @@ def test_a_persons_first_submit_and_next_claim_while_the_manager_holds_everybody
     at_once(
         [
             *(partial(label, item, person, 3) for item, person in zip(items, people, strict=True)),
-            *(partial(next_assignment, batch=batch, person=person, ahead=True) for person in people),
+            *(partial(claim_next_task, batch=batch, person=person, ahead=True) for person in people),
             *(partial(set_priority, batch=batch, tasks=tasks, priority=n) for n in (1, 2)),
         ]
     )
@@ -212,7 +212,7 @@ def wander(batch: Batch, person: Person, deadline: float) -> None:
     chance, empty_answers = random.Random(person.pk), 0
     while empty_answers < 5 and monotonic() < deadline:
         try:
-            item = next_assignment(batch=batch, person=person, ahead=chance.random() < 0.3)
+            item = claim_next_task(batch=batch, person=person, ahead=chance.random() < 0.3)
             if item is None:
                 empty_answers += 1
                 sleep(0.02)
@@ -252,7 +252,7 @@ def meddle(batch: Batch, people: Sequence[Person], chance: random.Random) -> Non
         try:
             chance.choice(
                 [
-                    partial(assign, batch=batch, tasks=tasks, people=chance.sample(people, 3)),
+                    partial(assign_tasks, batch=batch, tasks=tasks, people=chance.sample(people, 3)),
                     partial(withdraw_tasks, batch=batch, tasks=tasks[:1], reason="a wrong response"),
                     partial(restore_tasks, batch=batch, tasks=tasks[:1]),
                     partial(set_priority, batch=batch, tasks=tasks, priority=chance.choice([0, 1, 2])),
@@ -343,9 +343,9 @@ def test_a_strangers_submit_is_refused_in_the_middle_of_it_all(batch: Batch, lin
 
 
 def test_a_persons_simultaneous_calls_get_one_claim_and_ahead_at_most_two(batch: Batch, lin: Person):
-    answers = at_once([partial(next_assignment, batch=batch, person=lin)] * 4)
+    answers = at_once([partial(claim_next_task, batch=batch, person=lin)] * 4)
     assert len({answer.pk for answer in answers}) == 1
-    at_once([partial(next_assignment, batch=batch, person=lin, ahead=True)] * 4)
+    at_once([partial(claim_next_task, batch=batch, person=lin, ahead=True)] * 4)
     assert Assignment.objects.filter(person=lin, state="claimed").count() == 2
 
 
@@ -355,7 +355,7 @@ def test_two_people_racing_for_the_last_place_get_one_claim(
     first = claimed(batch, lin)
     label(first, lin, 3)
     Task.objects.exclude(pk=first.task_id).update(state=Task.State.WITHDRAWN)
-    answers = at_once([partial(next_assignment, batch=batch, person=person) for person in (chen, zhou)])
+    answers = at_once([partial(claim_next_task, batch=batch, person=person) for person in (chen, zhou)])
     assert sorted(answer is None for answer in answers) == [False, True]
     assert Task.objects.get(pk=first.task_id).slots_taken == 2
 
@@ -458,13 +458,13 @@ def test_a_correction_racing_the_partners_label_never_leaves_gold_that_nobody_ga
 def test_closing_in_the_middle_of_claims_leaves_none_alive(
     batch: Batch, lin: Person, chen: Person, zhou: Person, _round: int
 ):
-    claims = [partial(next_assignment, batch=batch, person=p) for p in (lin, chen, zhou)]
+    claims = [partial(claim_next_task, batch=batch, person=p) for p in (lin, chen, zhou)]
     at_once([*claims, partial(set_state, batch=batch, state="closed")])
     assert not Assignment.objects.filter(batch=batch, state="claimed").exists()
     assert set(batch.tasks.values_list("slots_taken", flat=True)) == {0}
 
 
 def claimed(batch: Batch, person: Person) -> Assignment:
-    item = next_assignment(batch=batch, person=person)
+    item = claim_next_task(batch=batch, person=person)
     assert item is not None
     return item

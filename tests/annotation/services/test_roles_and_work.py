@@ -32,7 +32,7 @@ from annotation.models import (
 from annotation.services import audit
 from annotation.services.annotations import submission
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.batches.members import set_member_active
 from annotation.services.people import people
 from annotation.services.people.people import set_roles
@@ -66,7 +66,7 @@ def rows() -> list[list[Any]]:
 
 
 def claimed(batch: Batch, person: Person) -> Assignment:
-    item = next_assignment(batch=batch, person=person)
+    item = claim_next_task(batch=batch, person=person)
     assert item is not None
     return item
 
@@ -215,7 +215,7 @@ def test_what_is_at_hand_goes_back_with_the_role_and_to_others(batch: Batch, lin
     assert (held.state, held.task.slots_taken) == ("released", 0)
     assert AuditEvent.objects.get(verb="set_roles", target="person:lin").data == {"roles": [], "released": 1}
     set_roles(person=lin, roles=["annotator"], actor=ma)
-    assert next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk)) is not None
+    assert claim_next_task(batch=batch, person=Person.objects.get(pk=lin.pk)) is not None
 
 
 def test_a_repeat_adjudication_in_progress_goes_back_with_the_role(disputed: Batch, wu: Person) -> None:
@@ -342,6 +342,6 @@ def test_a_submission_that_waits_for_the_role_to_go_is_refused(batch: Batch, lin
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_a_claim_that_waits_for_the_role_to_go_is_refused(batch: Batch, lin: Person) -> None:
-    answer = while_the_role_goes(lin, partial(next_assignment, batch=batch, person=lin))
+    answer = while_the_role_goes(lin, partial(claim_next_task, batch=batch, person=lin))
     assert isinstance(answer, Forbidden)
     assert Assignment.objects.count() == 0

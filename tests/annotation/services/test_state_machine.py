@@ -58,13 +58,13 @@ from annotation.services.assignments import (
     TooLate,
     expire_leases,
     extend_lease,
-    next_assignment,
+    claim_next_task,
     claim_next_dispute,
     release_assignment,
 )
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
-from annotation.services.batches.tasks import assign as tasks_assign
+from annotation.services.batches.tasks import assign_tasks as tasks_assign
 from annotation.services.batches.tasks import restore_tasks as tasks_bring_back
 from annotation.services.batches.tasks import set_priority as tasks_set_priority
 from annotation.services.batches.tasks import withdraw_tasks as tasks_withdraw
@@ -372,7 +372,7 @@ class Batches(RuleBasedStateMachine):
         member = Membership.objects.filter(
             batch=self.batch, person=person, role="annotator", active=True
         ).first()
-        answer = self.attempt(partial(next_assignment, batch=self.batch, person=person, ahead=ahead))
+        answer = self.attempt(partial(claim_next_task, batch=self.batch, person=person, ahead=ahead))
         if member is None or Batch.objects.get(pk=self.batch.pk).state != "open":
             assert answer is None
             return None

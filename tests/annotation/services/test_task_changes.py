@@ -10,9 +10,9 @@ from annotation.domain.batch_spec import Policy
 from annotation.models import AuditEvent, Batch, Guideline, Person, Task
 from annotation.selectors.counts import count_by_stratum
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import TooLate, next_assignment, claim_next_dispute
+from annotation.services.assignments import TooLate, claim_next_task, claim_next_dispute
 from annotation.services.batches.batches import set_state
-from annotation.services.batches.tasks import assign, restore_tasks, set_priority, withdraw_tasks
+from annotation.services.batches.tasks import assign_tasks, restore_tasks, set_priority, withdraw_tasks
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import decide_next, label, label_next, make_batch, make_corpus
 
@@ -26,7 +26,7 @@ def ids(batch: Batch) -> list[int]:
 def list_claimed(batch: Batch, person: Person) -> list[int]:
     """Claims and submits until nothing is left; the tasks in their order."""
     tasks = []
-    while (item := next_assignment(batch=batch, person=person)) is not None:
+    while (item := claim_next_task(batch=batch, person=person)) is not None:
         tasks.append(item.task_id)
         label(item, person, 3)
     return tasks
@@ -35,9 +35,9 @@ def list_claimed(batch: Batch, person: Person) -> list[int]:
 def test_an_assigned_task_goes_to_those_people_alone_and_is_taken_from_others(
     batch: Batch, lin: Person, chen: Person, zhou: Person, ma: Person
 ):
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
-    assert assign(batch=batch, tasks=[first.task_id], people=[chen, zhou], actor=ma) == 1
+    assert assign_tasks(batch=batch, tasks=[first.task_id], people=[chen, zhou], actor=ma) == 1
     first.refresh_from_db()
     assert first.state == "released"
     with pytest.raises(TooLate):
@@ -53,10 +53,10 @@ def test_an_assigned_task_goes_to_those_people_alone_and_is_taken_from_others(
 def test_who_labelled_an_assigned_task_keeps_the_label_and_one_more_person_does(
     batch: Batch, lin: Person, chen: Person
 ):
-    item = next_assignment(batch=batch, person=lin)
+    item = claim_next_task(batch=batch, person=lin)
     assert item is not None
     label(item, lin, 3)
-    assign(batch=batch, tasks=[item.task_id], people=[chen])
+    assign_tasks(batch=batch, tasks=[item.task_id], people=[chen])
     assert list_claimed(batch, chen).count(item.task_id) == 1
     assert Task.objects.get(pk=item.task_id).state == "agreed"
     nothing_is_broken(batch)
@@ -64,8 +64,8 @@ def test_who_labelled_an_assigned_task_keeps_the_label_and_one_more_person_does(
 
 def test_a_task_of_a_pool_is_given_back_to_everybody(batch: Batch, lin: Person, chen: Person, zhou: Person):
     (first, *_other_tasks) = ids(batch)
-    assign(batch=batch, tasks=[first], people=[chen, zhou])
-    assign(batch=batch, tasks=[first], people=[])
+    assign_tasks(batch=batch, tasks=[first], people=[chen, zhou])
+    assign_tasks(batch=batch, tasks=[first], people=[])
     assert first in list_claimed(batch, lin)
     nothing_is_broken(batch)
 
@@ -75,9 +75,9 @@ def test_fewer_able_people_than_places_are_refused_and_nothing_changes(
 ):
     first, second, *_other_tasks = ids(batch)
     with pytest.raises(Conflict, match="needs 2 more people"):
-        assign(batch=batch, tasks=[second, first], people=[lin])
+        assign_tasks(batch=batch, tasks=[second, first], people=[lin])
     with pytest.raises(AssayError, match="does not annotate"):
-        assign(batch=batch, tasks=[first], people=[lin, stranger])
+        assign_tasks(batch=batch, tasks=[first], people=[lin, stranger])
     assert not batch.tasks.exclude(panel=None).exists()
     balanced = make_batch(
         batch.guideline,
@@ -87,13 +87,13 @@ def test_fewer_able_people_than_places_are_refused_and_nothing_changes(
         policy=Policy(pairing="balanced"),
     )
     with pytest.raises(AssayError, match="Name the people"):
-        assign(batch=balanced, tasks=ids(balanced), people=[])
+        assign_tasks(batch=balanced, tasks=ids(balanced), people=[])
 
 
 def test_a_withdrawn_task_is_given_to_nobody_and_its_label_does_not_count_until_it_is_back(
     batch: Batch, lin: Person, chen: Person
 ):
-    done, held = next_assignment(batch=batch, person=lin), next_assignment(batch=batch, person=chen)
+    done, held = claim_next_task(batch=batch, person=lin), claim_next_task(batch=batch, person=chen)
     assert done is not None
     assert held is not None
     assert done.task_id == held.task_id
@@ -151,7 +151,7 @@ def test_what_is_settled_or_of_another_batch_or_closed_is_refused(batch: Batch, 
     for change in (
         lambda: withdraw_tasks(batch=batch, tasks=ids(batch), reason="no"),
         lambda: set_priority(batch=batch, tasks=[agreed], priority=1),
-        lambda: assign(batch=batch, tasks=[agreed], people=[lin]),
+        lambda: assign_tasks(batch=batch, tasks=[agreed], people=[lin]),
         lambda: restore_tasks(batch=batch, tasks=[agreed]),
     ):
         with pytest.raises(Conflict, match="is agreed"):

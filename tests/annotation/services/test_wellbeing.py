@@ -33,7 +33,7 @@ from annotation.selectors.wellbeing import (
 )
 from annotation.services.adjudication.disputes import adjudicate
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import load_guideline
@@ -97,7 +97,7 @@ def dimension(assignment: Assignment | None) -> str:
 def work_through(batch: Batch, person: Person) -> list[str]:
     """Label until nothing comes; the dimensions in their order."""
     seen = []
-    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+    while (assignment := claim_next_task(batch=batch, person=person)) is not None:
         seen.append(dimension(assignment))
         label(assignment, person, 3)
     return seen
@@ -105,7 +105,7 @@ def work_through(batch: Batch, person: Person) -> list[str]:
 
 def claim_of(batch: Batch, person: Person, topic: str) -> Assignment:
     """Label until an item of this dimension is at hand."""
-    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+    while (assignment := claim_next_task(batch=batch, person=person)) is not None:
         if dimension(assignment) == topic:
             return Assignment.objects.get(pk=assignment.pk)
         label(assignment, person, 3)
@@ -182,7 +182,7 @@ def test_the_rest_comes_on_the_next_day_because_the_cursor_stayed_before_it(
     batch = make_batch(graded, corpus, annotators=[lin, chen])
     budget(1)
     assert work_through(batch, lin) == ["unsafe", "safe", "safe", "safe", "safe"]
-    assert next_assignment(batch=batch, person=lin) is None
+    assert claim_next_task(batch=batch, person=lin) is None
     assert Membership.objects.get(batch=batch, person=lin).cursor <= 1
     nothing_is_broken(batch)
     assert list_needs(batch, limit=10) == []  # nobody else is asked for: it waits for tomorrow
@@ -199,19 +199,19 @@ def test_what_is_at_hand_may_be_finished_and_a_claim_ahead_counts(
     corpus = make_corpus(prompts=9, models=["A"], dimensions=("unsafe",))
     batch = make_batch(graded, corpus, annotators=[lin, chen])
     budget(2)
-    first = next_assignment(batch=batch, person=lin)
-    assert next_assignment(batch=batch, person=lin, ahead=True) is None
+    first = claim_next_task(batch=batch, person=lin)
+    assert claim_next_task(batch=batch, person=lin, ahead=True) is None
     budget(3)
-    ahead = next_assignment(batch=batch, person=lin, ahead=True)
+    ahead = claim_next_task(batch=batch, person=lin, ahead=True)
     assert first is not None
     assert ahead is not None
     budget(0)
-    second_assignment = next_assignment(batch=batch, person=lin)
+    second_assignment = claim_next_task(batch=batch, person=lin)
     assert second_assignment is not None
     assert second_assignment.pk == first.pk
     label(first, lin, 3)
     label(ahead, lin, 3)
-    assert next_assignment(batch=batch, person=lin) is None
+    assert claim_next_task(batch=batch, person=lin) is None
     assert points_of(lin) == [4]
 
 
@@ -369,10 +369,10 @@ def test_the_page_knows_when_to_rest_and_whom_to_turn_to(lin: Person, ma: Person
 def test_what_was_planned_for_somebody_deactivated_is_planned_for_others(guideline: Guideline, ma: Person):
     cast = people(4)
     batch = balanced(guideline, cast, 12)
-    item = next_assignment(batch=batch, person=cast[0])
+    item = claim_next_task(batch=batch, person=cast[0])
     assert item is not None
     assert label_next(batch, cast[0], 3)
-    held = next_assignment(batch=batch, person=cast[0])
+    held = claim_next_task(batch=batch, person=cast[0])
     assert held is not None
     assert deactivate_person(person=cast[0], actor=ma) == 1
     plan = plan_of(batch)
@@ -393,7 +393,7 @@ def test_a_claim_that_waited_while_its_person_was_shut_out_gets_nothing(
     deactivate_person(person=Person.objects.get(pk=lin.pk), actor=ma)
     assert lin.is_active  # as the request that is under way knows them
     with pytest.raises(NotFound):
-        next_assignment(batch=batch, person=lin)
+        claim_next_task(batch=batch, person=lin)
     assert not batch.assignments.exists()
 
 

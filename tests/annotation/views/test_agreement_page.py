@@ -10,7 +10,7 @@ from annotation.core.charts import DARK, INK
 from annotation.models import Batch, Dataset, Person, Prompt
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.batches import open_readable_batches
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_roles
 from tests.support import FLAMES_GUIDELINE, label, label_next, make_batch
@@ -139,7 +139,7 @@ def test_the_parts_of_a_guideline_are_called_as_the_reader_calls_them(
     batch = make_batch(guideline, dataset, annotators=[lin, chen])
     for _task in range(4):
         for person, value in ((lin, 1), (chen, 3)):
-            item = next_assignment(batch=batch, person=person)
+            item = claim_next_task(batch=batch, person=person)
             assert item is not None
             label(item, person, value, guideline.document.criteria_for(item.task.prompt.dimension)[0].name)
     client.force_login(he)

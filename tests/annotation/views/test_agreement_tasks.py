@@ -29,7 +29,7 @@ from annotation.selectors.agreement.causes import DisputedPrompts, find_weakest_
 from annotation.selectors.agreement.labels import ComparableLabels
 from annotation.selectors.agreement.tasks import LabelledTasks
 from annotation.selectors.agreement.trend import list_trends
-from annotation.services.assignments import next_assignment, claim_next_dispute
+from annotation.services.assignments import claim_next_task, claim_next_dispute
 from annotation.services.guidelines import leave_note, load_guideline
 from tests.annotation.exchange import AGREED, DISPUTED, settled_care
 from tests.support import (
@@ -239,7 +239,7 @@ def test_the_weakest_group_is_named_only_where_chance_would_not_do(
     batch = make_batch(guideline, make_corpus(prompts=10, models=["Bad", "Good"]), annotators=[lin, chen])
     for _task in range(20):
         for person in (lin, chen):
-            item = next_assignment(batch=batch, person=person)
+            item = claim_next_task(batch=batch, person=person)
             assert item is not None
             value = 1 + 2 * (item.task.position // 4 % 2)
             bad = item.task.response.model.name == "Bad"
@@ -260,7 +260,7 @@ def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
     flames = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin, chen])
     for _task in range(40):
         for person in (lin, chen):
-            item = next_assignment(batch=flames, person=person)
+            item = claim_next_task(batch=flames, person=person)
             assert item is not None
             place = item.task.position // 2
             fair = item.task.prompt.dimension == "Fairness"

@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.selectors.batches.plan import Plan, measure_pace
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.services.annotations.submission import handle_correction_request, revise
-from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.batches.tasks import withdraw_tasks
@@ -110,7 +110,7 @@ def test_a_manager_who_works_in_the_batch_sees_nothing_that_tells_of_labels(
 ) -> None:
     join_batch(batch=batch, role="annotator", people=[ma])
     dispute(batch, lin, chen)
-    assignment = next_assignment(batch=batch, person=lin)
+    assignment = claim_next_task(batch=batch, person=lin)
     assert assignment is not None
     release_assignment(assignment_id=assignment.pk, person=lin, skip_reason="looks garbled")
     client.force_login(ma)
@@ -181,7 +181,7 @@ def test_progress_counts_states_dimensions_and_people(
     label_next(batch, lin, 3)  # task 2
     label_next(batch, chen, 3)
     dispute(batch, lin, chen)  # task 1
-    next_assignment(batch=batch, person=zhou)  # task 3
+    claim_next_task(batch=batch, person=zhou)  # task 3
     counts = measure_progress(batch)
     assert counts.states == {"open": 5, "agreed": 1, "disputed": 1, "adjudicated": 1}
     assert (counts.tasks, counts.settled, counts.waiting, counts.stuck) == (8, 2, 1, False)
@@ -319,7 +319,7 @@ def test_a_manager_adds_people_in_mid_batch(manager: Client, batch: Batch, stran
     late = add_person(name="late", roles=["annotator"])
     url = reverse("batch-members", args=[batch.name])
     assert manager.post(url, {"role": "annotator", "annotator-people": [late.pk]}).status_code == 302
-    assert next_assignment(batch=batch, person=late) is not None
+    assert claim_next_task(batch=batch, person=late) is not None
     # Only people of the group are offered.
     assert manager.post(url, {"role": "annotator", "annotator-people": [stranger.pk]}).status_code == 422
     assert manager.post(url, {"role": "manager"}).status_code == 422
@@ -331,7 +331,7 @@ def test_letting_a_member_go_gives_back_what_is_at_hand_and_keeps_what_was_hande
     manager: Client, batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
     label_next(batch, lin, 3)
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     assert held is not None
     url = reverse("batch-member", args=[batch.name, "lin", "annotator"])
     assert manager.post(url, {"active": "0"}).status_code == 302
@@ -340,13 +340,13 @@ def test_letting_a_member_go_gives_back_what_is_at_hand_and_keeps_what_was_hande
     assert (held.state, held.task.slots_taken) == ("released", 0)
     assert Annotation.objects.filter(assignment__person=lin).count() == 1
     with pytest.raises(NotFound):
-        next_assignment(batch=batch, person=lin)
+        claim_next_task(batch=batch, person=lin)
     event = AuditEvent.objects.get(verb="member_leaves")
     assert (event.data["person"], event.data["released"]) == ("lin", 1)
     assert manager.post(url, {"active": "0"}).status_code == 302  # again changes nothing
     assert AuditEvent.objects.filter(verb="member_leaves").count() == 1
     assert manager.post(url, {"active": "1"}).status_code == 302
-    next_claim = next_assignment(batch=batch, person=lin)  # what was given back comes last
+    next_claim = claim_next_task(batch=batch, person=lin)  # what was given back comes last
     assert next_claim is not None
     assert next_claim.task != held.task
 
@@ -384,7 +384,7 @@ def test_the_people_of_a_closed_batch_stay_as_they_are(batch: Batch, lin: Person
 @pytest.fixture
 def correction(batch: Batch, lin: Person, chen: Person) -> CorrectionRequest:
     """lin said 1, chen 3; then lin would rather have said 3."""
-    assignment = next_assignment(batch=batch, person=lin)
+    assignment = claim_next_task(batch=batch, person=lin)
     assert assignment is not None
     label(assignment, lin, 1)
     label_next(batch, chen, 3)
@@ -396,7 +396,7 @@ def correction(batch: Batch, lin: Person, chen: Person) -> CorrectionRequest:
 def test_a_manager_reads_skips_and_corrections(
     manager: Client, batch: Batch, chen: Person, correction: CorrectionRequest
 ) -> None:
-    assignment = next_assignment(batch=batch, person=chen)
+    assignment = claim_next_task(batch=batch, person=chen)
     assert assignment is not None
     release_assignment(assignment_id=assignment.pk, person=chen, skip_reason="not in a language I read")
     page = manager.get(reverse("batch-items", args=[batch.name])).content.decode()
@@ -578,7 +578,7 @@ def test_the_first_page_leads_to_what_is_missing(manager: Client, lin: Person, c
 
 
 def test_assignments_of_the_past_do_not_count_as_at_hand(batch: Batch, lin: Person) -> None:
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     assert held is not None
     Assignment.objects.filter(pk=held.pk).update(lease_expires=held.claimed_at)
     assert {person.person.username: person.live for person in measure_progress(batch).people}["lin"] == 0

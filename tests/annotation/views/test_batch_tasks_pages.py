@@ -20,7 +20,7 @@ from annotation.models import (
 from annotation.selectors.batches import tasks
 from annotation.selectors.batches.members import count_shared, list_members
 from annotation.selectors.batches.tasks import NeedReason, TaskFilter, TaskPage, find_tasks
-from annotation.services.assignments import next_assignment, release_assignment
+from annotation.services.assignments import claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.people.people import add_person
@@ -61,7 +61,7 @@ def positions(page: TaskPage) -> list[int]:
 def skip_all(batch: Batch, *people: Person) -> None:
     """Each skips everything that they are given."""
     for person in people:
-        while (item := next_assignment(batch=batch, person=person)) is not None:
+        while (item := claim_next_task(batch=batch, person=person)) is not None:
             release_assignment(assignment_id=item.pk, person=person, skip_reason="not mine")
 
 
@@ -74,7 +74,7 @@ def test_items_are_found_by_state_dimension_words_and_person(
 ) -> None:
     label_next(batch, lin, 1)  # task 0, then disputed
     label_next(batch, chen, 3)
-    held = next_assignment(batch=batch, person=lin)  # task 2, of the next prompt
+    held = claim_next_task(batch=batch, person=lin)  # task 2, of the next prompt
     assert held is not None
 
     def find_positions(**filters: Any) -> list[int]:
@@ -128,10 +128,10 @@ def test_the_page_says_who_did_what_and_never_what_they_said(
     manager: Client, batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
     label_next(batch, lin, 1)
-    item = next_assignment(batch=batch, person=chen)
+    item = claim_next_task(batch=batch, person=chen)
     assert item is not None
     release_assignment(assignment_id=item.pk, person=chen, skip_reason="too hard")
-    next_assignment(batch=batch, person=zhou)
+    claim_next_task(batch=batch, person=zhou)
     page = manager.get(reverse("batch-tasks", args=[batch.name]))
     assert [(str(person), did) for person, did in page.context["rows"][0]["on"]] == [
         ("lin", "labelled it"),
@@ -160,7 +160,7 @@ def test_items_are_assigned_to_people_and_given_back_to_everybody(
     answer = change("assign", 0, 1, people=[chen.pk, zhou.pk])
     assert answer.status_code == 302
     assert read_messages(answer) == "2 items are for chen, zhou now."
-    first = next_assignment(batch=batch, person=lin)
+    first = claim_next_task(batch=batch, person=lin)
     assert first is not None
     assert first.task.position == 2
     assert read_messages(change("everybody", 0)) == "1 item is for everybody again."
@@ -179,7 +179,7 @@ def test_items_are_withdrawn_brought_back_and_moved_ahead(
     assert (event.actor, event.data["reason"]) == (ma, "garbled")
     assert read_messages(change("bring_back", 3)) == "1 item is back in the batch."
     assert read_messages(change("priority", 7, priority=5)) == "1 item has the priority 5 now."
-    item = next_assignment(batch=batch, person=lin)
+    item = claim_next_task(batch=batch, person=lin)
     assert item is not None
     assert item.task.position == 7
     assert read_messages(change("priority", 7, priority=0)) == "1 item has the priority 0 now."
@@ -215,7 +215,7 @@ def test_nothing_is_half_done(change: Ask, batch: Batch, lin: Person, chen: Pers
     answer = change("withdraw", 0, 1, reason="x")
     assert answer.status_code == 422
     assert not batch.tasks.filter(state="withdrawn").exists()
-    item = next_assignment(batch=batch, person=zhou)
+    item = claim_next_task(batch=batch, person=zhou)
     assert item is not None
     release_assignment(assignment_id=item.pk, person=zhou, skip_reason="no")  # task 1
     answer = change("assign", 2, item.task.position, people=[zhou.pk, chen.pk])
@@ -325,7 +325,7 @@ def test_a_members_limits_are_changed_on_their_page(manager: Client, batch: Batc
     assert (member.quota, member.excluded_dimensions) == (2, ["safe"])
     line = manager.get(reverse("batch-members", args=[batch.name])).context["rows"][1]
     assert (line["member"].quota, line["excluded"]) == (2, ["Safe prompts"])
-    item = next_assignment(batch=batch, person=lin)
+    item = claim_next_task(batch=batch, person=lin)
     assert item is not None
     assert item.task.stratum.dimension == "unsafe"
     for fields in ({"quota": "-1"}, {"quota": "many"}, {"excluded_dimensions": ["odd"]}):
@@ -376,10 +376,10 @@ def test_members_show_what_each_did_in_their_role(
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     decide_next(batch, wu, 2)
-    item = next_assignment(batch=batch, person=zhou)
+    item = claim_next_task(batch=batch, person=zhou)
     assert item is not None
     release_assignment(assignment_id=item.pk, person=zhou, skip_reason="no")
-    next_assignment(batch=batch, person=zhou)
+    claim_next_task(batch=batch, person=zhou)
     set_limits(batch=batch, person=lin, role="annotator", quota=1)
     members = {member.membership.person.username: member for member in list_members(batch)}
     assert {

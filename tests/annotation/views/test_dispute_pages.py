@@ -25,7 +25,7 @@ from annotation.models import (
 from annotation.selectors.adjudication import OLDEST_FIRST, DisputeFilter
 from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import set_priority
 from annotation.services.guidelines import load_guideline
@@ -331,7 +331,7 @@ def test_the_page_of_disputes_never_opens_ones_own_item_to_label(batch: Batch, c
     both = add_person(name="both", roles=["annotator", "adjudicator"])
     batch.memberships.create(person=both, role="annotator")
     label_next(batch, chen, 1)
-    assignment = next_assignment(batch=batch, person=both)
+    assignment = claim_next_task(batch=batch, person=both)
     assert assignment is not None
     visitor = visit(both)
     assert decide(visitor, assignment, 9).status_code == 404
@@ -398,7 +398,7 @@ def two_criteria(lin: Person, chen: Person, wu: Person) -> Batch:
 def test_only_the_disputed_criteria_are_decided(lin: Person, chen: Person, wu: Person) -> None:
     batch = two_criteria(lin, chen, wu)
     for person, tone in ((lin, 3), (chen, 18)):
-        assignment = next_assignment(batch=batch, person=person)
+        assignment = claim_next_task(batch=batch, person=person)
         assert assignment is not None
         work = Submission(labels={"compliance": 3, "tone": tone})
         submit(assignment_id=assignment.pk, person=person, key="k", work=work)
@@ -418,7 +418,7 @@ def test_several_criteria_are_asked_on_one_page(lin: Person, chen: Person, wu: P
     visitor = visit(lin)
     page = visitor.get("/work/two/")
     assert [question.name for question in page.context["questions"]] == ["compliance", "tone"]
-    assignment = next_assignment(batch=batch, person=lin)
+    assignment = claim_next_task(batch=batch, person=lin)
     assert assignment is not None
     url = f"/work/items/{assignment.pk}/submit/"
     half = visitor.post(url, **{"label.compliance": 2, "key": "k"})

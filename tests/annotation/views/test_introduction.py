@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
 from annotation.models import Assignment, Batch, IntroductionReading, Person
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.guidelines import load_guideline
 from annotation.services.people.people import add_person
@@ -95,7 +95,7 @@ def test_an_adjudicator_reads_it_too_and_keeps_the_dimension_they_wanted(
 
 
 def test_an_item_that_is_claimed_already_waits_for_it_as_well(unread: Batch, lin: Person) -> None:
-    claim = next_assignment(batch=unread, person=lin)  # over the API, say
+    claim = claim_next_task(batch=unread, person=lin)  # over the API, say
     assert claim is not None
     assert "data-item" not in text(visit(lin).get("/work/first/"))
     begin(lin)

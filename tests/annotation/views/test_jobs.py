@@ -203,7 +203,7 @@ def test_progress_and_points_of_a_curve_are_kept(sent: Sent, kind: Any):
     [(0.35219, "0.352"), (0.0, "0"), (12, "12"), (4269.5, "4,270"), (38267, "38,267"), (-120.4, "-120")],
 )
 def test_the_last_value_of_a_curve_is_shown_as_one_reads_it(value: float, text: str):
-    assert Curve("", "", value).shown == text
+    assert Curve("", "", value).last_text == text
 
 
 def test_a_queued_job_is_cancelled_at_once_and_a_running_one_at_its_next_report(

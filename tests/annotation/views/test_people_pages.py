@@ -23,7 +23,7 @@ from annotation.models import (
 )
 from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.people import BatchRestriction, list_restrictions
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.people.people import (
@@ -135,7 +135,7 @@ def test_shutting_out_gives_back_what_is_at_hand_and_ends_session_and_token(
     manager: Client, batch: Batch, lin: Person
 ) -> None:
     label_next(batch, lin, 3)
-    held = next_assignment(batch=batch, person=lin)
+    held = claim_next_task(batch=batch, person=lin)
     assert held is not None
     token = api_token(person=lin)
     elsewhere = Client()
@@ -153,7 +153,7 @@ def test_shutting_out_gives_back_what_is_at_hand_and_ends_session_and_token(
     assert api.status_code == 401
     assert AuditEvent.objects.get(verb="deactivate").data == {"released": 1}
     assert manager.post(reverse("person-active", args=["lin"]), {"active": "1"}).status_code == 302
-    next_claim = next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk))
+    next_claim = claim_next_task(batch=batch, person=Person.objects.get(pk=lin.pk))
     assert next_claim is not None
     assert next_claim != held  # what was given back comes last
 
@@ -280,7 +280,7 @@ def test_own_models_go_to_others_and_are_nobodys_where_too_few_are_left(
 
 
 def test_what_is_at_hand_may_be_finished(bilingual: Batch, lin: Person, ma: Person) -> None:
-    held = next_assignment(batch=bilingual, person=lin)
+    held = claim_next_task(batch=bilingual, person=lin)
     assert held is not None
     other = {"zh": "en", "en": "zh"}[held.task.prompt.language]
     set_languages(person=lin, languages=[other], actor=ma)

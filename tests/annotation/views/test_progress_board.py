@@ -35,7 +35,7 @@ from annotation.selectors.batches import progress
 from annotation.selectors.batches.monitoring import build_outlook
 from annotation.selectors.batches.progress import AnnotationProgress, ProgressCell, build_progress_matrix
 from annotation.selectors.batches.tasks import TaskFilter, find_tasks
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.batches.monitoring import watch_batch
@@ -58,7 +58,7 @@ def at_work(batch: Batch, lin: Person, chen: Person, zhou: Person, wu: Person) -
         label_next(batch, lin, label)  # tasks 0 (safe) and 2 (unsafe)
         label_next(batch, chen, 3)
     decide_next(batch, wu, 2)
-    claims = [next_assignment(batch=batch, person=person) for person in (lin, chen, zhou)]
+    claims = [claim_next_task(batch=batch, person=person) for person in (lin, chen, zhou)]
     assert all(claims)
     expired, overdue = claims[1], claims[2]
     assert expired is not None

@@ -22,7 +22,7 @@ from annotation.models import (
     Prompt,
 )
 from annotation.services.annotations.submission import submit as submit_work
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import add_person
 from tests.support import FLAMES_GUIDELINE, label_next, make_batch, make_corpus
@@ -54,7 +54,7 @@ def visit(person: Person, *, htmx: bool = False, language: str = "en") -> Visito
 
 
 def claim(batch: Batch, person: Person) -> Assignment:
-    assignment = next_assignment(batch=batch, person=person)
+    assignment = claim_next_task(batch=batch, person=person)
     assert assignment is not None
     return assignment
 

@@ -29,7 +29,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import add_members, create_batch, set_state
 from annotation.services.releases import cut_release
 from benchmark.domain.estimates.label_plan import PlanStratum
@@ -155,7 +155,7 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
         run=run, goal=TEN, name="one", annotators=[chen], policy=Policy(overlap=1), seed=1
     )
     drawn = tasks_of(plan.batch)
-    claim = next_assignment(batch=plan.batch, person=chen)
+    claim = claim_next_task(batch=plan.batch, person=chen)
     assert claim is not None
     label(claim, chen, 3)
     assert get_labelling_status(run).waiting == len(drawn)
@@ -278,7 +278,7 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     plan = create_label_plan(
         run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1), seed=3
     )
-    while claim := next_assignment(batch=plan.batch, person=chen):
+    while claim := claim_next_task(batch=plan.batch, person=chen):
         label(claim, chen, truth(response_of(claim)))
     set_state(batch=plan.batch, state="closed")
     release = cut_release(ReleaseSpec(name="gold-2", batches=[Batch.objects.get(name="gold"), plan.batch]))

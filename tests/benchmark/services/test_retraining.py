@@ -12,7 +12,7 @@ from django.core.management import call_command
 from annotation.core.errors import Conflict
 from annotation.models import Batch, Collection, GoldRelease, Job, Person
 from annotation.services import jobs
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.comparison import compare_run, count_changes, list_changes
 from benchmark.selectors.leaderboards.runs import list_jobs, list_retraining_runs
@@ -32,7 +32,7 @@ def first_gold(module_db: None) -> str:
     batch = first_batch()
     for name, on_it in (("lin", 1), ("chen", 2)):
         annotator = person(name)
-        while claim := next_assignment(batch=batch, person=annotator):
+        while claim := claim_next_task(batch=batch, person=annotator):
             response = response_of(claim)
             odd = response.prompt.key == "p0" and response.model.name == "Hidden-13B"
             label(claim, annotator, on_it if odd else 3 if response.prompt.dimension == "safe" else 1)

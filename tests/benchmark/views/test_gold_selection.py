@@ -15,7 +15,7 @@ from annotation.core.text_templates import render_text
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Guideline, Person
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.releases import cut_release
 from benchmark.domain.estimates.selection import GoldSelection, selections_to_json, sum_unknown
@@ -69,7 +69,7 @@ def test_two_parts_that_are_the_whole_leave_nothing_to_choose():
 
 def work(batch: Batch, person: Person, tasks: int | None = None) -> None:
     done = 0
-    while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=person)):
+    while (tasks is None or done < tasks) and (claim := claim_next_task(batch=batch, person=person)):
         label(claim, person, truth(response_of(claim)))
         done += 1
     set_state(batch=batch, state="closed")

@@ -24,7 +24,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import next_assignment
+from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import add_members
 from annotation.services.guidelines import load_guideline
 from annotation.services.releases import cut_release
@@ -307,7 +307,7 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
     guideline = load_guideline(text=changed, path="two.yaml", publish=True)
     dataset = make_responses(prompts=8, models=["A"])
     batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
-    while (one := next_assignment(batch=batch, person=lin)) is not None:
+    while (one := claim_next_task(batch=batch, person=lin)) is not None:
         level = true_level(one.task.response)
         asked = guideline.document.criteria_for(one.task.response.prompt.dimension)
         labels = {criterion.name: level for criterion in asked}

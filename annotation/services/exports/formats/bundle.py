@@ -37,11 +37,11 @@ from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
 from annotation.models import Batch, Guideline
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.verification import check_gold
 
-FILE, TABLES_OF = "bundle.zip", ".tables-"
+FILE, TABLES_PREFIX = "bundle.zip", ".tables-"
 LANGUAGES = {"datasheet.md": "en", "datasheet.zh.md": "zh"}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -55,12 +55,12 @@ class _BundleFormat(Writer):
     options = frozenset({"rationales", "times"})
 
     def parts(self, spec: ExportSpec) -> Sequence[Part]:
-        def write(path: Path, tell: Tell) -> None:
+        def write(path: Path, tell: ReportPosition) -> None:
             _BundlePacker(spec).write(path, tell)
 
         return [WholeFile(FILE, write, total=spec.rows)]
 
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         """The gold to the hash, and that for every row of it there is what it was settled from."""
         bundle = Bundle(Source(folder / FILE, FILE))
         bundle.check()
@@ -95,11 +95,11 @@ class _BundlePacker:
         self._prompts: set[int] = set()
         self._responses: set[int] = set()
 
-    def write(self, path: Path, tell: Tell) -> None:
+    def write(self, path: Path, tell: ReportPosition) -> None:
         path.unlink(missing_ok=True)
-        for left in path.parent.glob(f"{TABLES_OF}*"):  # by an attempt that was killed
+        for left in path.parent.glob(f"{TABLES_PREFIX}*"):  # by an attempt that was killed
             rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(dir=path.parent, prefix=TABLES_OF) as folder:
+        with TemporaryDirectory(dir=path.parent, prefix=TABLES_PREFIX) as folder:
             tables = Path(folder)
             self._write_tables(tables, tell)
             with BundleWriter.open(path) as packed:
@@ -112,7 +112,7 @@ class _BundlePacker:
                     packed.add(name, [render_markdown(self._spec.manifest, language).encode()])
                 packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
 
-    def _write_tables(self, folder: Path, tell: Tell) -> None:
+    def _write_tables(self, folder: Path, tell: ReportPosition) -> None:
         done = 0
         with ExitStack() as stack:
             files = {

@@ -16,7 +16,7 @@ import yaml
 from annotation.core.errors import N_
 from annotation.domain.releases.splits import SPLITS
 from annotation.selectors.releases.rows import RowOrder
-from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, TextFile, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, TextFile, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, build_schema, write_parquet
 from annotation.services.exports.verification import check_gold
@@ -45,7 +45,7 @@ class _HuggingFace(Writer):
         card = TextFile("README.md", lambda _position: iter(()), total=0, head=render_card(spec))
         return [*files, card]
 
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         return check_gold(spec.release, read_parquet(sorted((folder / "data").iterdir())), tell)
 
 
@@ -62,7 +62,7 @@ class _SplitWriter:
     def __init__(self, spec: ExportSpec, order: RowOrder, start: int, stop: int) -> None:
         self._spec, self._order, self._start, self._stop = spec, order, start, stop
 
-    def __call__(self, path: Path, tell: Tell) -> None:
+    def __call__(self, path: Path, tell: ReportPosition) -> None:
         rows = self._spec.released.chunks(self._start, self._stop, order=self._order, size=ROW_GROUP)
         write_parquet(path, rows, build_schema(self._spec, dictionaries=False), tell)
 

@@ -23,7 +23,7 @@ from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, ReportPosition, TextFile, Writer
 from annotation.services.exports.verification import check_gold
 
 FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"
@@ -49,7 +49,7 @@ class _LabelStudio(Writer):
             TextFile(CONFIGURATION, configured, total=1),
         ]
 
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         rows = json_items(Source(folder / FILE))
         return check_gold(spec.release, (_read_gold_row(row) for row in rows), tell)
 

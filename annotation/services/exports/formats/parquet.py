@@ -13,7 +13,7 @@ from annotation.core.errors import N_
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.gold_file import GoldRow, response_cell
 from annotation.selectors.releases.rows import CHUNK, ReleasedRow
-from annotation.services.exports.base import ExportCounts, ExportSpec, Part, Tell, WholeFile, Writer
+from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
 from annotation.services.exports.verification import check_gold
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ class _Parquet(Writer):
     )
 
     def parts(self, spec: ExportSpec) -> list[Part]:
-        def write(path: Path, tell: Tell) -> None:
+        def write(path: Path, tell: ReportPosition) -> None:
             write_parquet(path, spec.released.chunks(size=ROW_GROUP), build_schema(spec), tell)
 
         return [WholeFile("gold.parquet", write, total=spec.rows)]
 
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         return check_gold(spec.release, read_parquet([folder / "gold.parquet"]), tell)
 
 
@@ -75,7 +75,7 @@ def _is_integral(levels: Iterable[str]) -> bool:
     return all(float(level).is_integer() for level in levels)
 
 
-def write_parquet(path: Path, chunks: Iterable[Sequence[ReleasedRow]], schema: pa.Schema, tell: Tell) -> None:
+def write_parquet(path: Path, chunks: Iterable[Sequence[ReleasedRow]], schema: pa.Schema, tell: ReportPosition) -> None:
     """A row group for each chunk."""
     import pyarrow as pa
     from pyarrow import parquet

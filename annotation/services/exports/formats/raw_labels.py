@@ -20,7 +20,7 @@ from annotation.domain.releases.canonical import SettledLabel, Value, number
 from annotation.domain.releases.gold_file import MAX_CELL_CHARACTERS, csv_cell, csv_writer, unescape_cell
 from annotation.selectors.releases.lineage import StatedLabels, TaskStatedLabels, list_annotator_labels
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, ReportPosition, TextFile, Writer
 from annotation.services.exports.verification import check_labels
 
 ANNOTATION, ADJUDICATION = "annotation", "adjudication"
@@ -67,12 +67,12 @@ class _RawLabelWriter(Writer):
             position = start
             for rows in spec.released.chunks(start):
                 position += len(rows)
-                yield Chunk("".join(map(lines, records(rows, spec))), position)
+                yield Chunk("".join(map(lines, list_records(rows, spec))), position)
 
         head = csv_writer()(_fields(spec)) if spec.options.table == "csv" else ""
         return [TextFile(_file_name(spec), chunks, total=spec.rows, head=head)]
 
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         with (folder / _file_name(spec)).open(encoding="utf-8", newline="") as file:
             rows = _RecordCounter(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
             labels = check_labels(spec.release, settle_labels(rows), tell)
@@ -108,7 +108,7 @@ def _get_formatter(spec: ExportSpec) -> Callable[[Record], str]:
     return lambda record: encode(record) + "\n"
 
 
-def records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str, Any]]:
+def list_records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str, Any]]:
     """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
     for row, tasks in list_annotator_labels(rows):
         for task in tasks:

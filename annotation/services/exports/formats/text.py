@@ -13,7 +13,7 @@ from annotation.domain.releases.gold_file import FORMATS as GOLD_FORMATS
 from annotation.domain.releases.gold_file import TURNS, GoldFormat, GoldRow, csv_rows, jsonl_rows
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import ReleaseContent
-from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, Tell, TextFile, Writer
+from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, ReportPosition, TextFile, Writer
 from annotation.services.exports.verification import check_gold
 
 
@@ -33,7 +33,7 @@ class _GoldText(Writer):
 
         return [TextFile(self.form.file_name, chunks, total=spec.rows, head=head)]
 
-    def check(self, folder: Path, spec: ExportSpec, tell: Tell) -> ExportCounts:
+    def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         with (folder / self.form.file_name).open(
             encoding="utf-8", newline="" if self.name == "csv" else "\n"
         ) as file:
