@@ -37,7 +37,7 @@ class UnitGroups(Generic[Name]):
 def group_units(
     kinds: tuple[Codes, Codes], name_of: Callable[[int], Name], order: Callable[[Name], Any]
 ) -> UnitGroups[Name]:
-    """The groups of units whose key has one name, the names in their order. ``kinds`` are the keys as ``distinct``
+    """The groups of units whose key has one name, the names in their order. ``kinds`` are the keys as ``index_keys``
     gives them.
     """
     keys, place = kinds
@@ -117,7 +117,7 @@ class LabelCounts:
 
 
 def count_labels(units: Units, groups: UnitGroups[Name]) -> dict[Name, list[LabelCounts]]:
-    """How often each value was given and disputed, group by group; values that nobody gave are not there."""
+    """How often each value was given and disputed, group by group; values that nobody gave are left out."""
     size = len(groups.names)
     has_each = [(units.codes == place).any(axis=1) & units.compared for place in range(len(units.values))]
     counts: dict[Name, list[LabelCounts]] = {name: [] for name in groups.names}

@@ -92,7 +92,7 @@ class Units:
         return numbers
 
     def kinds(self, column: str) -> tuple[Codes, Codes]:
-        """``distinct`` of a whole-numbered column, worked out once."""
+        """``index_keys`` of a whole-numbered column, worked out once."""
         known: dict[str, tuple[Codes, Codes]] = self.__dict__.setdefault("_kinds", {})
         if column not in known:
             known[column] = index_keys(getattr(self, column))
@@ -127,7 +127,7 @@ class Units:
         return self.codes[:, 1] >= 0 if self.codes.shape[1] > 1 else np.zeros(len(self), dtype=bool)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Units:
-        """The units that ``chosen`` (N,) marks."""
+        """The units that ``mask`` (N,) marks."""
         return replace(self, **{name: getattr(self, name)[mask] for name in COLUMNS})
 
 
@@ -159,7 +159,7 @@ _MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "second
 
 @dataclass(frozen=True)
 class PersonLabels:
-    """What one person said of one task, of all the criteria that they were asked."""
+    """The labels that one person gave to one task, by criterion."""
 
     person: int
     labels: dict[str, float]

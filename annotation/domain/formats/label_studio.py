@@ -1,7 +1,7 @@
 """Label Studio: the JSON and the JSON-MIN of its exports, this site's own (docs/gold.md) and foreign ones.
 
-A task is one response, its ``data`` hold the prompt and the response under names that are tried in turn. Labels are
-told by the controls' names and in words; ``labels.py`` finds what they mean.
+A task is one response, its ``data`` hold the prompt and the response under names that are tried in turn. Labels
+come by the controls' names and in words; ``labels.py`` finds what they mean.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ MIN_OTHERS = 2
 
 @dataclass(frozen=True)
 class ForeignAnnotation:
-    """What one annotation of Label Studio says; ``place`` is where it stands, for errors."""
+    """One annotation of Label Studio; ``place`` is where it stands in the file, for errors."""
 
     place: str
     person: str

@@ -1,4 +1,4 @@
-"""What Label Studio is given: a labelling configuration that fits a guideline, and tasks with their annotations. Pure.
+"""The export to Label Studio: a labelling configuration that fits a guideline, and tasks with their annotations. Pure.
 
 docs/gold.md describes both. The configuration's choices are told by the value of the level (its alias), so that no
 translation and no correction of a wording changes what a label means.
@@ -74,7 +74,7 @@ class LabelStudioControl:
 
 @dataclass(frozen=True)
 class ExportedAnnotation:
-    """One annotation as Label Studio is given it."""
+    """One annotation, as it is exported to Label Studio."""
 
     role: str
     labels: Mapping[str, int | float]
@@ -200,7 +200,7 @@ def _add_question(view: Element, control: LabelStudioControl) -> None:
 
 
 def _add_origin(view: Element) -> None:
-    """Who said it and as what: not shown, and kept by Label Studio through an import and an export."""
+    """The person and the role: not shown, and kept by Label Studio through an import and an export."""
     hidden = SubElement(view, "View", style="display: none")
     _add_control(hidden, "TextArea", PERSON)
     role = _add_control(hidden, "Choices", ROLE, choice="single")

@@ -81,7 +81,7 @@ class _Comparisons:
     """Of each two people (C,): units shared, units agreed on, as many as expected, score and p.
 
     tails: the p that each number of units agreed on would have, from 0 to n, pair after pair; begins (C,): where each
-    one's are. told: whether they share enough units, and each of them enough with others.
+    one's are. is_testable: whether they share enough units, and each of them enough with others.
     """
 
     n: Ints

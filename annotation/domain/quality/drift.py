@@ -49,7 +49,7 @@ class _Residuals:
 
 @dataclass(frozen=True)
 class _Test:
-    """Where ``signal`` changes most is looked for, and told is how much ``told`` changes there."""
+    """The split is where ``signal`` changes most; the finding says how much ``reported`` changes there."""
 
     kind: Kind
     signal: _Residuals

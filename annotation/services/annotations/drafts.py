@@ -63,9 +63,7 @@ def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
             N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MAX_SPANS
         )
     return {
-        "labels": {
-            name: _get_criterion(criteria, name).check(value) for name, value in work.labels.items()
-        },
+        "labels": {name: _get_criterion(criteria, name).check(value) for name, value in work.labels.items()},
         "rationale": work.rationale,
         "evidence": [_build_span(span) for span in work.evidence],
         "flags": [flag for flag in FLAGS if flag in work.flags],

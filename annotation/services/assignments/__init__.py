@@ -10,7 +10,7 @@ for the next task from their cursor on, and before it only among the few tasks t
 """
 
 from annotation.core.errors import TooLate
-from annotation.services.assignments.claims import claim_next_task, claim_next_dispute
+from annotation.services.assignments.claims import claim_next_dispute, claim_next_task
 from annotation.services.assignments.leases import (
     check_membership,
     end_claim,
@@ -26,14 +26,14 @@ from annotation.services.assignments.leases import (
 __all__ = [
     "TooLate",
     "check_membership",
+    "claim_next_dispute",
+    "claim_next_task",
     "end_claim",
     "end_claims",
     "expire_leases",
     "extend_lease",
     "lock_assignment",
     "lock_own_memberships",
-    "claim_next_task",
-    "claim_next_dispute",
     "release_assignment",
     "retake_slot",
 ]

@@ -40,8 +40,8 @@ from annotation.selectors.wellbeing import list_resting_strata
 from annotation.services.assignments.gold_questions import find_next_check, find_next_question
 from annotation.services.assignments.leases import LIVE, expire_leases, live_claims
 from annotation.services.assignments.search import (
-    TasksLockedError,
     Search,
+    TasksLockedError,
     lock_membership,
     read_conditions,
 )

@@ -209,7 +209,9 @@ def _build_allotments(
     may: dict[int, Block] = {}
     for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
         may[stratum.pk] = tuple(places[member.pk] for member in filter_eligible(members, stratum))
-    pairs = [tuple(places[pk] for pk in pair) for pair in list_named_pairs(batch) if places.keys() >= set(pair)]
+    pairs = [
+        tuple(places[pk] for pk in pair) for pair in list_named_pairs(batch) if places.keys() >= set(pair)
+    ]
     return plan_allotments(
         tasks={stratum: tasks[stratum] for stratum in may},
         eligible=may,

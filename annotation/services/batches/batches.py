@@ -35,7 +35,12 @@ from annotation.selectors.access import is_awaiting_confirmation
 from annotation.selectors.counts import count_tasks
 from annotation.services import jobs
 from annotation.services.assignments import end_claims
-from annotation.services.assignments.plan import Planner, save_named_pairs, plan_open_tasks, refuse_without_pairs
+from annotation.services.assignments.plan import (
+    Planner,
+    plan_open_tasks,
+    refuse_without_pairs,
+    save_named_pairs,
+)
 from annotation.services.audit import record
 from annotation.services.counts import add_batch_counts, lock_memberships
 from annotation.services.gold_questions.answers import close_checks
@@ -197,7 +202,10 @@ def _make_strata(
     }
     counts = {
         tuple(kind): n
-        for *kind, n in responses.order_by().values_list(*STRATUM_FIELDS).annotate(n=Count("pk")).order_by(*STRATUM_FIELDS)
+        for *kind, n in responses.order_by()
+        .values_list(*STRATUM_FIELDS)
+        .annotate(n=Count("pk"))
+        .order_by(*STRATUM_FIELDS)
     }
     new = [
         Stratum(

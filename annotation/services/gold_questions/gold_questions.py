@@ -68,7 +68,9 @@ def add_questions(
 
 
 @transaction.atomic
-def set_question_active(*, batch: Batch, item: int, active: bool, actor: Person | None = None) -> GoldQuestion:
+def set_question_active(
+    *, batch: Batch, item: int, active: bool, actor: Person | None = None
+) -> GoldQuestion:
     """Give the item to nobody any more, or again. While it is out its answers are not counted; they stay stored."""
     _lock_batch(batch)
     question = GoldQuestion.objects.filter(batch=batch, pk=item).first()

@@ -30,8 +30,8 @@ from annotation.selectors.imports import is_made_by_import
 from annotation.services.batches.batches import (
     add_tasks,
     create_batch,
-    filter_responses,
     create_empty_batch,
+    filter_responses,
     set_state,
 )
 from annotation.services.guidelines import load_guideline
@@ -94,7 +94,8 @@ def _make_batch(request: ImportRequest, dataset: Dataset | None, intake: Intake)
     """A batch of all the dataset's responses, as ``create_batch`` makes it; its people come with the file."""
     if dataset is None or not request.guideline:
         raise AssayError(
-            N_("No batch is named {name}. To make it, name its guideline and its dataset."), name=request.batch
+            N_("No batch is named {name}. To make it, name its guideline and its dataset."),
+            name=request.batch,
         )
     spec = BatchSpec(
         name=request.batch,
@@ -139,7 +140,9 @@ def _import_responses(intake: Intake, dataset: Dataset) -> ImportReport:
 def _make_complete_batch(request: ImportRequest, intake: Intake) -> Batch:
     guideline = _get_or_load_guideline(request.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
-    return create_empty_batch(name=request.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
+    return create_empty_batch(
+        name=request.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor
+    )
 
 
 def _get_or_load_guideline(reference: str, intake: Intake) -> Guideline:

@@ -176,7 +176,9 @@ class _BundleImport:
 
     def take_all(self) -> None:
         guidelines = {facts.reference: self._import_guideline(facts) for facts in self._manifest.guidelines}
-        self._datasets = {name: self._intake(PROMPTS).get_or_make_dataset(name) for name in self._manifest.datasets}
+        self._datasets = {
+            name: self._intake(PROMPTS).get_or_make_dataset(name) for name in self._manifest.datasets
+        }
         self._import_prompts()
         self._import_responses()
         for facts in self._manifest.batches:

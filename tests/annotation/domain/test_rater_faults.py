@@ -391,11 +391,11 @@ def test_agreeing_as_often_is_as_probable_as_all_ways_to_it_together(
     pairs = build_table(simulate(1, tasks=300).labels).pairs
     meetings = _Meetings.of(pairs)
     chances = np.array([0.5, 0.7, 0.9])[meetings.levels[0]]
-    n = np.bincount(meetings.which)
+    n = np.bincount(meetings.pair_of_label)
     tails = _compute_tails(meetings, 0, chances, n)
     for cell in (0, 17, 65):
         distribution = np.ones(1)
-        for chance in chances[meetings.which == cell]:
+        for chance in chances[meetings.pair_of_label == cell]:
             distribution = np.convolve(distribution, [1 - chance, chance])
         expected = distribution[::-1].cumsum()[::-1]
         begin = _find_begins(n)[cell]

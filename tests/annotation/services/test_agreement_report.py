@@ -140,7 +140,9 @@ def test_a_decision_changes_nothing_and_checks_and_withdrawn_tasks_are_left_out(
     before = report(labelled)
     decide_next(labelled, wu, 2)
     assert report(labelled) == before
-    withdraw_tasks(batch=labelled, tasks=[labelled.tasks.get(state=Task.State.DISPUTED).pk], reason="read twice")
+    withdraw_tasks(
+        batch=labelled, tasks=[labelled.tasks.get(state=Task.State.DISPUTED).pk], reason="read twice"
+    )
     assert report(labelled)[0]["n"] == 7
     agreed = labelled.tasks.filter(state=Task.State.AGREED)[0]
     Task.objects.filter(pk=agreed.pk).update(kind=Task.Kind.CHECK, overlap=1, slots_taken=1)

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _always_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitoring, "EVERY", timedelta(0))
-    monkeypatch.setattr(monitoring, "REST", 0)
+    monkeypatch.setattr(monitoring, "MIN_INTERVAL", timedelta(0))
+    monkeypatch.setattr(monitoring, "REST_FACTOR", 0)
 
 
 def a_batch(

@@ -24,7 +24,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.services.annotations.drafts import save_refused_draft
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.exports import Options, export_release
 from annotation.services.imports import ImportRequest, import_annotations

@@ -236,7 +236,8 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
         history_line.outcome for history_line in list_history_rows(ids) if history_line.outcome is not None
     ]
     assert {
-        (outcome.own_labels["compliance"], outcome.finals["compliance"], outcome.overruled) for outcome in outcomes
+        (outcome.own_labels["compliance"], outcome.finals["compliance"], outcome.overruled)
+        for outcome in outcomes
     } == {(3, 1, ("compliance",))}
     client.force_login(lin)
     page = client.get(reverse("history")).content.decode()

@@ -17,7 +17,7 @@ from annotation.domain.assignments.eligibility import (
 from annotation.domain.batch_spec import Policy
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_dispute, claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.people.people import set_roles

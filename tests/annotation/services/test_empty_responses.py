@@ -17,7 +17,7 @@ from annotation.domain.guidelines.prose import is_blank
 from annotation.models import Annotation, Batch, Person, Response, Task
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from tests.annotation.services.test_evidence import demanding
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import label_next, make_batch, make_corpus

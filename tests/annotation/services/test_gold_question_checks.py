@@ -44,7 +44,7 @@ from annotation.selectors.gold_questions import (
     list_poor_results,
 )
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import expire_leases, claim_next_task, release_assignment
+from annotation.services.assignments import claim_next_task, expire_leases, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.monitoring import watch_batch

@@ -96,7 +96,9 @@ def test_what_is_work_in_the_batch_cannot_be_known_there(new: Batch):
         add_questions(batch=new, kind="check", items=[GoldAnswer(task.response_id, {"compliance": 3})])
     (item,) = add_known(new, 1)
     with pytest.raises(Conflict, match="gold question of the batch new already"):
-        add_questions(batch=new, kind="qualification", items=[GoldAnswer(item.response_id, {"compliance": 3})])
+        add_questions(
+            batch=new, kind="qualification", items=[GoldAnswer(item.response_id, {"compliance": 3})]
+        )
     with pytest.raises(AssayError, match="no item to add"):
         add_questions(batch=new, kind="check", items=[])
 

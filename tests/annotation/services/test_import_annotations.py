@@ -33,7 +33,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import refuse_sealed
 from annotation.services.annotations.submission import revise
-from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_dispute, claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.imports import (

@@ -11,7 +11,7 @@ from annotation.core.errors import AssayError
 from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.models import Batch, Guideline, Panel, Person, Task
 from annotation.selectors.batches.tasks import list_needs
-from annotation.services.assignments import expire_leases, claim_next_task, release_assignment
+from annotation.services.assignments import claim_next_task, expire_leases, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.batches.tasks import assign_tasks

@@ -22,7 +22,7 @@ from annotation.models import Assignment, GoldQuestion, Guideline, Person, Quali
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.gold_questions import find_latest_qualification, list_qualification_items
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import expire_leases, claim_next_task, release_assignment
+from annotation.services.assignments import claim_next_task, expire_leases, release_assignment
 from annotation.services.batches.members import start_attempt, waive_qualification
 from annotation.services.gold_questions.gold_questions import set_question_active
 from annotation.services.people.people import set_opted_out
@@ -86,7 +86,12 @@ class Rounds(RuleBasedStateMachine):
         if assignment := self.pick(number):
             reason = "I know the author" if skip else ""
             self.attempt(
-                partial(release_assignment, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
+                partial(
+                    release_assignment,
+                    assignment_id=assignment.pk,
+                    person=assignment.person,
+                    skip_reason=reason,
+                )
             )
 
     @rule(number=picks)

@@ -181,8 +181,13 @@ def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin
     sheet = build_comparison_table([batch])
     assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
     assert {table.n for table in measure_annotator(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
-    (item,) = list_items(sheet, lin.pk, find_rows(sheet, lin.pk, ItemFilter(own_label=0.1, partner_label=0.3)))
-    assert (item.own_label, dict(item.partner_labels)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
+    (item,) = list_items(
+        sheet, lin.pk, find_rows(sheet, lin.pk, ItemFilter(own_label=0.1, partner_label=0.3))
+    )
+    assert (item.own_label, dict(item.partner_labels)) == (
+        0.1,
+        {chen.pk: 0.3},
+    )  # exactly: names are found by it
 
 
 def test_a_change_is_dated_on_the_first_day_that_is_otherwise():

@@ -35,10 +35,10 @@ from annotation.selectors.batches.tasks import list_needs
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted, Receipt, revise, submit
 from annotation.services.assignments import (
+    claim_next_dispute,
+    claim_next_task,
     expire_leases,
     extend_lease,
-    claim_next_task,
-    claim_next_dispute,
     release_assignment,
 )
 from annotation.services.batches.batches import set_state

@@ -45,7 +45,12 @@ from annotation.selectors.quality.adjudicators import measure_intra_rater_agreem
 from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted
-from annotation.services.assignments import expire_leases, extend_lease, claim_next_dispute, release_assignment
+from annotation.services.assignments import (
+    claim_next_dispute,
+    expire_leases,
+    extend_lease,
+    release_assignment,
+)
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import set_member_active
 from annotation.services.batches.tasks import set_priority

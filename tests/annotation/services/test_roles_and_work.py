@@ -32,7 +32,7 @@ from annotation.models import (
 from annotation.services import audit
 from annotation.services.annotations import submission
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.batches.members import set_member_active
 from annotation.services.people import people
 from annotation.services.people.people import set_roles

@@ -56,10 +56,10 @@ from annotation.services.annotations import closings
 from annotation.services.annotations.submission import Receipt, revise, submit
 from annotation.services.assignments import (
     TooLate,
+    claim_next_dispute,
+    claim_next_task,
     expire_leases,
     extend_lease,
-    claim_next_task,
-    claim_next_dispute,
     release_assignment,
 )
 from annotation.services.batches.batches import create_batch, set_state
@@ -206,7 +206,12 @@ class Batches(RuleBasedStateMachine):
         if assignment := self.pick(number):
             reason = "I know the author" if skip else ""
             self.attempt(
-                partial(release_assignment, assignment_id=assignment.pk, person=assignment.person, skip_reason=reason)
+                partial(
+                    release_assignment,
+                    assignment_id=assignment.pk,
+                    person=assignment.person,
+                    skip_reason=reason,
+                )
             )
 
     @rule(number=picks)

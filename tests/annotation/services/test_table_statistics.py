@@ -65,7 +65,9 @@ def take_all(folder: Path, number: int) -> None:
     responses = [place | {"response": "Answer."} for place in places]
     import_responses(source=write(folder, responses), format="jsonl", dataset="d")
     labels = [
-        place | {"annotator": name, "labels": {"compliance": 3}} for place in places for name in ("ann", "ben")
+        place | {"annotator": name, "labels": {"compliance": 3}}
+        for place in places
+        for name in ("ann", "ben")
     ]
     target = ImportRequest(batch="b", guideline="xstest", dataset="d")
     import_annotations(source=write(folder, labels), format="jsonl", request=target)

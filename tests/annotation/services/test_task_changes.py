@@ -10,7 +10,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.models import AuditEvent, Batch, Guideline, Person, Task
 from annotation.selectors.counts import count_by_stratum
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import TooLate, claim_next_task, claim_next_dispute
+from annotation.services.assignments import TooLate, claim_next_dispute, claim_next_task
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import assign_tasks, restore_tasks, set_priority, withdraw_tasks
 from tests.annotation.invariants import nothing_is_broken

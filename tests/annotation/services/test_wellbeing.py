@@ -33,7 +33,7 @@ from annotation.selectors.wellbeing import (
 )
 from annotation.services.adjudication.disputes import adjudicate
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_dispute, claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import load_guideline

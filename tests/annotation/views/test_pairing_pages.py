@@ -419,7 +419,7 @@ def test_the_command_limits_single_people(guideline: Guideline, dataset: Dataset
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight responses count as very many."""
-    monkeypatch.setattr(batches, "AT_ONCE", 7)
+    monkeypatch.setattr(batches, "MAX_RESPONSES_AT_ONCE", 7)
 
 
 @pytest.mark.usefixtures("few_at_once")

@@ -16,9 +16,17 @@ import yaml
 from annotation.core.errors import N_
 from annotation.domain.releases.splits import SPLITS
 from annotation.selectors.releases.rows import RowOrder
-from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, TextFile, WholeFile, Writer
+from annotation.services.exports.base import (
+    ExportCounts,
+    ExportSpec,
+    Part,
+    ReportPosition,
+    TextFile,
+    WholeFile,
+    Writer,
+)
 from annotation.services.exports.datasheet import render_markdown
-from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, build_schema, write_parquet
+from annotation.services.exports.formats.parquet import ROW_GROUP, build_schema, read_parquet, write_parquet
 from annotation.services.exports.verification import check_gold
 
 FILE_ROWS = 200_000

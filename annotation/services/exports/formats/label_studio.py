@@ -23,7 +23,15 @@ from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, ReportPosition, TextFile, Writer
+from annotation.services.exports.base import (
+    Chunk,
+    ExportCounts,
+    ExportSpec,
+    Part,
+    ReportPosition,
+    TextFile,
+    Writer,
+)
 from annotation.services.exports.verification import check_gold
 
 FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"

@@ -24,7 +24,9 @@ ROW_GROUP = 5_000
 LEADING_COLUMNS = ("dataset", "prompt_id", "dimension", "subcomponent", "model")
 TRAILING_COLUMNS = ("guideline", "guideline_version", "split")
 # Few different values in many rows.
-DICTIONARY_COLUMNS = frozenset({"dataset", "dimension", "subcomponent", "model", "guideline", "guideline_version", "split"})
+DICTIONARY_COLUMNS = frozenset(
+    {"dataset", "dimension", "subcomponent", "model", "guideline", "guideline_version", "split"}
+)
 COMPRESSION = "zstd"
 
 
@@ -75,7 +77,9 @@ def _is_integral(levels: Iterable[str]) -> bool:
     return all(float(level).is_integer() for level in levels)
 
 
-def write_parquet(path: Path, chunks: Iterable[Sequence[ReleasedRow]], schema: pa.Schema, tell: ReportPosition) -> None:
+def write_parquet(
+    path: Path, chunks: Iterable[Sequence[ReleasedRow]], schema: pa.Schema, tell: ReportPosition
+) -> None:
     """A row group for each chunk."""
     import pyarrow as pa
     from pyarrow import parquet

@@ -20,7 +20,15 @@ from annotation.domain.releases.canonical import SettledLabel, Value, number
 from annotation.domain.releases.gold_file import MAX_CELL_CHARACTERS, csv_cell, csv_writer, unescape_cell
 from annotation.selectors.releases.lineage import StatedLabels, TaskStatedLabels, list_annotator_labels
 from annotation.selectors.releases.rows import ReleasedRow
-from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, ReportPosition, TextFile, Writer
+from annotation.services.exports.base import (
+    Chunk,
+    ExportCounts,
+    ExportSpec,
+    Part,
+    ReportPosition,
+    TextFile,
+    Writer,
+)
 from annotation.services.exports.verification import check_labels
 
 ANNOTATION, ADJUDICATION = "annotation", "adjudication"

@@ -13,7 +13,15 @@ from annotation.domain.releases.gold_file import FORMATS as GOLD_FORMATS
 from annotation.domain.releases.gold_file import TURNS, GoldFormat, GoldRow, csv_rows, jsonl_rows
 from annotation.models import GoldRelease
 from annotation.selectors.releases.rows import ReleaseContent
-from annotation.services.exports.base import Chunk, ExportCounts, ExportSpec, Part, ReportPosition, TextFile, Writer
+from annotation.services.exports.base import (
+    Chunk,
+    ExportCounts,
+    ExportSpec,
+    Part,
+    ReportPosition,
+    TextFile,
+    Writer,
+)
 from annotation.services.exports.verification import check_gold
 
 
