@@ -30,7 +30,7 @@ MAX_QUANTILE = 0.98
 
 def draw_days(days: Sequence[AgreementDay], *, title: str, since: int | None = None) -> Spec:
     """A dot for each day; a line with its band for the days around each; a dashed line where something changed."""
-    lowest = min([0.5, *(day.around.low or 0.0 for day in days)])
+    lowest = min([0.5, *(day.window_rate.low or 0.0 for day in days)])
     scale = {"domain": [int(lowest * 10) / 10, 1], "clamp": True}
     axis = {"format": "%Y-%m-%d", "tickCount": 6, "labelOverlap": True, "grid": False}
     x = {"field": "day", "type": "temporal", "title": None, "axis": axis}
@@ -48,10 +48,10 @@ def draw_days(days: Sequence[AgreementDay], *, title: str, since: int | None = N
 def day_values(day: AgreementDay) -> dict[str, Any]:
     return {
         "day": date.fromordinal(day.day).isoformat(),
-        "alone": day.alone.value,
-        "around": day.around.value,
-        "low": day.around.low,
-        "high": day.around.high,
+        "alone": day.rate.value,
+        "around": day.window_rate.value,
+        "low": day.window_rate.low,
+        "high": day.window_rate.high,
     }
 
 

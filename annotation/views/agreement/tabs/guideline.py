@@ -85,7 +85,7 @@ def clause_row(
                     criterion_narrowing.between(min(clause.value, other), max(clause.value, other))
                 ),
             }
-            for other, n in clause.others[:MAX_OTHER_LEVELS]
+            for other, n in clause.other_levels[:MAX_OTHER_LEVELS]
         ],
         "reasons": [
             {
