@@ -156,7 +156,7 @@ class Batch(Authored):
 class BatchStats(models.Model):
     """What a worker measured of a batch a moment ago, so that no page has to: one row, measured anew.
 
-    ``agreement`` and ``history`` hold what ``selectors/batches/monitoring.py`` writes and reads; ``days`` maps a day to the
+    ``agreement`` and ``history`` hold what ``selectors/batches/monitoring.py`` reads; ``days`` maps a day to the
     annotations handed in on it, the latest days only. ``complete`` counts the tasks with all their annotations.
     ``timed_seconds`` is the time that the latest ``timed`` annotations took. ``took`` is what the measuring cost,
     in seconds; ``final`` says that the batch was closed by then, so that nothing can change any more.

@@ -83,7 +83,7 @@ def _count_keys(numbers: Codes) -> Iterator[tuple[int, int]]:
 
 
 def count_units(groups: UnitGroups[Any], mask: Mask | None = None) -> Codes:
-    """(M,): the units of each group, of those that are ``chosen`` (N,)."""
+    """(M,): the units of each group, of those that ``mask`` (N,) marks."""
     place = groups.place if mask is None else groups.place[mask]
     return np.bincount(place, minlength=len(groups.names)).astype(np.int64)
 
@@ -148,7 +148,7 @@ def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Fl
 
 
 def index_tasks(units: Units, mask: Mask) -> tuple[Codes, Codes, Mask]:
-    """Of the tasks (T,): their keys, the place of a unit of each, and whether any unit of it is ``chosen`` (N,)."""
+    """Of the tasks (T,): their keys, the place of a unit of each, and whether ``mask`` (N,) marks any unit of it."""
     tasks, place = units.kinds("task")
     unit = np.zeros(len(tasks), dtype=np.int64)
     unit[place] = np.arange(len(units))

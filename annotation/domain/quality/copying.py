@@ -37,7 +37,7 @@ UNSURE = 3.0
 
 @dataclass(frozen=True)
 class _Meetings:
-    """Who meets whom, and on what. Pairs of people (C,): low < high. Pairs of labels (M,): which two people's each is,
+    """Who meets whom, and on what. Pairs of people (C,): low < high. Pairs of labels (M,): the pair of people of each,
     and the rows of the lower's label and of the higher's.
     """
 

@@ -83,20 +83,20 @@ class Outlook:
         return None if days is None else self._first + timedelta(days=days)
 
 
-def build_outlook(batch: Batch, watch: BatchStats | None, progress: AnnotationProgress) -> Outlook | None:
+def build_outlook(batch: Batch, stats: BatchStats | None, progress: AnnotationProgress) -> Outlook | None:
     """None where no worker has counted yet."""
-    if watch is None:
+    if stats is None:
         return None
-    counted = {date.fromisoformat(day): n for day, n in watch.days.items()}
-    last = timezone.localdate(watch.at)
+    counted = {date.fromisoformat(day): n for day, n in stats.days.items()}
+    last = timezone.localdate(stats.at)
     day_counts = list_whole_days(counted, last)
     left = max(0, progress.needed - progress.submitted)
     return Outlook(
-        at=watch.at,
+        at=stats.at,
         days=tuple((day, counted.get(day, 0)) for day in _list_latest_days(last)),
         seen=len(day_counts),
         per_day=mean_per_day(day_counts),
-        per_hour=watch.timed * HOUR / watch.timed_seconds if watch.timed_seconds else None,
+        per_hour=stats.timed * HOUR / stats.timed_seconds if stats.timed_seconds else None,
         left=left,
         forecast=_forecast(batch, left, tuple(day_counts), counted.get(last, 0)),
         due=batch.due_date,
@@ -187,8 +187,8 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
     ]
 
 
-def list_agreement_rows(watch: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
-    rows = watch.agreement if watch else []
+def list_agreement_rows(stats: BatchStats | None) -> tuple[AgreementMeasurement, ...]:
+    rows = stats.agreement if stats else []
     return tuple(
         AgreementMeasurement(
             **{**row, "alpha": AgreementFigure(**row["alpha"]), "percent": AgreementFigure(**row["percent"])}
@@ -197,8 +197,8 @@ def list_agreement_rows(watch: BatchStats | None) -> tuple[AgreementMeasurement,
     )
 
 
-def list_history_points(watch: BatchStats | None) -> tuple[HistoryPoint, ...]:
-    return tuple(HistoryPoint(*point) for point in (watch.history if watch else ()))
+def list_history_points(stats: BatchStats | None) -> tuple[HistoryPoint, ...]:
+    return tuple(HistoryPoint(*point) for point in (stats.history if stats else ()))
 
 
 def append_point(history: list[list[float]], first: AgreementMeasurement | None) -> list[list[float]]:
@@ -212,12 +212,12 @@ def append_point(history: list[list[float]], first: AgreementMeasurement | None)
     return longer if len(longer) <= MAX_POINTS else longer[::-2][::-1]
 
 
-def count_days(batch: Batch, watch: BatchStats | None, now: datetime) -> dict[str, int]:
+def count_days(batch: Batch, stats: BatchStats | None, now: datetime) -> dict[str, int]:
     """The annotations handed in on each of the latest days. A day that was over when it was counted stays counted."""
     today = timezone.localdate(now)
     first = today - timedelta(days=HISTORY_DAYS)
-    known = {day: n for day, n in _parse_days(watch).items() if day >= first}
-    since = max(first, timezone.localdate(watch.at)) if watch else first
+    known = {day: n for day, n in _parse_days(stats).items() if day >= first}
+    since = max(first, timezone.localdate(stats.at)) if stats else first
     counted = dict.fromkeys((day for day in known if day >= since), 0) | _count_since(batch, since)
     return {day.isoformat(): n for day, n in sorted((known | counted).items()) if n}
 
@@ -263,8 +263,8 @@ def _build_figure(statistic: Statistic) -> AgreementFigure:
     return AgreementFigure(statistic.value, statistic.low, statistic.high, statistic.reason)
 
 
-def _parse_days(watch: BatchStats | None) -> dict[date, int]:
-    days: Mapping[str, int] = watch.days if watch else {}
+def _parse_days(stats: BatchStats | None) -> dict[date, int]:
+    days: Mapping[str, int] = stats.days if stats else {}
     return {date.fromisoformat(day): n for day, n in days.items()}
 
 

@@ -334,12 +334,12 @@ class _BundleImport:
         """The records of a table, about a thousand at a time, those with one key together."""
         rows = self._bundle.rows(table)
         while chunk := list(islice(rows, CHUNK)):
-            found: dict[Any, list[R]] = defaultdict(list)
+            records_by_key: dict[Any, list[R]] = defaultdict(list)
             for row in chunk:
                 if isinstance(row, InputError):
                     raise row
-                found[key(row)].extend(parse(row))
-            yield from found.items()
+                records_by_key[key(row)].extend(parse(row))
+            yield from records_by_key.items()
             self._done += len(chunk)
             self._run.progress(CHECK_SHARE + (STORE_SHARE - CHECK_SHARE) * self._done / self._total)
 
