@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -42,7 +43,7 @@ def test_an_unfinished_item_is_filled_in_again_on_its_page(batch: Batch, lin: Pe
     page = text(visitor.get("/work/first/"))
     assert ">half\na thought</textarea>" in page
     assert 'value="unsure" checked' in page
-    assert f'data-saved="{answer["Assay-Saved"]}" data-seconds="4.5"' in page
+    assert re.search(rf'data-saved="{answer["Assay-Saved"]}"\s+data-seconds="4.5"', page)
     assert "&quot;end&quot;: 6" in page
     save(visitor, assignment, rationale="a whole one", **{"label.compliance": "2"})
     page = text(visitor.get("/work/first/"))

@@ -250,9 +250,9 @@ def test_who_works_in_the_batch_sees_nothing_of_it(
     set_roles(person=lin, roles=["annotator", "manager"])
     client = manager(lin)
     item = GoldQuestion.objects.filter(batch=batch)[0]
-    for path in ("known/", "qualification/"):
+    for path in ("gold-questions/", "qualification/"):
         assert client.get(f"/batches/first/{path}").status_code == 403
-    for path in (f"known/{item.pk}/", "qualification/chen/"):
+    for path in (f"gold-questions/{item.pk}/", "qualification/chen/"):
         assert (
             client.post(
                 f"/batches/first/{path}", {"active": "0", "action": "let_in", "reason": "x"}

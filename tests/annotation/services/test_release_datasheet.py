@@ -24,7 +24,7 @@ from annotation.services.exports.datasheet import (
 from annotation.services.releases import cut_release
 from tests.support import decide_next, label_next
 
-DATASHEETS = Path(__file__).parent / "datasheets"
+DATASHEETS = Path(__file__).parent.parent / "datasheets"
 OLD: dict[str, Any] = {
     "name": "a|b*c",
     "sha256": "0" * 64,

@@ -132,22 +132,22 @@ def test_a_file_with_a_wrong_line_adds_nothing(
 
 def test_the_command_adds_lists_and_removes(guideline: Guideline, dataset: Dataset, capsys: Any) -> None:
     given = ["--guideline", "xstest", "--dataset", "small", "--prompt", "p1", "--model", "Hidden-13B"]
-    assert json.loads(call("must_fail", "add", *given, "--json")) == {
+    assert json.loads(call("regression_cases", "add", *given, "--json")) == {
         "guideline": "xstest",
         "added": 1,
         "items": 1,
     }
-    (item,) = json.loads(call("must_fail", "list", "--guideline", "xstest", "--json"))["items"]
+    (item,) = json.loads(call("regression_cases", "list", "--guideline", "xstest", "--json"))["items"]
     assert (item["dataset"], item["prompt_id"], item["model"], item["refused"]) == (
         "small",
         "p1",
         "Hidden-13B",
         [1],
     )
-    assert "small/p1  Hidden-13B  compliance not 1" in call("must_fail", "list", "--guideline", "xstest")
+    assert "small/p1  Hidden-13B  compliance not 1" in call("regression_cases", "list", "--guideline", "xstest")
     number = str(item["item"])
-    assert "0 are there" in call("must_fail", "remove", number, "--guideline", "xstest")
-    assert "no regression case" in refused(capsys, "must_fail", "remove", number, "--guideline", "xstest")
+    assert "0 are there" in call("regression_cases", "remove", number, "--guideline", "xstest")
+    assert "no regression case" in refused(capsys, "regression_cases", "remove", number, "--guideline", "xstest")
     out = StringIO()
-    call_command("must_fail", "list", "--guideline", "xstest", stdout=out)
+    call_command("regression_cases", "list", "--guideline", "xstest", stdout=out)
     assert out.getvalue() == ""
