@@ -311,7 +311,9 @@ class Skip(LoopView):
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         reason = self.parse(SkipSerializer).validated_data["reason"]
-        claim = assignments.release_assignment(assignment_id=assignment_id, person=self.person, skip_reason=reason)
+        claim = assignments.release_assignment(
+            assignment_id=assignment_id, person=self.person, skip_reason=reason
+        )
         return claim_response(claim)
 
 

@@ -125,7 +125,9 @@ class BundleForm(forms.Form):
     @property
     def called(self) -> BundleNames:
         names = {name: self.cleaned_data[field_name(place)] for place, name in enumerate(self._names)}
-        return BundleNames({name: new for name, new in names.items() if new != name}, self.cleaned_data["release"])
+        return BundleNames(
+            {name: new for name, new in names.items() if new != name}, self.cleaned_data["release"]
+        )
 
 
 def field_name(place: int) -> str:

@@ -33,7 +33,7 @@ from annotation.selectors.imports import (
 )
 from annotation.selectors.origins import list_imported_labels
 from annotation.services.imports import ImportRefused
-from annotation.services.imports.uploads import confirm_upload, confirm_bundle, discard_upload, receive_upload
+from annotation.services.imports.uploads import confirm_bundle, confirm_upload, discard_upload, receive_upload
 from annotation.views.access import accepts_body, person_of, post_form, role_required
 
 PAGE = 50

@@ -13,7 +13,7 @@ from annotation.domain.datasets import response_sha256
 from annotation.models import Batch, Guideline, Person, Response
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.people.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations

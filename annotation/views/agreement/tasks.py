@@ -110,7 +110,9 @@ def list_filters(
 
 def list_names(labels: ComparableLabels) -> dict[str, tuple[str | None, ...]]:
     pairs = labels.as_pairs()
-    return {facet: (pairs if facet == "pair" else labels).sort_by_facet(facet).names for facet in FILTER_FACETS}
+    return {
+        facet: (pairs if facet == "pair" else labels).sort_by_facet(facet).names for facet in FILTER_FACETS
+    }
 
 
 def hidden_parameters(narrowing: Narrowing) -> dict[str, str]:
@@ -128,7 +130,9 @@ def task_row(labelled_task: TaskLabels) -> dict[str, Any]:
         "prompt": response.prompt,
         "response": text,
         "model": response.model.name,
-        "criteria": [labels_row(labelled_task, criterion_labels) for criterion_labels in labelled_task.criteria],
+        "criteria": [
+            labels_row(labelled_task, criterion_labels) for criterion_labels in labelled_task.criteria
+        ],
         "reason": localize_reason(reason.words) if reason else "",
         "decided_by": labelled_task.decision.assignment.person.username if labelled_task.decision else "",
     }

@@ -70,7 +70,9 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
     if request.method == "GET" or not form.is_valid():
         return show_form(request, form, chosen_dataset, status=422 if form.is_bound else 200)
     try:
-        made = create_or_enqueue_batch(form.build_spec(open_now="draft" not in request.POST), actor=person_of(request))
+        made = create_or_enqueue_batch(
+            form.build_spec(open_now="draft" not in request.POST), actor=person_of(request)
+        )
     except AssayError as error:
         form.add_error(None, error_text(error))
         return show_form(request, form, chosen_dataset, status=422)

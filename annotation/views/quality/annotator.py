@@ -252,7 +252,9 @@ def times_context(part: AnnotatorQuality, batch: Batch, person: Person) -> dict[
     times = part.times
     seconds, chart = times.seconds, ""
     if len(seconds) >= MIN_TIMES:
-        drawn = draw_histogram(seconds, title=_("Items"), across=_("seconds"), partner_median=times.partner_median)
+        drawn = draw_histogram(
+            seconds, title=_("Items"), across=_("seconds"), partner_median=times.partner_median
+        )
         chart = chart_url(drawn)
     quarters = np.quantile(seconds, [0.25, 0.75]) if len(seconds) else None
     return {

@@ -54,7 +54,9 @@ def release_compare(request: HttpRequest, name: str) -> HttpResponse:
         "compared_name": compared_name,
     }
     if compared_name:
-        context |= comparison_context(request, *order_by_time(release, get_release_for(person, compared_name)))
+        context |= comparison_context(
+            request, *order_by_time(release, get_release_for(person, compared_name))
+        )
         context["query"] = urlencode({"with": compared_name, **context["parameters"]})
     return render(request, "annotation/releases/compare.html", context)
 
@@ -69,7 +71,9 @@ def release_changes_file(request: HttpRequest, name: str) -> HttpResponseBase:
         request.GET.get("with") or find_likely_release(release, list_other_releases(person, release)) or name
     )
     before, after = order_by_time(release, get_release_for(person, compared_name))
-    lines = (line.encode() for line in iterate_csv_lines(iterate_changes(before, after, parse_filters(request))))
+    lines = (
+        line.encode() for line in iterate_csv_lines(iterate_changes(before, after, parse_filters(request)))
+    )
     answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     return as_attachment(answer, f"{before.name}-{after.name}.csv")
 

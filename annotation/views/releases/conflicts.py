@@ -57,7 +57,9 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER)
 def release_conflicts_file(request: HttpRequest) -> HttpResponseBase:
     """All of them as CSV, a line for each label."""
-    lines = (line.encode() for line in iterate_csv_lines(iterate_contradictions(list_requested_batches(request))))
+    lines = (
+        line.encode() for line in iterate_csv_lines(iterate_contradictions(list_requested_batches(request)))
+    )
     answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     return as_attachment(answer, "settled-in-two-ways.csv")
 

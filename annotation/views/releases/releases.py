@@ -104,7 +104,9 @@ class ReleaseForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         known = [
-            listed.release.pk for listed in list_releases(person) if not listed.sealed and not listed.successor
+            listed.release.pk
+            for listed in list_releases(person)
+            if not listed.sealed and not listed.successor
         ]
         field = self.fields["supersedes"]
         assert isinstance(field, forms.ModelChoiceField)
@@ -176,7 +178,9 @@ def contradictions_context(batches: Iterable[Batch]) -> dict[str, Any]:
     """The first of them, and where all of them are."""
     chosen_batches = list(batches)
     return {
-        "contradictions": conflict_lines(chosen_batches, list_contradicted_keys(chosen_batches)[:MAX_EXAMPLES]),
+        "contradictions": conflict_lines(
+            chosen_batches, list_contradicted_keys(chosen_batches)[:MAX_EXAMPLES]
+        ),
         "query": urlencode([("batches", batch.pk) for batch in chosen_batches]),
     }
 

@@ -29,7 +29,7 @@ from annotation.selectors.agreement.causes import DisputedPrompts, find_weakest_
 from annotation.selectors.agreement.labels import ComparableLabels
 from annotation.selectors.agreement.tasks import LabelledTasks
 from annotation.selectors.agreement.trend import list_trends
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.guidelines import leave_note, load_guideline
 from tests.annotation.exchange import AGREED, DISPUTED, settled_care
 from tests.support import (

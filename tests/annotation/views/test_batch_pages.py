@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.selectors.batches.plan import Plan, measure_pace
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
 from annotation.services.annotations.submission import handle_correction_request, revise
-from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_dispute, claim_next_task, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.batches.tasks import withdraw_tasks

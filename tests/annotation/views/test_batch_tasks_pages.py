@@ -96,7 +96,8 @@ def test_items_are_found_by_state_dimension_words_and_person(
 
 
 @pytest.mark.parametrize(
-    "task_filter", [TaskFilter(), TaskFilter(words="number"), TaskFilter(person="lin"), TaskFilter(state="open")]
+    "task_filter",
+    [TaskFilter(), TaskFilter(words="number"), TaskFilter(person="lin"), TaskFilter(state="open")],
 )
 def test_every_item_stands_on_one_page(
     batch: Batch, lin: Person, chen: Person, task_filter: TaskFilter, monkeypatch: pytest.MonkeyPatch

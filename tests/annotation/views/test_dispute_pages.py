@@ -25,7 +25,7 @@ from annotation.models import (
 from annotation.selectors.adjudication import OLDEST_FIRST, DisputeFilter
 from annotation.services.adjudication.disputes import record_verdict
 from annotation.services.annotations.submission import submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute, release_assignment
+from annotation.services.assignments import claim_next_dispute, claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import set_priority
 from annotation.services.guidelines import load_guideline

@@ -174,6 +174,6 @@ def test_plain_text_gets_the_shape_it_was_given() -> None:
 
 
 def test_a_sentence_that_opens_a_group_of_lines_is_no_heading() -> None:
-    assert [block.kind for block in split_blocks("为什么？\n因为。\n\n在 3 和 2 之间：能，选 3。\n其余选 2。")] == [
-        "paragraph"
-    ] * 4
+    assert [
+        block.kind for block in split_blocks("为什么？\n因为。\n\n在 3 和 2 之间：能，选 3。\n其余选 2。")
+    ] == ["paragraph"] * 4

@@ -37,8 +37,8 @@ from annotation.services.batches.batches import (
     check_batch,
     create_batch,
     create_or_enqueue_batch,
-    filter_responses,
     execute_batch_job,
+    filter_responses,
     set_state,
 )
 from annotation.services.batches.members import join_batch
@@ -516,7 +516,9 @@ def test_a_second_worker_makes_nothing_twice(
 def test_whoever_lost_the_job_makes_no_batch(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, ma: Person
 ) -> None:
-    job = create_or_enqueue_batch(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
+    job = create_or_enqueue_batch(
+        BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma
+    )
     assert isinstance(job, Job)
     with pytest.raises(jobs.LostJob):  # nobody claimed it
         execute_batch_job(jobs.JobContext(job))
@@ -540,7 +542,9 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
 
     monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
     monkeypatch.setattr(batches, "CHUNK", 1)
-    job = create_or_enqueue_batch(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
+    job = create_or_enqueue_batch(
+        BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma
+    )
     assert isinstance(job, Job)
     tell, seen = jobs.ProgressReporter.report, []
 

@@ -82,7 +82,11 @@ def test_one_persons_page_shows_where_they_differ_and_opens_it(manager: Client, 
     assert f"{items}?with=chen" in page
     answer = manager.get(items, {"criterion": "compliance", "mine": "1", "theirs": "3"})
     (line,) = answer.context["rows"]
-    assert (line["own_label"], line["gold"], line["is_gold"]) == ("1 Full refusal", "3 Full compliance", False)
+    assert (line["own_label"], line["gold"], line["is_gold"]) == (
+        "1 Full refusal",
+        "3 Full compliance",
+        False,
+    )
     assert reverse("task", args=[line["task"]]) in answer.content.decode()
     adjudicator = manager.get(reverse("batch-quality-person", args=["first", "wu"])).content.decode()
     assert "As adjudicator" in adjudicator

@@ -136,7 +136,10 @@ def test_a_change_of_source_or_of_version_alone_is_one_too(
         publish=True,
     )
     third = cut_release(ReleaseSpec(name="third", batches=[single(newer, dataset, zhou, "newer", [1, 1])]))
-    assert (compare_releases(second, third).count("version"), compare_releases(second, third).count()) == (2, 2)
+    assert (compare_releases(second, third).count("version"), compare_releases(second, third).count()) == (
+        2,
+        2,
+    )
     assert second.sha256 != third.sha256
 
 
@@ -172,9 +175,9 @@ def test_pages_and_filters_are_parts_of_all_changes(world: tuple[GoldRelease, ..
         [every[1]],
         [],
     ]
-    assert describe_changes(list_changes(later, other, {"kind": "value"}, start=0, count=9)) == describe_changes(
-        [change for change in every if change.kind == "value"]
-    )
+    assert describe_changes(
+        list_changes(later, other, {"kind": "value"}, start=0, count=9)
+    ) == describe_changes([change for change in every if change.kind == "value"])
     assert list_changes(later, other, {"criterion": "none"}, start=0, count=9) == []
     lines = list(csv.DictReader(StringIO("".join(iterate_csv_lines(every)))))
     assert [(line["change"], line["value.before"], line["value.after"]) for line in lines] == [

@@ -50,7 +50,9 @@ def list_pairs(tab_query: TabQuery) -> list[tuple[str, str]]:
     labels, choice = tab_query.patterns.labels, tab_query.choice
     if "pair" in choice.narrowing.named:
         return []
-    names = labels.cache("pairs", lambda: [name for name in labels.as_pairs().sort_by_facet("pair").names if name])
+    names = labels.cache(
+        "pairs", lambda: [name for name in labels.as_pairs().sort_by_facet("pair").names if name]
+    )
     return [(name, choice.narrowed_url(choice.narrowing.with_group({"pair": name}))) for name in names]
 
 
