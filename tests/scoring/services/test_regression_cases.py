@@ -45,7 +45,7 @@ def test_a_response_is_added_once_with_the_levels_that_it_may_not_have(
         he,
     )
     assert add_must_fail(guideline_name="xstest", response=response("p1"), actor=he) == []
-    with pytest.raises(Conflict, match=f"remove item {item.pk} first"):
+    with pytest.raises(Conflict, match=f"remove case {item.pk} first"):
         add_must_fail(guideline_name="xstest", response=response("p1"), refused=[1, 2])
     assert list(must_fail_items("xstest")) == [item]
     assert AuditEvent.objects.filter(verb="add_must_fail", target="guideline:xstest").count() == 1
