@@ -232,7 +232,7 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
         decide_next(batch, wu, value if other is None else other[value])
     (with_repeats,) = list_adjudicators([batch])
     assert (with_repeats.consistency.equal, with_repeats.consistency.n) == (2, 3)
-    assert replace(with_repeats, again=NO_RATE) == adjudicator
+    assert replace(with_repeats, consistency=NO_RATE) == adjudicator
 
 
 def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(

@@ -61,7 +61,7 @@ from tests.support import decide, decide_next, label_next
 
 pytestmark = pytest.mark.django_db
 # What the decision of a repeat adjudication may change: its own task and claim, and what is counted of it.
-CHANGES = {"Adjudication", "Assignment", "AuditEvent", "Tally", "Task", "Verdict"}
+CHANGES = {"Adjudication", "Assignment", "AuditEvent", "MemberCounts", "Task", "Verdict"}
 REPEATS = Task.objects.filter(kind="repeat")
 
 
@@ -231,7 +231,7 @@ def test_it_changes_nothing_but_itself(repeated: Batch, wu: Person) -> None:
         if rows_of(model) != before[model]
     }
     assert set(changed) == CHANGES
-    (task,), (assignment,), (tally,) = (changed[name] for name in ("Task", "Assignment", "Tally"))
+    (task,), (assignment,), (tally,) = (changed[name] for name in ("Task", "Assignment", "MemberCounts"))
     assert (task["id"], task["kind"], task["state"]) == (mine.task_id, "repeat", "adjudicated")
     assert assignment["id"] == mine.pk
     assert Stratum.objects.get(pk=tally["stratum_id"]).kind == "repeat"
