@@ -11,7 +11,6 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
@@ -29,6 +28,7 @@ from annotation.services.annotations.submission import handle_correction_request
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.batches import batch_context
+from annotation.views.notices import render_notice
 
 ROLES = (ANNOTATOR, ADJUDICATOR)
 PAGE = 50
@@ -75,12 +75,8 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
     planned = set_member_active(
         batch=get_batch(name), person=person, role=role, active=active, actor=person_of(request)
     )
-    words = (
-        _("{name} works in this batch again.")
-        if active
-        else _("{name} gets no more items of this batch; what was in progress went back.")
-    )
-    messages.success(request, f"{words.format(name=person)} {describe_planned(planned)}".rstrip())
+    notice = render_notice("member_active" if active else "member_ended", name=person)
+    messages.success(request, f"{notice} {describe_planned(planned)}".rstrip())
     return redirect("batch-members", name)
 
 
@@ -103,8 +99,8 @@ def batch_member_limits(request: HttpRequest, name: str, username: str, role: st
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            words = _("What {name} gets is changed.").format(name=member.person)
-            messages.success(request, f"{words} {describe_planned(planned)}".rstrip())
+            notice = render_notice("member_limited", name=member.person)
+            messages.success(request, f"{notice} {describe_planned(planned)}".rstrip())
             return redirect("batch-members", name)
     context = batch_context(open_batch, person_of(request), page_title=str(member.person))
     context |= {"member": member, "form": form, "may_change": open_batch.state != Batch.State.CLOSED}
@@ -155,6 +151,4 @@ def member_row(member: MemberRow, batch: Batch, *, sealed: bool) -> dict[str, An
 
 def describe_planned(planned: int) -> str:
     """What it did to the plan; nothing where it did nothing."""
-    if not planned:
-        return ""
-    return ngettext("{n} item was planned again.", "{n} items were planned again.", planned).format(n=planned)
+    return render_notice("planned_again", n=planned) if planned else ""

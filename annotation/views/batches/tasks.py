@@ -47,6 +47,7 @@ from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches import tasks
 from annotation.views.access import person_of, role_required
 from annotation.views.batches.batches import batch_context
+from annotation.views.notices import render_notice
 
 MAX_NAMES = 5
 
@@ -194,21 +195,16 @@ def apply_change(batch: Batch, data: dict[str, Any], actor: Person) -> str:
     action, people = data["action"], list(data["people"])
     change: Any = {"batch": batch, "tasks": data["tasks"], "actor": actor}
     if action == ASSIGN:
-        n = tasks.assign_tasks(**change, people=people)
-        words = ngettext("{n} item is for {names} now.", "{n} items are for {names} now.", n)
+        notice, n = "tasks_assigned", tasks.assign_tasks(**change, people=people)
     elif action == EVERYBODY:
-        n = tasks.assign_tasks(**change, people=[])
-        words = ngettext("{n} item is for everybody again.", "{n} items are for everybody again.", n)
+        notice, n = "tasks_for_everybody", tasks.assign_tasks(**change, people=[])
     elif action == PRIORITY:
-        n = tasks.set_priority(**change, priority=data["priority"])
-        words = ngettext("{n} item has the priority {p} now.", "{n} items have the priority {p} now.", n)
+        notice, n = "tasks_prioritised", tasks.set_priority(**change, priority=data["priority"])
     elif action == WITHDRAW:
-        n = tasks.withdraw_tasks(**change, reason=data["reason"])
-        words = ngettext("{n} item is withdrawn.", "{n} items are withdrawn.", n)
+        notice, n = "tasks_withdrawn", tasks.withdraw_tasks(**change, reason=data["reason"])
     else:
-        n = tasks.restore_tasks(**change)
-        words = ngettext("{n} item is back in the batch.", "{n} items are back in the batch.", n)
-    return words.format(n=n, names=", ".join(map(str, people)), p=data["priority"])
+        notice, n = "tasks_restored", tasks.restore_tasks(**change)
+    return render_notice(notice, n=n, names=", ".join(map(str, people)), priority=data["priority"])
 
 
 def show_tasks(

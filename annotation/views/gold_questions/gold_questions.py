@@ -15,7 +15,6 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -54,6 +53,7 @@ from annotation.services.gold_questions.sources import add_from_batches, add_fro
 from annotation.views.access import accepts_body, person_of, role_required
 from annotation.views.batches.batches import batch_context
 from annotation.views.gold_questions.feedback import explain_too_few, format_reached, format_threshold
+from annotation.views.notices import add_notice
 
 PAGE = 50
 
@@ -81,8 +81,7 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            words = ngettext("{n} gold question is added.", "{n} gold questions are added.", made)
-            messages.success(request, words.format(n=made))
+            add_notice(request, "gold_questions_added", n=made)
             return redirect("batch-known", name)
     page = Paginator(list_gold_questions(open_batch), PAGE).get_page(request.GET.get("page"))
     document = open_batch.guideline.document
@@ -153,12 +152,9 @@ def batch_round(request: HttpRequest, name: str, username: str) -> HttpResponse:
         return redirect("batch-rounds", name)
     decide = start_attempt if form.cleaned_data["action"] == AGAIN else waive_qualification
     decide(batch=open_batch, person=person, reason=form.cleaned_data["reason"], actor=person_of(request))
-    words = (
-        _("{name} is given another attempt.")
-        if decide is start_attempt
-        else _("{name} is let in: the work is theirs from now on.")
+    add_notice(
+        request, "qualification_attempt" if decide is start_attempt else "qualification_waived", name=person
     )
-    messages.success(request, words.format(name=person))
     return redirect("batch-rounds", name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import get_language
@@ -37,6 +36,7 @@ from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import person_of, role_required
 from annotation.views.guidelines.comparison import compare_with_published
 from annotation.views.guidelines.wording import format_severity, guideline_text, language_name
+from annotation.views.notices import add_notice
 
 LINES_AROUND = 4  # lines shown on either side of a faulty one
 
@@ -120,9 +120,7 @@ def guideline_new(request: HttpRequest) -> HttpResponse:
     except AssayError as error:
         form.add_error(None, error_text(error))
         return _show_form(request, form, text=text)
-    messages.success(
-        request, _("{guideline} is stored. Read it through; then publish it.").format(guideline=stored)
-    )
+    add_notice(request, "guideline_stored", guideline=stored)
     return redirect("guideline", stored.name, stored.version)
 
 
@@ -131,7 +129,7 @@ def guideline_new(request: HttpRequest) -> HttpResponse:
 def guideline_publish(request: HttpRequest, name: str, version: str) -> HttpResponse:
     draft = get_guideline_version(name, version, drafts=True)
     publish_guideline(guideline=draft, actor=person_of(request))
-    messages.success(request, _("{guideline} is published: batches can use it.").format(guideline=draft))
+    add_notice(request, "guideline_published", guideline=draft)
     return redirect("guideline", name, version)
 
 

@@ -11,7 +11,6 @@ from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -29,6 +28,7 @@ from annotation.services.people.sign_ins import check_present_password
 from annotation.services.people.tokens import make_token, revoke_token
 from annotation.services.wellbeing import set_item_display
 from annotation.views.access import person_of, post_form
+from annotation.views.notices import add_notice, render_notice
 
 
 @require_GET
@@ -68,8 +68,7 @@ def account_topics(request: HttpRequest) -> HttpResponse:
     released = services.set_opted_out(person=person, dimensions=form.cleaned_data["topics"])
     words = [_("Your topics are set; others take over what is not for you.")]
     if released:
-        back = ngettext("{n} item in progress went back.", "{n} items in progress went back.", released)
-        words.append(back.format(n=released))
+        words.append(render_notice("items_went_back", n=released))
     messages.success(request, " ".join(words))
     return redirect("account")
 
@@ -106,7 +105,7 @@ def account_token(request: HttpRequest) -> HttpResponse:
 def account_token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     person = person_of(request)
     token = revoke_token(token_id=token_id, person=person, actor=person)
-    messages.success(request, _("The token {name} has ended.").format(name=token.name))
+    add_notice(request, "token_ended", name=token.name)
     return redirect("account")
 
 

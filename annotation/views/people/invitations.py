@@ -44,6 +44,7 @@ from annotation.services.people.setup_links import ENDED as SETUP_ENDED
 from annotation.services.people.setup_links import use_setup_link
 from annotation.views.access import person_of, role_required
 from annotation.views.demo import BACKEND
+from annotation.views.notices import add_notice
 
 PAGE = 50
 # Less than the page's address: it would tell the secret. More than nothing: the form's origin is checked by it.
@@ -129,7 +130,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
             form.add_error("name", error_text(error))
         else:
             login(request, person, backend=BACKEND)
-            messages.success(request, _("Welcome, {name}: your account is made.").format(name=person))
+            add_notice(request, "welcome", name=person)
             return redirect("home")
     roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
     return show_join(

@@ -13,7 +13,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -57,6 +56,7 @@ from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
 from annotation.views.access import person_of, post_form, role_required
+from annotation.views.notices import add_notice, render_notice
 
 PAGE = 100
 
@@ -103,7 +103,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
         except AssayError as error:
             form.add_error("name", error_text(error))
         else:
-            messages.success(request, _("{name} is there now.").format(name=made))
+            add_notice(request, "person_added", name=made)
             return show_setup_link(request, made)
     context = {"form": form, "crumbs": breadcrumbs((_("People"), "people", []), title=_("New person"))}
     return render(request, "annotation/people/new.html", context, status=422 if form.is_bound else 200)
@@ -122,7 +122,7 @@ def person_roles(request: HttpRequest, username: str) -> HttpResponse:
     if not form.is_valid():
         return show_person(request, member, roles_form=form)
     services.set_roles(person=member, roles=form.cleaned_data["roles"], actor=person_of(request))
-    messages.success(request, _("The groups of {name} are changed.").format(name=member))
+    add_notice(request, "roles_changed", name=member)
     return redirect("person", username)
 
 
@@ -145,12 +145,8 @@ def person_languages(request: HttpRequest, username: str) -> HttpResponse:
         return show_person(request, member, languages_form=form)
     services.set_languages(person=member, languages=form.tags(), actor=person_of(request))
     member.refresh_from_db(fields=["languages"])
-    words = (
-        _("{name} is given items in {languages} from now on.")
-        if member.languages
-        else _("{name} is given items in every language from now on.")
-    )
-    messages.success(request, words.format(name=member, languages=", ".join(member.languages)))
+    notice = "languages_set" if member.languages else "languages_open"
+    add_notice(request, notice, name=member, languages=", ".join(member.languages))
     return redirect("person", username)
 
 
@@ -164,7 +160,7 @@ def person_models(request: HttpRequest, username: str) -> HttpResponse:
     services.set_own_models(
         person=member, models=form.cleaned_data["models"], visible=open_models, actor=person_of(request)
     )
-    messages.success(request, _("The own models of {name} are changed.").format(name=member))
+    add_notice(request, "own_models_changed", name=member)
     return redirect("person", username)
 
 
@@ -189,7 +185,7 @@ def person_link_revoke(request: HttpRequest, username: str, link_id: int) -> Htt
 def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> HttpResponse:
     """End a token of somebody's; nobody but them makes one or reads it."""
     token = revoke_token(token_id=token_id, person=get_person(username), actor=person_of(request))
-    messages.success(request, _("The token {name} has ended.").format(name=token.name))
+    add_notice(request, "token_ended", name=token.name)
     return redirect("person", username)
 
 
@@ -201,7 +197,7 @@ def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
     if not form.is_valid():
         return show_person(request, member, exposure_form=form)
     services.set_daily_exposure(person=member, actor=person_of(request), **form.cleaned_data)
-    messages.success(request, _("The reading budget of {name} is set.").format(name=member))
+    add_notice(request, "daily_exposure_set", name=member)
     return redirect("person", username)
 
 
@@ -231,17 +227,13 @@ def person_active(request: HttpRequest, username: str) -> HttpResponse:
     member, actor = get_person(username), person_of(request)
     if request.POST.get("active") == "1":
         services.activate_person(person=member, actor=actor)
-        messages.success(request, _("{name} can sign in again.").format(name=member))
+        add_notice(request, "person_activated", name=member)
         return redirect("person", username)
     before = preview_leaving(member, reader=actor)
     released = services.deactivate_person(person=member, actor=actor)
-    words = ngettext(
-        "{name} is deactivated; {n} item in progress went back.",
-        "{name} is deactivated; {n} items in progress went back.",
-        released,
-    ).format(name=member, n=released)
+    notice = render_notice("person_deactivated", name=member, n=released)
     planned = describe_planned(before, preview_leaving(member, reader=actor))
-    messages.success(request, " ".join([words, *planned]))
+    messages.success(request, " ".join([notice, *planned]))
     return redirect("person", username)
 
 
@@ -249,21 +241,12 @@ def describe_planned(before: Sequence[LeavingEffect], after: Sequence[LeavingEff
     """What became of the plan. Items that were at hand were planned for the person, too, where anything was."""
     planned_before = sum(part.planned + (part.live or 0) for part in before if part.planned is not None)
     unassigned = sum(part.planned or 0 for part in after)
-    words = []
+    notices = []
     if planned_before > unassigned:
-        passed_on = planned_before - unassigned
-        words.append(
-            ngettext(
-                "{n} item is planned for others now.", "{n} items are planned for others now.", passed_on
-            ).format(n=passed_on)
-        )
+        notices.append(render_notice("planned_for_others", n=planned_before - unassigned))
     if unassigned:
-        words.append(
-            ngettext(
-                "For {n} item there is nobody else.", "For {n} items there is nobody else.", unassigned
-            ).format(n=unassigned)
-        )
-    return words
+        notices.append(render_notice("nobody_else", n=unassigned))
+    return notices
 
 
 def is_above(person: Person, reader: Person) -> bool:
