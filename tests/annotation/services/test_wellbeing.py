@@ -449,10 +449,10 @@ def test_the_adjudicators_page_says_so_too(mixed: Batch, lin: Person, chen: Pers
 
 def test_everybody_sets_for_themselves_how_items_are_shown(lin: Person):
     visitor = visit(lin)
-    assert visitor.post("/account/care/", blur="severe").status_code == 302
+    assert visitor.post("/account/wellbeing/", blur="severe").status_code == 302
     lin.refresh_from_db()
     assert (lin.blur, lin.single_keys) == ("severe", False)
-    assert visitor.post("/account/care/", blur="sometimes").status_code == 422
+    assert visitor.post("/account/wellbeing/", blur="sometimes").status_code == 422
     acts = AuditEvent.objects.filter(target="person:lin", actor=lin)
     assert set(acts.values_list("verb", flat=True)) == {"sign_in"}
 

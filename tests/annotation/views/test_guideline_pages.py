@@ -166,7 +166,7 @@ def test_plain_text_gets_the_shape_it_was_given() -> None:
     text = "First paragraph.\n\nHow to work\n1. Read.\n2. Judge.\nThen rest.\n\n1) alone"
     assert split_blocks(text) == [
         TextBlock("paragraph", ("First paragraph.",)),
-        TextBlock("heading", ("Working method",)),
+        TextBlock("heading", ("How to work",)),
         TextBlock("list", ("Read.", "Judge.")),
         TextBlock("paragraph", ("Then rest.",)),
         TextBlock("list", ("alone",)),
