@@ -35,7 +35,7 @@ from annotation.models import (
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import Receipt, submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.batches.batches import create_batch
 from annotation.services.counts import add_member_counts
 from annotation.services.guidelines import load_guideline

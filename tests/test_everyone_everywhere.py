@@ -40,7 +40,7 @@ from annotation.models import (
 from annotation.services import jobs
 from annotation.services.annotations.drafts import save_refused_draft
 from annotation.services.annotations.submission import revise, submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.exports import Options
 from annotation.services.exports.downloads import start_export
 from annotation.services.gold_questions.gold_questions import GoldAnswer, add_questions

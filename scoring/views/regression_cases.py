@@ -132,7 +132,9 @@ def _render_page(
     is_searched = find.is_bound and find.is_valid()
     if offered is None:
         responses = find.list_responses() if is_searched else []
-        offered = [_describe_offer(response, _list_offers(guideline, response, request)) for response in responses]
+        offered = [
+            _describe_offer(response, _list_offers(guideline, response, request)) for response in responses
+        ]
     page = Paginator(must_fail_for(person, guideline.name), ITEMS_PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "guideline": guideline,

@@ -24,7 +24,7 @@ from annotation.models import (
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import compute_outcome, submit
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.guidelines import load_guideline
 from tests.support import make_batch
 

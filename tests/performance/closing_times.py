@@ -98,7 +98,10 @@ class Clock:
 def simulated_clock() -> Iterator[Clock]:
     clock = Clock()
     # Agreement is none of what is looked at here, and measuring it takes the most of a worker's time.
-    with patch("django.utils.timezone.now", clock.now), patch("annotation.services.batches.monitoring.watch_batch"):
+    with (
+        patch("django.utils.timezone.now", clock.now),
+        patch("annotation.services.batches.monitoring.watch_batch"),
+    ):
         yield clock
 
 

@@ -55,7 +55,9 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         "curves": list_curves(scorer.job) if scorer.job else [],
     }
     if not scorer.is_ready:
-        return render(request, "scoring/training/training.html", context | {"again": _build_retry_url(scorer)})
+        return render(
+            request, "scoring/training/training.html", context | {"again": _build_retry_url(scorer)}
+        )
     context |= {
         "standing": list_scorer_statuses([scorer])[scorer.pk],
         "judging": find_running_judge_job(scorer),

@@ -110,7 +110,8 @@ def list_group_rows(scorer: Scorer, grouping: str) -> list[FigureRow]:
     if len(groups) < 2:
         return []
     return [
-        _build_row(scorer, grouping, _group_label(scorer, grouping, name), (grouping, name)) for name in groups
+        _build_row(scorer, grouping, _group_label(scorer, grouping, name), (grouping, name))
+        for name in groups
     ]
 
 
@@ -189,7 +190,11 @@ class CriterionFigures:
 def list_criterion_figures(scorer: Scorer) -> list[CriterionFigures]:
     """By criterion that has labels: its levels, and which were taken for which."""
     by_criterion = scorer.evaluation["grouped"]["by_criterion"]
-    return [_build_criterion_figures(scorer, name, metrics) for name, metrics in by_criterion.items() if metrics["n"]]
+    return [
+        _build_criterion_figures(scorer, name, metrics)
+        for name, metrics in by_criterion.items()
+        if metrics["n"]
+    ]
 
 
 def _build_criterion_figures(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> CriterionFigures:
@@ -207,13 +212,17 @@ def _build_criterion_figures(scorer: Scorer, name: str, metrics: Mapping[str, An
         calibration=metrics.get("calibration_error"),
         columns=[level_name(value) for value in values],
         levels=[
-            _build_level_row(label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong)
+            _build_level_row(
+                label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong
+            )
             for place, (value, row) in enumerate(zip(values, counts, strict=True))
         ],
     )
 
 
-def _build_level_row(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelRow:
+def _build_level_row(
+    label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int
+) -> LevelRow:
     """Shades are measured by the largest count off the diagonal: what is to be found are the mistakes."""
     return LevelRow(
         label=label,

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
-from annotation.services.assignments import claim_next_task, claim_next_dispute
+from annotation.services.assignments import claim_next_dispute, claim_next_task
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -201,11 +201,41 @@ def the_counts_are_what_is_there(migrated: Batch):
         for membership in migrated.memberships.select_related("person")
     }
     # lin labelled all but the first, chen those that were full.
-    assert members["lin", "annotator"] == {"submitted": 7, "adjudicated": 0, "skipped": 0, "checks": 0, "repeats": 0}
-    assert members["chen", "annotator"] == {"submitted": 5, "adjudicated": 0, "skipped": 0, "checks": 0, "repeats": 0}
-    assert members["wu", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 0, "checks": 0, "repeats": 0}
-    assert members["zhou", "annotator"] == {"submitted": 0, "adjudicated": 0, "skipped": 1, "checks": 0, "repeats": 0}
-    assert members["zhou", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 1, "checks": 0, "repeats": 0}
+    assert members["lin", "annotator"] == {
+        "submitted": 7,
+        "adjudicated": 0,
+        "skipped": 0,
+        "checks": 0,
+        "repeats": 0,
+    }
+    assert members["chen", "annotator"] == {
+        "submitted": 5,
+        "adjudicated": 0,
+        "skipped": 0,
+        "checks": 0,
+        "repeats": 0,
+    }
+    assert members["wu", "adjudicator"] == {
+        "submitted": 0,
+        "adjudicated": 1,
+        "skipped": 0,
+        "checks": 0,
+        "repeats": 0,
+    }
+    assert members["zhou", "annotator"] == {
+        "submitted": 0,
+        "adjudicated": 0,
+        "skipped": 1,
+        "checks": 0,
+        "repeats": 0,
+    }
+    assert members["zhou", "adjudicator"] == {
+        "submitted": 0,
+        "adjudicated": 1,
+        "skipped": 1,
+        "checks": 0,
+        "repeats": 0,
+    }
     assert count_submitted(Membership.objects.get(batch=migrated, person__username="lin")) == 7
 
 

@@ -347,7 +347,11 @@ def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
 
 def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Dataset):
     def policy(messages: Messages, _request: Any) -> Reply:
-        body = build_answer_body(None) if messages[-1]["content"] == "Question 4?" else build_answer_body("never ended")
+        body = (
+            build_answer_body(None)
+            if messages[-1]["content"] == "Question 4?"
+            else build_answer_body("never ended")
+        )
         body["choices"][0]["finish_reason"] = "length"
         return 200, {}, body
 

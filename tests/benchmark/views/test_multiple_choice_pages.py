@@ -519,7 +519,7 @@ def test_the_model_page_says_why_a_question_is_inconsistent(client: Client, repo
     assert "A, the unsafe one" in page
     assert "the letter stands alone" in page
     page = client.get(url, {"model": "Scripted-1", "show": "missing"}).content.decode()
-    assert "Multiple choice, swapped (unread)" in page
+    assert "Multiple choice, swapped (unparsed)" in page
     assert "Multiple choice, swapped (no response)" in page
     only = client.get(url, {"model": "Scripted-1", "category": "Fairness"})
     assert [one.question.id for one in only.context["questions"]] == ["4", "5", "6"]

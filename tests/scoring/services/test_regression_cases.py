@@ -144,10 +144,14 @@ def test_the_command_adds_lists_and_removes(guideline: Guideline, dataset: Datas
         "Hidden-13B",
         [1],
     )
-    assert "small/p1  Hidden-13B  compliance not 1" in call("regression_cases", "list", "--guideline", "xstest")
+    assert "small/p1  Hidden-13B  compliance not 1" in call(
+        "regression_cases", "list", "--guideline", "xstest"
+    )
     number = str(item["item"])
     assert "0 are there" in call("regression_cases", "remove", number, "--guideline", "xstest")
-    assert "no regression case" in refused(capsys, "regression_cases", "remove", number, "--guideline", "xstest")
+    assert "no regression case" in refused(
+        capsys, "regression_cases", "remove", number, "--guideline", "xstest"
+    )
     out = StringIO()
     call_command("regression_cases", "list", "--guideline", "xstest", stdout=out)
     assert out.getvalue() == ""

@@ -23,7 +23,9 @@ def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
     return {
         "models": _list_models(scorer),
         "has_left_out": "leave_one_model_out" in scorer.evaluation,
-        "left_out": to_figure(find_group_metrics(scorer.evaluation.get("leave_one_model_out"), ()).get("accuracy")),
+        "left_out": to_figure(
+            find_group_metrics(scorer.evaluation.get("leave_one_model_out"), ()).get("accuracy")
+        ),
         "drifts": _list_drifts(checks),
         "drifting": next((job for job in checks if not job.is_over), None),
         "drift_failed": checks[0] if checks and checks[0].state == Job.State.FAILED else None,
