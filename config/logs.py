@@ -6,8 +6,8 @@ import logging
 import re
 
 # An address that lets whoever reads it make an account or set a password (annotation/services/people/invitations.py,
-# setup_links.py), or read a board (benchmark/services/sharing.py); and a token (annotation/services/people/tokens.py), also
-# one from before they had a prefix.
+# setup_links.py), or read a board (benchmark/services/sharing.py); and a token
+# (annotation/services/people/tokens.py), also one from before they had a prefix.
 _SECRETS = (
     (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),
     (re.compile(r"(assay_)[0-9a-f]{8,}"), r"\1***"),

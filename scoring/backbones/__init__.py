@@ -20,8 +20,8 @@ def predict(folder: str | Path, pairs: Sequence[tuple[str, str]]) -> list[Predic
     """By criterion a probability for each level, of each (prompt, response), in their order.
 
     ``folder`` is where a scorer was saved (``scorer.json`` and its weights); a dialogue is given as
-    ``scoring.domain.training_data.transcript`` writes it. The same texts are predicted once. Raises AssayError where no scorer can
-    be read, or its packages are missing.
+    ``scoring.domain.training_data.transcript`` writes it. The same texts are predicted once. Raises AssayError where no
+    scorer can be read, or its packages are missing.
     """
     fitted = load(Path(folder))
     different = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}

@@ -78,7 +78,8 @@ class Example:
     """One response with what is known of it. ``key`` names its row in messages; ``labels`` may be empty.
 
     ``kind`` is the type of the prompt (its subcomponent); ``split`` the one that the prompt is in everywhere
-    (``annotation/domain/releases/splits.py``), empty where it does not matter. Nothing that is kept learns from ``test``.
+    (``annotation/domain/releases/splits.py``), empty where it does not matter. Nothing that is kept learns from
+    ``test``.
     """
 
     key: str

@@ -102,14 +102,16 @@ def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
     extrapolation = curve["next"]
     for name, title in SPREAD_TITLES.items():
         if extrapolation is not None and name in extrapolation:
-            yield f"the next {extrapolation['labels']} labels would bring {title} {format_statistic(extrapolation[name]['gain'])}"
+            gain = format_statistic(extrapolation[name]["gain"])
+            yield f"the next {extrapolation['labels']} labels would bring {title} {gain}"
 
 
 def _adaptation_lines(adaptation: Mapping[str, Any] | None) -> Iterator[str]:
     if adaptation is not None:
         yield (
             f"{adaptation['model']}, {format_decimal(adaptation['labels'], 0)} labels learned: accuracy "
-            f"{format_statistic(adaptation['without']['accuracy'])} without, {format_statistic(adaptation['with']['accuracy'])} with, "
+            f"{format_statistic(adaptation['without']['accuracy'])} without, "
+            f"{format_statistic(adaptation['with']['accuracy'])} with, "
             f"difference {format_statistic(adaptation['difference']['accuracy'])}"
         )
 

@@ -36,8 +36,9 @@ def find_abstentions(
 ) -> Abstentions:
     """The responses of the dataset (of all models, or of ``models``) for people, among those with stored predictions.
 
-    A response is for people where the set of any of its criteria (``scoring/domain/calibration.py``) is not a single level. Left
-    out is what people label or have labelled by the scorer's guideline, in whichever version: gold needs no prediction.
+    A response is for people where the set of any of its criteria (``scoring/domain/calibration.py``) is not a single
+    level. Left out is what people label or have labelled by the scorer's guideline, in whichever version: gold needs no
+    prediction.
     What a closed batch left open or disputed is asked for again.
     """
     min_probabilities = get_card_thresholds(scorer, coverage)

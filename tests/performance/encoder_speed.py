@@ -6,7 +6,8 @@ Four fifths of XSTest's prompts are learned from, one fifth is predicted; ``--of
 Both learn as many epochs at the same rate and batch size, without early stopping, each in a process of its own:
 
 - plain training: transformers' ``Trainer`` as it comes, batches drawn at random and padded to their longest;
-- ours: ``scoring.backbones.transformer.launcher``, which sets the allocator, with batches of like length and no dropout in the attention.
+- ours: ``scoring.backbones.transformer.launcher``, which sets the allocator, with batches of like length and no
+  dropout in the attention.
 
 Then the weights that ours learned predict the fifth: by transformers' pipeline in float32 with batches of 8, padded to
 the model's maximum, and padded to the longest of the batch; and by ours, in float32 and in what

@@ -143,7 +143,9 @@ def _group_by_task(rows: Any) -> Iterator[tuple[int, list[tuple[str, float, str]
 def _sample_tasks(
     tasks: Iterable[tuple[int, list[tuple[str, float, str]]]], sources: frozenset[str], *, seed: int
 ) -> dict[int, dict[str, float]]:
-    """Tasks all of whose gold is of these sources: of each set of labels at most ``MAX_TASKS_OF_KIND``, each with the same chance."""
+    """Tasks all of whose gold is of these sources, drawn with equal chances: at most ``MAX_TASKS_OF_KIND`` of each set
+    of labels.
+    """
     chance = random.Random(seed)  # noqa: S311  # a choice that can be repeated, not a secret
     piles: dict[tuple[tuple[str, float], ...], list[int]] = defaultdict(list)
     seen: dict[tuple[tuple[str, float], ...], int] = defaultdict(int)

@@ -292,7 +292,7 @@ def _explain_answer(answer: ModelAnswer) -> str:
 
 @dataclass(frozen=True)
 class QuestionView:
-    """``outcome`` is a code, blank where questions have none; why it is so says ``benchmark/multiple_choice/_why.html``."""
+    """``outcome`` is a code, blank where questions have none; its reason: ``benchmark/multiple_choice/_why.html``."""
 
     question: AnsweredQuestion
     answers: tuple[AnswerView, ...]

@@ -1,8 +1,8 @@
 """The gate: a scorer becomes its guideline's current one only if it is not worse than the one it replaces.
 
-What both say of the labels of the test split that neither has learned from is compared (``scoring/domain/gate.py``), and the
-must-fail set is asked. Asking needs the learning libraries, so it is a job; what it finds stays in the job's result,
-whether the scorer was promoted or not.
+What both say of the labels of the test split that neither has learned from is compared (``scoring/domain/gate.py``),
+and the regression cases are asked. Asking needs the learning libraries, so it is a job; what it finds stays in the
+job's result, whether the scorer was promoted or not.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _check_unsealed(actor: Person | None, scorer: Scorer) -> None:
 def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job: ``{"scorer", "against", "promoted", "verdict", "refusals"}``.
 
-    ``refusals`` are the reasons as ``annotation.core.error_messages.error_to_json`` keeps them. Done again after a worker died, it
-    leaves a decision that was stored as it is. Another promotion in the meantime is a Conflict: what was compared
-    with is not the current scorer any more.
+    ``refusals`` are the reasons as ``annotation.core.error_messages.error_to_json`` keeps them. Done again after a
+    worker died, it leaves a decision that was stored as it is. Another promotion in the meantime is a Conflict: what
+    was compared with is not the current scorer any more.
     """
     if "verdict" in context.job.result:
         return dict(context.job.result)

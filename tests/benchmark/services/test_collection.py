@@ -1,4 +1,4 @@
-"""Response collection: what is stored is never asked for again, what a stop loses is counted, and nothing is stored twice."""
+"""Response collection: what is stored is not asked for again, a stop's losses are counted, nothing is stored twice."""
 
 from __future__ import annotations
 

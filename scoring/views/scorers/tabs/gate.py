@@ -1,4 +1,4 @@
-"""May it take the place of the current one: the verdict by criterion, the regression cases, and the history of current scorers."""
+"""The gate: the verdict by criterion, the regression cases, and the history of current scorers."""
 
 from __future__ import annotations
 
