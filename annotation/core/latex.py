@@ -32,7 +32,7 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 def escape_latex(text: str) -> str:
     """The text so that LaTeX prints it; line ends and other blanks become one space, control characters go."""
     one_line = _BLANK.sub(" ", text)
-    return _SPECIAL.sub(lambda found: SPECIAL[found[0]], one_line)
+    return _SPECIAL.sub(lambda match: SPECIAL[match[0]], one_line)
 
 
 def format_table(

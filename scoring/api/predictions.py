@@ -161,8 +161,8 @@ class RequestSerializer(AskedSerializer):
 
 
 REFUSALS = {
-    code: OpenApiResponse(ErrorSerializer, why)
-    for code, why in (
+    code: OpenApiResponse(ErrorSerializer, description)
+    for code, description in (
         (
             400,
             "The content is not what this call takes; `fields` names the items that are wrong by their place.",

@@ -82,7 +82,7 @@ class AbstainedForm(DatasetForm):
 
     coverage = forms.TypedChoiceField(
         label=_("Coverage"),
-        choices=[(coverage_name(one), format_percent(one, 0)) for one in COVERAGES],
+        choices=[(coverage_name(share), format_percent(share, 0)) for share in COVERAGES],
         coerce=float,
         initial=coverage_name(DEFAULT_COVERAGE),
     )

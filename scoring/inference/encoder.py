@@ -47,7 +47,10 @@ MAX_BF16_TIME_SHARE = 0.7
 MIN_SCALE = 1e-8
 """No scale of eight bits is smaller."""
 
-MISSING_PRECISION = "This scorer predicts in {precision}, which this machine cannot: in float32 probabilities differ a little."
+MISSING_PRECISION = (
+    "This scorer predicts in {precision}, which this machine cannot: in float32 probabilities"
+    " differ a little."
+)
 
 POSITION_OFFSET = 2
 """RoBERTa and its kin lose two positions to padding; two tokens less cost the others nothing."""

@@ -27,7 +27,6 @@ PACKAGES = (*APPS, "config")
 PRIVATE_WORDS = frozenset(
     [
         "one",
-        "ones",
         "found",
         "told",
         "said",
@@ -53,7 +52,6 @@ PRIVATE_WORDS = frozenset(
         "says",
         "who",
         "what",
-        "which",
         "how",
         "why",
         "thing",
@@ -76,6 +74,8 @@ PRIVATE_WORDS = frozenset(
         "thereby",
     ]
 )
+# Columns, fields of forms and of the API, and the placeholders of messages keep the names under which they are stored.
+STORED_FIELDS = frozenset({"again", "among", "given", "others", "said", "why"})
 # Folders that may hold more: helpers of no subject, a module for each file format, a module for each command.
 FLAT = frozenset({"core", "formats", "commands", "migrations"})
 MAX_FILES = 15
@@ -91,6 +91,9 @@ PLACEHOLDER = re.compile(r"\{\w*\}|%\(\w+\)s")
 ERRORS_OF_FIELDS = re.compile(r"/forms/|^annotation/core/passwords.py$")
 DJANGO_NAMES = frozenset({"Meta", "Media", "State", "Kind", "Command", "Migration", "Role"})
 DJANGO_BASES = frozenset({"TextChoices", "IntegerChoices"})
+
+
+NAMED_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs)
 
 
 @dataclass
@@ -150,14 +153,7 @@ def _python_files(root: Path) -> Iterator[Path]:
 def _add_module(house: House, tree: ast.Module, place: str) -> None:
     names = Counter(_names(tree))
     house.names += names.total()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and re.match(r"_[a-z]", node.name):
-            house.helpers += 1
-            house.single_use_helpers += names[node.name] == 2  # its definition and its use
-    for name, line in _placed_names(tree):
-        if name.strip("_") in PRIVATE_WORDS:
-            house.private_words[name.strip("_")] += 1
-            house.places.append(f"{place}:{line} {name}")
+    _add_names(house, tree, place, names)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             _add_class(house, node, place)
@@ -172,25 +168,47 @@ def _add_module(house: House, tree: ast.Module, place: str) -> None:
             house.sentences.append(f"{place}:{node.lineno}")
 
 
+def _add_names(house: House, tree: ast.Module, place: str, names: Counter[str]) -> None:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and re.match(r"_[a-z]", node.name):
+            house.helpers += 1
+            house.single_use_helpers += names[node.name] == 2  # its definition and its use
+    for name, line, is_field in _placed_names(tree):
+        if name.strip("_") in PRIVATE_WORDS:
+            house.private_words[name.strip("_")] += 1
+            if not (is_field and name in STORED_FIELDS):
+                house.places.append(f"{place}:{line} {name}")
+
+
 def _names(tree: ast.AST) -> Iterator[str]:
-    for name, _line in _placed_names(tree):
+    for name, _line, _is_field in _placed_names(tree):
         yield name
 
 
-def _placed_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def _placed_names(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
+    """Each name, its line, and whether it is a field: an attribute, or the declaration of one in a class."""
+    fields = {
+        id(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        for target in _targets(statement)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            yield node.id, node.lineno
+            yield node.id, node.lineno, id(node) in fields
         elif isinstance(node, ast.Attribute):
-            yield node.attr, node.lineno
+            yield node.attr, node.lineno, True
         elif isinstance(node, ast.arg):
-            yield node.arg, node.lineno
-        elif isinstance(node, ast.keyword) and node.arg:
-            yield node.arg, node.value.lineno
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
-            isinstance(node, ast.ExceptHandler | ast.MatchAs) and node.name
-        ):
-            yield node.name, node.lineno
+            yield node.arg, node.lineno, False
+        elif isinstance(node, NAMED_NODES) and node.name:
+            yield node.name, node.lineno, False
+
+
+def _targets(statement: ast.stmt) -> Sequence[ast.expr]:
+    if isinstance(statement, ast.AnnAssign):
+        return [statement.target]
+    return statement.targets if isinstance(statement, ast.Assign) else []
 
 
 def _add_class(house: House, node: ast.ClassDef, place: str) -> None:

@@ -151,7 +151,7 @@ def find_places(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
     return np.where(known[at] == labels, at, NOBODY).astype(np.int64)
 
 
-COLUMNS = tuple(one.name for one in fields(Units) if not one.name.endswith("_names"))
+COLUMNS = tuple(field.name for field in fields(Units) if not field.name.endswith("_names"))
 WIDE = ("person", "label", "day", "seconds")
 FLOATS = ("label", "seconds")
 _MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "seconds": np.nan}

@@ -142,14 +142,14 @@ class LeavingEffect:
     """What becomes of one batch when a person leaves it; the figures are None where the reader judges blind.
 
     ``live`` items go back and ``planned`` ones, not begun yet, go to others; it is None where nothing is planned for
-    them. ``stay`` are the others in the person's role. Up to ``lacking`` items would wait, because fewer than
+    them. ``stay`` are the others in the person's role. Up to ``unassignable`` items would wait, because fewer than
     ``needed`` of those may take them.
     """
 
     membership: Membership
     live: int | None
     planned: int | None
-    lacking: int | None
+    unassignable: int | None
     stay: int
     needed: int
 
@@ -171,13 +171,13 @@ def _preview_membership(part: Membership, live: Counter[Part], *, sealed: bool) 
         membership=part,
         live=None if sealed else live[part.person_id, part.batch_id, adjudicates],
         planned=_count_not_begun(part) if plans and not sealed else None,
-        lacking=None if sealed else _count_lacking(part, remaining, needed),
+        unassignable=None if sealed else _count_unassignable(part, remaining, needed),
         stay=len(remaining),
         needed=needed,
     )
 
 
-def _count_lacking(part: Membership, remaining: Sequence[Membership], needed: int) -> int:
+def _count_unassignable(part: Membership, remaining: Sequence[Membership], needed: int) -> int:
     """The open tasks, or disputes, of the strata that too few of ``others`` may take."""
     state = Task.State.DISPUTED if part.role == Membership.Role.ADJUDICATOR else Task.State.OPEN
     counts = count_by_stratum([part.batch_id])

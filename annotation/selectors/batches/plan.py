@@ -148,7 +148,7 @@ class Plan:
         return -(-self.annotations // self.annotators) if self.annotators >= self.overlap else None
 
     @property
-    def lacking(self) -> int:
+    def unassignable(self) -> int:
         """The annotations that nobody of the pool may make."""
         return 0 if self.possible is None else max(0, self.annotations - self.possible)
 

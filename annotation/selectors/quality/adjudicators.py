@@ -176,7 +176,7 @@ def _count_decisions(batches: Sequence[Batch]) -> dict[int, _DecisionCounts]:
     return dict(tallies)
 
 
-_CACHE = BatchCache(_count_decisions, most=MAX_CACHED, weight=lambda _one: 1)
+_CACHE = BatchCache(_count_decisions, most=MAX_CACHED, weight=lambda _tallies: 1)
 
 
 def _list_annotator_labels(tasks: Sequence[int]) -> dict[int, list[Labels]]:

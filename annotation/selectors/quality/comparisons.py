@@ -168,7 +168,7 @@ def _build_table(batches: Sequence[Batch]) -> ComparisonTable:
     return ComparisonTable(units, gold, scales, scale, dimensions, dimension, level, gold_level)
 
 
-_CACHE = BatchCache(_build_table, most=MAX_CACHED_UNITS, weight=lambda one: len(one.units))
+_CACHE = BatchCache(_build_table, most=MAX_CACHED_UNITS, weight=lambda table: len(table.units))
 
 
 def _find_levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:

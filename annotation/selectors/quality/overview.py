@@ -78,7 +78,7 @@ def _build_overview(batches: Sequence[Batch]) -> Overview:
     return _summarize_table(build_comparison_table(batches))
 
 
-_CACHE = BatchCache(_build_overview, most=MAX_CACHED, weight=lambda _one: 1)
+_CACHE = BatchCache(_build_overview, most=MAX_CACHED, weight=lambda _overview: 1)
 
 
 def _summarize_table(sheet: ComparisonTable) -> Overview:

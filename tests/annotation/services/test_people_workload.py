@@ -114,7 +114,7 @@ def test_nothing_is_counted_in_batches_that_the_reader_judges_blind(
     assert list_workloads([lin], reader=ma)[lin.pk] == Workload(batches=1)
     assert [counts for _part, counts in list_parts(lin, reader=ma)] == [None]
     only = preview_leaving(lin, reader=ma)[0]
-    assert (only.live, only.planned, only.lacking, only.stay) == (
+    assert (only.live, only.planned, only.unassignable, only.stay) == (
         None,
         None,
         None,
@@ -270,7 +270,7 @@ def test_the_page_before_says_what_becomes_of_the_work(
     assert claim_next_task(batch=planned, person=lin) is not None
     planned_tasks = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
     (departure,) = preview_leaving(lin, reader=ma)
-    assert (departure.live, departure.planned, departure.stay, departure.needed, departure.lacking) == (
+    assert (departure.live, departure.planned, departure.stay, departure.needed, departure.unassignable) == (
         1,
         planned_tasks - 2,
         2,

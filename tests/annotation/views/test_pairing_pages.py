@@ -327,7 +327,7 @@ def test_a_pool_whose_quotas_are_too_small_is_warned_of(
 ) -> None:
     page = manager.post(reverse("batch-plan", args=["small"]), sent(guideline, [lin, chen], quota=5))
     # 8 x 2 = 16 annotations, and 2 people with 5 each make 10.
-    assert page.context["plan"].lacking == 6
+    assert page.context["plan"].unassignable == 6
     assert "6 are left without anybody" in page.content.decode()
 
 

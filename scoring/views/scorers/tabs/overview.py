@@ -60,7 +60,7 @@ def _list_tiles(scorer: Scorer) -> Iterator[FigureTile]:
 
 @dataclass(frozen=True)
 class GradingAdvice:
-    """Whether it may grade: ``code`` says what follows from the accuracy; ``scoring/training/_advice.html`` words it."""
+    """Whether it may grade: ``code`` follows from the accuracy; ``scoring/training/_advice.html`` words it."""
 
     code: str
     simple: float
