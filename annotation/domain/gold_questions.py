@@ -16,7 +16,7 @@ from annotation.domain.agreement import Pattern, Patterns, measure_agreement, po
 Labels: TypeAlias = Mapping[str, float]
 QualificationMeasure: TypeAlias = Literal["accuracy", "kappa"]
 T = TypeVar("T", bound=Hashable)
-# A round with fewer known items tells nothing: with all of five right the interval still begins at 0.57.
+# A round with fewer gold questions tells nothing: with all of five right the interval still begins at 0.57.
 MIN_ITEMS = 5
 TOO_FEW = N_("Fewer than {least} items were answered.")
 ROUNDING = 1e-9

@@ -107,7 +107,7 @@ class Task(models.Model):
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
         constraints = [
-            # A known item is a task of its own for each person who is given it.
+            # A gold question is a task of its own for each person who is given it.
             models.UniqueConstraint(
                 fields=["batch", "response"], condition=Q(kind="work"), name="task_once_per_response"
             ),

@@ -48,7 +48,7 @@ class GoldQuestion(Authored):
 
 
 class GoldQuestionTask(models.Model):
-    """One known item as it was given to one person: a task like any other, with one place, planned for them alone.
+    """One gold question as it was given to one person: a task like any other, with one place, planned for them alone.
 
     ``attempt`` counts the rounds of a qualification from 1. From ``told_at`` on the person knows the right labels:
     what they submitted before counts, and cannot be corrected.
@@ -78,7 +78,7 @@ class GoldQuestionTask(models.Model):
 
 
 class Qualification(models.Model):
-    """One person's round of known items before a batch opens to them, and how it ended.
+    """One person's round of gold questions before a batch opens to them, and how it ended.
 
     ``value`` with its 95% interval is the batch's statistic over the ``n`` labels of the round; None while it is not
     over, or where it is undefined. ``waived`` by a manager: let in whatever came out.

@@ -226,7 +226,7 @@ IS_REQUEUED = "t.requeued"
 GIVEN_BACK = (
     f"a.state IN ('{Assignment.State.RELEASED}', '{Assignment.State.EXPIRED}') AND a.skip_reason = ''"
 )
-# A known item is a task for one person alone, who gets it back from what they had.
+# A gold question is a task for one person alone, who gets it back from what they had.
 IS_WORK = f"t.kind = '{Task.Kind.WORK}'"
 ANNOTATING = f"SELECT 1 FROM {ASSIGNMENTS} a WHERE a.person_id = %s AND a.batch_id = %s AND a.slot < %s"
 # Submitted or skipped, checks among it as they are among the work; not of the round before it.
@@ -269,7 +269,7 @@ class FreeTask(NamedTuple):
 
 
 FREE_TASK = "t.id, t.stratum_id, t.prompt_id, t.panel_id, t.overlap, t.slots_taken, t.rank"
-# A known item that is still in; what was taken out is given to nobody any more, not even again.
+# A gold question that is still in; what was taken out is given to nobody any more, not even again.
 IS_KNOWN = f"""
 EXISTS (SELECT 1 FROM {KNOWN_TASKS} k JOIN {KNOWN_ITEMS} i ON i.id = k.item_id
     WHERE k.task_id = t.id AND i.active)
@@ -355,7 +355,7 @@ class FreeTasks:
         return condition, params
 
     def _condition_of_member(self, *, known_too: bool = False) -> tuple[str, list[Any]]:
-        """With ``known_too`` known items, too, which no plan knows: they are whose they were given to."""
+        """With ``known_too`` gold questions, too, which no plan knows: they are whose they were given to."""
         not_ruled_out = f" AND t.stratum_id NOT IN ({_places(self.ruled_out)})" if self.ruled_out else ""
         planned = f"t.panel_id IN ({_places(self.panels)})" if self.panels else "1 = 0"
         unplanned = "t.panel_id IS NULL OR " if self.pool else ""
@@ -714,11 +714,11 @@ def count_by_age(
         yield (topic, since, *counts)
 
 
-# The known items that a member may be given.
+# The gold questions that a member may be given.
 
 
 class KnownCandidate(NamedTuple):
-    """A known item that the member may be given."""
+    """A gold question that the member may be given."""
 
     item: int
     response: int

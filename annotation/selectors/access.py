@@ -134,7 +134,7 @@ def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None
 
 
 def _list_with_results(batches: Iterable[int]) -> list[int]:
-    """Those in which somebody submitted something, or whose known items can be read."""
+    """Those in which somebody submitted something, or whose gold questions can be read."""
     submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
     known = GoldQuestion.objects.filter(batch=OuterRef("pk"))
     readable = Batch.objects.filter(Exists(submitted) | Exists(known), pk__in=list(batches))

@@ -53,7 +53,7 @@ def has_gold_questions(batch: Batch) -> bool:
 
 
 def exclude_gold_questions(assignments: QuerySet[Assignment], *, has_checks: bool) -> QuerySet[Assignment]:
-    """Those of a batch that are no answers to known items. ``known``: whether the batch has any; looking at the task of
+    """Those of a batch that are no answers to gold questions. ``known``: whether the batch has any; looking at the task of
     each row costs more than the row itself where there are many.
     """
     return assignments.filter(task__kind=Task.Kind.WORK) if has_checks else assignments
@@ -148,7 +148,7 @@ def list_qualification_items(
 
 @dataclass(frozen=True)
 class Feedback:
-    """What an annotator is told of a known item: that it was one, what they said, what is right, and why."""
+    """What an annotator is told of a gold question: that it was one, what they said, what is right, and why."""
 
     assignment: Any
     labels: Mapping[str, float]
@@ -184,7 +184,7 @@ def _list_disclosed_answers(assignment: Assignment) -> QuerySet[Annotation]:
 
 
 def find_latest_feedback(batch: Batch, person: Any) -> Feedback | None:
-    """On what the person submitted last in the batch, where that was a known item that they were told of."""
+    """On what the person submitted last in the batch, where that was a gold question that they were told of."""
     if not batch.check_feedback:
         return None
     submitted = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.SUBMITTED)
@@ -321,7 +321,7 @@ def list_poor_results(batch: Batch) -> list[CheckResult]:
 
 @dataclass(frozen=True)
 class GoldQuestionRow:
-    """A known item with how often it was answered, how often right in every label, and how often skipped."""
+    """A gold question with how often it was answered, how often right in every label, and how often skipped."""
 
     item: GoldQuestion
     answered: int

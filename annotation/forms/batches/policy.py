@@ -144,7 +144,7 @@ class TermsForm(forms.Form):
 
 class PolicyForm(TermsForm):
     """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed, and
-    what concerns known items where nothing is said of them.
+    what concerns gold questions where nothing is said of them.
 
     Without ``threshold_open`` the threshold is shown and stays, and the gold checks as well.
     """
@@ -182,6 +182,6 @@ class PolicyForm(TermsForm):
 
     def collect_terms(self) -> dict[str, Any]:
         unchanged = [] if "lease_minutes" in self.changed_data else ["lease_seconds"]
-        if "check_percent" not in self.data:  # a request that says nothing of known items
+        if "check_percent" not in self.data:  # a request that says nothing of gold questions
             unchanged += ["check_share", "check_feedback", "qualifying", "qualifying_threshold"]
         return super().collect_terms() | {name: getattr(self.batch, name) for name in unchanged}

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, SubmissionBlock, Task
 
-# A decision closes its dispute; a round of known items closes with the round, and everybody knows it for one.
+# A decision closes its dispute; a round of gold questions closes with the round, and everybody knows it for one.
 CLOSES_AT_ONCE = (
     Q(batch__blocks_since__isnull=True)
     | Q(submitted_at__lt=F("batch__blocks_since"))

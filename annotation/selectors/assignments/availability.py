@@ -17,7 +17,7 @@ from annotation.selectors.access import build_role_filter
 
 
 def tasks_in_progress(guideline_name: str) -> QuerySet[Task]:
-    """What people label or have labelled by the guideline, in whichever version; known items are no work.
+    """What people label or have labelled by the guideline, in whichever version; gold questions are no work.
 
     What a closed batch left undone nobody will do: it is as free as what was withdrawn.
     """

@@ -46,7 +46,7 @@ class AnnotationProgress:
     """Annotations handed in, of those that the tasks ask for; withdrawn tasks ask for none.
 
     ``last_day`` and ``latest`` are of everything that was handed in, also for tasks withdrawn since; the first is
-    counted row by row, so no further than ``MOST_COUNTED`` and one more. ``has_known``: there are known items beside
+    counted row by row, so no further than ``MOST_COUNTED`` and one more. ``has_known``: there are gold questions beside
     the work, of which nothing is counted here; but for who is ``blind``, to whom the checks look like the work.
     """
 

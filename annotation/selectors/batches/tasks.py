@@ -308,7 +308,7 @@ def _iterate_needs(batch: Batch) -> Iterator[Need]:
 
 
 def _list_strata(batch: Batch) -> list[Stratum]:
-    """Of its work: a known item that was given back waits for its own person alone, and nobody need do anything."""
+    """Of its work: a gold question that was given back waits for its own person alone, and nobody need do anything."""
     return list(Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK))
 
 

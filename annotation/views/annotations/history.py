@@ -231,7 +231,7 @@ def outcome_context(assignment: Assignment, done: SubmittedWork) -> dict[str, An
 
 
 def feedback_context(assignment: Assignment) -> dict[str, Any]:
-    """What the person was told of a known item."""
+    """What the person was told of a gold question."""
     feedback = find_feedback(assignment)
     return (
         {}

@@ -235,7 +235,7 @@ def show_item(
 
 
 def feedback_context(feedback: Feedback | None, batch: Batch) -> dict[str, Any]:
-    """What the page says of the known item before; nothing of any other."""
+    """What the page says of the gold question before; nothing of any other."""
     return {} if feedback is None else {"feedback": describe_feedback(feedback, batch.guideline.document)}
 
 

@@ -63,7 +63,7 @@ PAGE = 50
 @role_required(MANAGER)
 @accepts_body(MAX_FILE_BYTES)
 def batch_known(request: HttpRequest, name: str) -> HttpResponse:
-    """The known items of a batch, and who had them right; POST adds some, from gold or from a file."""
+    """The gold questions of a batch, and who had them right; POST adds some, from gold or from a file."""
     open_batch = get_unsealed_batch(request, name)
     posted = request.POST.get("from", "") if request.method == "POST" else ""
     gold = GoldForm(
