@@ -21,12 +21,12 @@ names(get_resolver())
 from django.test import Client
 assert Client(SERVER_NAME="localhost").get("/sign-in/").status_code == 200
 import scoring.tasks
-from scoring.backbones.registry import choose
+from scoring.backbones.registry import choose_backbone
 from scoring.domain.spec import Spec
-choose(Spec.of("ngram"))
+choose_backbone(Spec.from_request("ngram"))
 for tuning in ("frozen", "full", "lora"):
-    choose(Spec.of("encoder", encoder="some/name", tuning=tuning))
-choose(Spec.of("ensemble", encoder="some/name"))
+    choose_backbone(Spec.from_request("encoder", encoder="some/name", tuning=tuning))
+choose_backbone(Spec.from_request("ensemble", encoder="some/name"))
 print(",".join(name for name in sys.argv[1].split(",") if name in sys.modules))
 """
 

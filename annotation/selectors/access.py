@@ -57,13 +57,6 @@ def build_role_filter(role: str | OuterRef) -> Q:
     return Q(person__is_active=True) & (Q(person__is_superuser=True) | Q(Exists(groups)))
 
 
-def check_role(person: Person, role: str) -> None:
-    """Raise Forbidden unless the person has the role now."""
-    current = Person.objects.only("is_superuser").filter(pk=person.pk, is_active=True).first()
-    if current is None or not has_role(current, role):
-        refuse_role(role)
-
-
 def refuse_role(role: str) -> NoReturn:
     raise Forbidden(WITHOUT_ROLE[role])
 

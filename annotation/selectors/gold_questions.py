@@ -53,8 +53,8 @@ def has_gold_questions(batch: Batch) -> bool:
 
 
 def exclude_gold_questions(assignments: QuerySet[Assignment], *, has_checks: bool) -> QuerySet[Assignment]:
-    """Those of a batch that are no answers to gold questions. ``known``: whether the batch has any; looking at the task of
-    each row costs more than the row itself where there are many.
+    """Those of a batch that are no answers to gold questions. ``has_checks``: whether the batch has any; looking at the
+    task of each row costs more than the row itself where there are many.
     """
     return assignments.filter(task__kind=Task.Kind.WORK) if has_checks else assignments
 

@@ -99,7 +99,7 @@ class NewRunForm(ResponseSelectionForm):
 
     field_order = ("name", "scorer")
 
-    def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
+    def list_choices(self, person: Person) -> Mapping[str, QuerySet[Any]]:
         return {**super().list_choices(person), "scorer": list_open_scorers(person)}
 
 

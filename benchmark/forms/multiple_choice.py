@@ -47,7 +47,7 @@ class ChoiceReportForm(ResponseSelectionForm):
 
     field_order = ("name", "kind", "dataset", "collection", "models")
 
-    def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
+    def list_choices(self, person: Person) -> Mapping[str, QuerySet[Any]]:
         return {
             **super().list_choices(person),
             "dataset": list_question_datasets(list_open_datasets(person)),

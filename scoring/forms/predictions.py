@@ -133,7 +133,7 @@ class AbstainedBatchForm(forms.Form):
         data = self.cleaned_data
         return {
             "name": data["name"],
-            "most": data["most"],
+            "limit": data["most"],
             "annotators": list(data["annotators"]),
             "adjudicators": list(data["adjudicators"]),
             "policy": Policy(overlap=data["overlap"]),

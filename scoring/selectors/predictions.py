@@ -22,7 +22,7 @@ CHUNK = 2000
 
 @dataclass(frozen=True)
 class Abstentions:
-    """Ids of responses, the least sure first; ``asked`` is how many had a prediction and nobody at work on them."""
+    """Ids of responses, the least sure first; ``predicted`` is how many had a prediction and nobody at work on them."""
 
     responses: list[int]
     predicted: int

@@ -293,7 +293,7 @@ def train(page: Page) -> None:
     follow(page, "Train a scorer")
     type_into(page, "Name", "scorer-1")
     push(page, "Train")
-    expect(page.get_by_role("heading", name="Training")).to_be_visible()
+    expect(page.get_by_role("heading", name="Training", exact=True)).to_be_visible()
     expect(page.get_by_role("heading", name="Results of the evaluation")).to_be_visible(timeout=A_WHILE)
 
 

@@ -37,7 +37,7 @@ def create_abstained_batch(
     open_now: bool = True,
     actor: Person | None = None,
 ) -> Batch:
-    """A batch of the responses that the scorer abstains from, at most ``most``, the least sure of them.
+    """A batch of the responses that the scorer abstains from, at most ``limit``, the least sure of them.
 
     It is judged by the version of the guideline that was published last. Raises AssayError where there are none, and
     what ``create_batch`` raises.

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -18,6 +17,7 @@ from django.utils import timezone
 from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
 from annotation.services.assignments import claim_next_dispute, claim_next_task
+from tests.support import FormerApps
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -256,11 +256,7 @@ def filling_again_changes_nothing(migrated: Batch):
     """It may be killed and begun again."""
     before = (list(Stratum.objects.order_by("pk").values()), tallies())
     fill = import_module("annotation.migrations.0005_distribution_fill").fill
-    names_since = {"Tally": "MemberCounts"}
-    models = SimpleNamespace(
-        get_model=lambda app, name: apps.get_model(app, names_since.get(name, name)),
-    )
-    fill(models, SimpleNamespace(connection=connection))
+    fill(FormerApps(), SimpleNamespace(connection=connection))
     assert (list(Stratum.objects.order_by("pk").values()), tallies()) == before
 
 

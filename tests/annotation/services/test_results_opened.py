@@ -9,7 +9,6 @@ from threading import Barrier, Thread
 from types import SimpleNamespace
 
 import pytest
-from django.apps import apps
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.db import connection
@@ -28,7 +27,7 @@ from annotation.services.batches.batches import confirm_closing, create_batch, s
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.people.people import add_person, set_roles
 from annotation.services.releases import cut_release
-from tests.support import label_next, make_corpus
+from tests.support import FormerApps, label_next, make_corpus
 
 pytestmark = pytest.mark.django_db
 
@@ -188,7 +187,7 @@ def test_an_opening_is_of_a_batch_and_a_new_batch_on_the_same_responses_is_judge
 
 def presume() -> None:
     filled = import_module("annotation.migrations.0016_results_presumed")
-    filled.presume(apps, SimpleNamespace(connection=connection))
+    filled.presume(FormerApps(), SimpleNamespace(connection=connection))
 
 
 def at(event: AuditEvent, when: timedelta) -> None:

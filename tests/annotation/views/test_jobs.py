@@ -307,7 +307,7 @@ def test_a_process_that_imported_no_tasks_does_every_kind_of_job(sent: Sent):
     code = (
         "import sys, django; django.setup();"
         "from annotation.services import jobs; assert not jobs.HANDLERS, jobs.HANDLERS;"
-        "[jobs._handler(kind) for kind in sys.argv[1:]];"
+        "[jobs._get_handler(kind) for kind in sys.argv[1:]];"
         "heavy = {'torch', 'transformers', 'sklearn', 'pyarrow'} & set(sys.modules); assert not heavy, heavy"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}

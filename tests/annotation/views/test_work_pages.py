@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -70,7 +71,9 @@ def revise(visitor: Visitor, assignment: Assignment, value: object, **more: obje
 
 
 def text(answer: HttpResponse) -> str:
-    return answer.content.decode()
+    """The page, with its own line breaks between tags and in them as single blanks or none."""
+    page = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\s+", " ", tag[0]), answer.content.decode())
+    return re.sub(r"(<p class=\"no-text\">)\s+|\s+(?=</p>)", r"\1", page)
 
 
 @pytest.mark.parametrize(

@@ -155,10 +155,10 @@ def test_distance_is_the_papers_root_mean_square() -> None:
     """The others say 1, 1 and 3: 2 is 1 away from each, 1 is sqrt(4/3) away, though their mean distances are 1, 2/3."""
     scale = AlignmentScale((0, 50, 100), "distance", is_interval=True)
     assert scale.score_label(0, [50, 100]) == pytest.approx(-(((50**2 + 100**2) / 2) ** 0.5))
-    assert AlignmentScale((0, 50, 100), "distance").score(0, [50, 100]) == pytest.approx(-(2.5**0.5))
-    assert FAR.score(2, [1, 1, 3]) > FAR.score(1, [1, 1, 3])
+    assert AlignmentScale((0, 50, 100), "distance").score_label(0, [50, 100]) == pytest.approx(-(2.5**0.5))
+    assert FAR.score_label(2, [1, 1, 3]) > FAR.score_label(1, [1, 1, 3])
     thirds = AlignmentScale((0.1, 0.2, 0.7), "distance", is_interval=True)
-    assert thirds.score(0.2, [0.1, 0.7, 0.2]) == thirds.score(0.2, [0.7, 0.2, 0.1])
+    assert thirds.score_label(0.2, [0.1, 0.7, 0.2]) == thirds.score_label(0.2, [0.7, 0.2, 0.1])
 
 
 def test_off_the_scale_is_as_far_as_can_be() -> None:

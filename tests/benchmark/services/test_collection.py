@@ -477,7 +477,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
         once(name)
     with local_endpoint(polite) as url:
         run, job = collect(prompts, url, concurrency=2)
-    assert lost == {"_note_sent", "_store"}
+    assert lost == {"_store_pending", "_store"}
     assert (job.state, run.finished_at is not None) == ("done", True), job.error
     assert Response.objects.count() == CollectedResponse.objects.count() == 12
     assert not PendingRequest.objects.exists()

@@ -228,7 +228,7 @@ def test_again_takes_what_came_since_and_replaces_the_old(run: BenchmarkRun, dat
         "Hidden-13B",
         "New-7B",
     }
-    assert compute_freshness(run).again == second
+    assert compute_freshness(run).repetition == second
     assert list(list_current_runs("xstest")) == [run]
     finish(second)
     assert kinds(run) == ("replaced",)
@@ -290,7 +290,7 @@ def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, 
     assert [benchmark_run.replaces for benchmark_run in BenchmarkRun.objects.filter(retraining=chain)] == [
         second
     ]
-    assert compute_freshness(anew(second)).again is not None  # the chain's run is on its way
+    assert compute_freshness(anew(second)).repetition is not None  # the chain's run is on its way
 
 
 # In words, and by a click.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from annotation.core.errors import AssayError
-from scoring.backbones import registry
 from scoring.backbones.registry import choose_backbone, load
+from scoring.backbones.transformer import backbone as transformer_backbone
 from scoring.backbones.transformer.backbone import TransformerBackbone
 from scoring.domain.backbone import FitProgress, scale_report
 from scoring.domain.spec import Spec
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture
 def with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were installed: choosing looks for it and imports nothing."""
-    monkeypatch.setattr(registry, "find_spec", lambda _name: object())
+    monkeypatch.setattr(transformer_backbone, "find_spec", lambda _name: object())
 
 
 @pytest.fixture
 def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(transformer_backbone, "find_spec", lambda name: None if name == "torch" else object())
 
 
 def test_without_torch_the_refusal_says_what_to_install(without_torch: None):
@@ -79,7 +79,7 @@ def test_choosing_a_backbone_and_reading_the_modules_of_the_core_imports_no_lear
     code = (
         "import sys\n"
         "import scoring.backbones.registry, scoring.domain.evaluation, scoring.backbones.ngram\n"
-        "scoring.backbones.registry.choose()\n"
+        "scoring.backbones.registry.choose_backbone()\n"
         "print([m for m in ('torch', 'transformers', 'sklearn', 'django') if m in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -322,7 +322,7 @@ def test_the_weights_of_the_best_round_are_kept(encoder: str):
     at = found.details["rounds"][-2]  # type: ignore[attr-defined]
     held, _how = hold_out_rows(sixty(), frozenset({"compliance", "safety"}))
     rows = [row for row, out in zip(sixty(), held, strict=True) if out]
-    said = found.portable.columns(found.portable.reader.read([(r.prompt, r.response) for r in rows]))  # type: ignore[attr-defined]
+    said = found.portable.predict_columns(found.portable.reader.read([(r.prompt, r.response) for r in rows]))  # type: ignore[attr-defined]
     right = [
         max(levels, key=lambda level: levels[level]) == row.labels[name]
         for name, column in said.items()
