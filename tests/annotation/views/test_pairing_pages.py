@@ -483,7 +483,7 @@ def test_a_job_that_fails_or_is_cancelled_leaves_nothing_behind(
         raise RuntimeError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(jobs.ProgressReporter, "tell", stop)
+        patched.setattr(jobs.ProgressReporter, "report", stop)
         jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "failed"
