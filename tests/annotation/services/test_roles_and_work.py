@@ -297,7 +297,7 @@ def test_a_submission_under_way_ends_before_the_role_goes(batch: Batch, lin: Per
     receipt, _roles = race(
         partial(submit, assignment_id=held.pk, person=lin, key="k", work=work),
         partial(set_roles, person=Person.objects.get(pk=lin.pk), roles=[]),
-        inside="_checked_labels",
+        inside="_check_submission",
     )
     assert receipt.created
     held.refresh_from_db()
