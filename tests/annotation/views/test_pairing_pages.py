@@ -564,7 +564,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
             thread.join()
             time.sleep(0.2)
 
-    monkeypatch.setattr(jobs.ProgressReporter, "tell", slowly)
+    monkeypatch.setattr(jobs.ProgressReporter, "report", slowly)
     jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "cancelled"
