@@ -32,6 +32,7 @@ def test_enter_goes_on_and_i_brings_it_back(sign_in: SignIn, unread: Batch, lin:
     assert not Assignment.objects.exists()
     press(page, "PageDown", "Space", "Enter")
     expect(page.locator("form[data-item]")).to_be_visible()
+    page.wait_for_load_state("load")  # from then on the keys act
     press(page, "i")
     assert is_open(page)
     press(
@@ -90,6 +91,7 @@ def test_the_adjudicator_reads_it_and_axe_finds_nothing(
     assert violations(page) == []
     press(page, "Enter")
     expect(page.locator("form[data-item]")).to_be_visible()
+    page.wait_for_load_state("load")  # from then on the keys act
     press(page, "i")
     expect(page.locator("dialog[open]")).to_be_visible()
     assert violations(page) == []
