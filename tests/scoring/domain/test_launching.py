@@ -100,10 +100,10 @@ WORKER = """
 import json, sys
 from pathlib import Path
 from scoring.domain.training_data import Example, Head
-from scoring.backbones.transformer.launcher import fit_launched
+from scoring.backbones.transformer.launcher import fit_in_process
 from scoring.domain.spec import Spec
 told = json.loads(Path(sys.argv[1]).read_text())
-fit_launched(
+fit_in_process(
     "python", Spec.from_json(told["spec"]), [Example(**e) for e in told["examples"]],
     [Head.from_json(h) for h in told["heads"]], seed=1, checkpoints=Path(sys.argv[2]),
     report=lambda progress: print(progress.fraction, flush=True),
