@@ -10,7 +10,7 @@ from tests.performance.closing_times import separations_of, simulate, was_open, 
 pytestmark = pytest.mark.django_db
 # Of fifteen checks or so the area has a standard error of 0.08: the bounds are three of them away.
 CHANCE = 0.75
-SURE = 0.8
+SURE = 0.9
 
 
 @pytest.mark.parametrize("late", [0, 900])
