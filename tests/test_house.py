@@ -34,6 +34,9 @@ def make_tree(root: Path) -> Path:
         path.write_text(MODULE, encoding="utf-8")
     for number in range(16):
         (root / "annotation/views" / f"page_{number}.py").write_text("", encoding="utf-8")
+    test = root / "tests" / "test_first.py"
+    test.parent.mkdir()
+    test.write_text("def test_it(found):\n    assert found\n", encoding="utf-8")
     template = root / "templates" / "page.html"
     template.parent.mkdir()
     template.write_text("<p>short</p>\n" + "x" * 121 + "\n", encoding="utf-8")
@@ -45,6 +48,7 @@ def test_what_is_counted(tmp_path: Path):
     assert house.python_lines == 2 * MODULE.count("\n")
     assert (house.helpers, house.single_use_helpers, house.dataclasses) == (2, 2, 2)
     assert house.private_words == {"found": 2, "one": 4, "told": 4}
+    assert (house.private_words_in_tests, house.names_in_tests) == (2, 3)
     assert list(house.repeated_classes) == ["Line"]
     assert house.crowded_folders == {"annotation/views": 17}
     assert [place.partition(":")[0] for place in house.sql] == [
@@ -58,6 +62,7 @@ def test_what_is_counted(tmp_path: Path):
 def test_each_fault_names_its_place(tmp_path: Path):
     faults = list_faults(measure(make_tree(tmp_path)))
     assert "private word: annotation/views/first.py:9 found" in faults
+    assert "private word: tests/test_first.py:1 found" in faults
     assert "more than 15 files: annotation/views (17)" in faults
     assert "template line over 120: templates/page.html:2 (121)" in faults
 

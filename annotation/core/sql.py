@@ -1,12 +1,13 @@
-"""How SQL that the ORM does not write is sent: prepared, several statements at once, values as the ORM stores them.
+"""How SQL that the ORM does not write is built of a model's columns and sent: values as the ORM stores them, prepared,
+several statements at once.
 
-It knows no table: the statements themselves stand in annotation/models/sql.py, and nowhere else.
+It names no table: whatever does stands in annotation/models/sql.py, and nowhere else.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -108,3 +109,72 @@ def field_of(model: type[Model], name: str) -> Field[Any, Any]:
     field = model._meta.get_field(name.removesuffix("_id") if name.endswith("_id") else name)
     assert isinstance(field, Field)
     return field
+
+
+# Statements made of a model's columns, and the clauses in which the two databases differ.
+
+
+def insert(model: type[Model], values: Mapping[str, Any]) -> Statement:
+    """A row with ``values`` by attribute name (``task_id`` for the column of ``task``), converted as the ORM would."""
+    params = [to_database(model, name, value) for name, value in values.items()]
+    return Statement(_insertion(model, tuple(values)), params)
+
+
+@lru_cache(maxsize=64)
+def _insertion(model: type[Model], names: tuple[str, ...]) -> str:
+    columns = ", ".join(_column(model, name) for name in names)
+    places = ", ".join(["%s"] * len(names))
+    return f"INSERT INTO {model._meta.db_table} ({columns}) VALUES ({places})"
+
+
+def insert_object(row: Model) -> Statement:
+    """The row of a new object; its own primary key is left to the database where there is none yet."""
+    names = _attributes(type(row), with_key=row.pk is not None)
+    return insert(type(row), {name: getattr(row, name) for name in names})
+
+
+@lru_cache(maxsize=64)
+def _attributes(model: type[Model], *, with_key: bool) -> tuple[str, ...]:
+    fields = model._meta.concrete_fields
+    return tuple(field.attname for field in fields if with_key or not field.primary_key)
+
+
+def update(model: type[Model], pk: Any, values: Mapping[str, Any]) -> Statement:
+    """The row with primary key ``pk``; a value that is a ``Raw`` is SQL."""
+    assignments, params = [], []
+    for name, value in values.items():
+        if isinstance(value, Raw):
+            assignments.append(f"{_column(model, name)} = {value.sql}")
+        else:
+            assignments.append(f"{_column(model, name)} = %s")
+            params.append(to_database(model, name, value))
+    key = model._meta.pk.attname
+    params.append(to_database(model, key, pk))
+    sql = f"UPDATE {model._meta.db_table} SET {', '.join(assignments)} WHERE {_column(model, key)} = %s"
+    return Statement(sql, params)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """SQL that stands for itself: ``slots_taken + 1``."""
+
+    sql: str
+
+
+def indexed_by(name: str) -> str:
+    """Names the partial index on SQLite, which would rather walk a whole one; PostgreSQL weighs them by itself."""
+    return f" INDEXED BY {name}" if connection.vendor == "sqlite" else ""
+
+
+def for_update(*tables: str, skip_locked: bool = False) -> str:
+    """The clause that locks the rows of these tables; SQLite's transaction holds the whole database anyway."""
+    if not connection.features.has_select_for_update:
+        return ""
+    return f" FOR NO KEY UPDATE OF {', '.join(tables)}{' SKIP LOCKED' if skip_locked else ''}"
+
+
+@lru_cache(maxsize=512)
+def _column(model: type[Model], name: str) -> str:
+    column = field_of(model, name).column
+    assert column
+    return connection.ops.quote_name(column)

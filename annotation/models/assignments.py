@@ -223,3 +223,8 @@ class Assignment(models.Model):
     @property
     def is_adjudication(self) -> bool:
         return self.slot == ADJUDICATION_SLOT
+
+    @property
+    def severity(self) -> int:
+        """The points of exposure that the guideline gives to reading this item."""
+        return self.batch.guideline.document.severity_of(self.task.stratum.dimension)

@@ -14,7 +14,6 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -23,7 +22,19 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from annotation.core.sql import Statement, fetch_first, fetch_rows, field_of, load_object, to_database
+from annotation.core.sql import (
+    Raw,
+    Statement,
+    fetch_first,
+    fetch_rows,
+    for_update,
+    indexed_by,
+    insert,
+    insert_object,
+    load_object,
+    to_database,
+    update,
+)
 from annotation.domain.adjudication import SettledValue
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -440,7 +451,37 @@ WHERE t.id = %s
 """
 
 
+def has_draft(assignment_id: UUID) -> bool:
+    return fetch_first(DRAFT, [to_database(Draft, "assignment_id", assignment_id)]) is not None
+
+
+DRAFT = f"SELECT 1 FROM {DRAFTS} WHERE assignment_id = %s"
+
+
 # Work on a claim: the assignment with its task locked, and the submission.
+
+
+def find_own_assignment(assignment_id: UUID, person: Person) -> Assignment | None:
+    """The person's assignment with its batch, as the pages need them; the rest is read when it is asked for."""
+    row = fetch_first(OWN_ASSIGNMENT, [to_database(Assignment, "id", assignment_id), person.pk])
+    if row is None:
+        return None
+    task, slot, state, *of_batch = row
+    batch = load_object(Batch, **dict(zip(BATCH_OF_OWN, of_batch, strict=True)))
+    own = {"id": assignment_id, "task_id": task, "batch_id": batch.pk, "person_id": person.pk}
+    assignment = load_object(Assignment, **own, slot=slot, state=state)
+    assignment.batch, assignment.person = batch, person
+    return assignment
+
+
+BATCH_OF_OWN = (
+    *("id", "name", "state", "pairing", "overlap", "lease_seconds", "due_date"),
+    *("check_share", "check_feedback", "qualifying"),
+)
+OWN_ASSIGNMENT = f"""
+SELECT a.task_id, a.slot, a.state, {", ".join(f"b.{column}" for column in BATCH_OF_OWN)}
+FROM {ASSIGNMENTS} a JOIN {BATCHES} b ON b.id = a.batch_id WHERE a.id = %s AND a.person_id = %s
+"""
 
 
 class TaskOfAssignment(NamedTuple):
@@ -608,17 +649,12 @@ ADD_TO_TALLY_OF_PERSON = (
 )
 
 
-def add_exposure_of(assignment: Assignment) -> list[Statement]:
-    """The points of exposure of whoever read this item, on the day that it is where the site is.
+def add_exposure(person_id: int, severity: int) -> list[Statement]:
+    """The points of exposure of whoever read an item of this severity, on the day that it is where the site is; nothing
+    where the severity is 0.
 
     Write it last: two items of one person meet here alone.
     """
-    document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
-    return add_exposure(assignment.person_id, document.severity_of(dimension))
-
-
-def add_exposure(person_id: int, severity: int) -> list[Statement]:
-    """Nothing at all where the severity is 0."""
     if not severity:
         return []
     return [
@@ -1067,72 +1103,3 @@ GROWN_TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY(%s::reg
 def analyze_tables(names: Sequence[str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {', '.join(names)}")
-
-
-# Statements made of a model's columns, and the clauses in which the two databases differ.
-
-
-def insert(model: type[Model], values: Mapping[str, Any]) -> Statement:
-    """A row with ``values`` by attribute name (``task_id`` for the column of ``task``), converted as the ORM would."""
-    params = [to_database(model, name, value) for name, value in values.items()]
-    return Statement(_insertion(model, tuple(values)), params)
-
-
-@lru_cache(maxsize=64)
-def _insertion(model: type[Model], names: tuple[str, ...]) -> str:
-    columns = ", ".join(_column(model, name) for name in names)
-    places = ", ".join(["%s"] * len(names))
-    return f"INSERT INTO {model._meta.db_table} ({columns}) VALUES ({places})"
-
-
-def insert_object(row: Model) -> Statement:
-    """The row of a new object; its own primary key is left to the database where there is none yet."""
-    names = _attributes(type(row), with_key=row.pk is not None)
-    return insert(type(row), {name: getattr(row, name) for name in names})
-
-
-@lru_cache(maxsize=64)
-def _attributes(model: type[Model], *, with_key: bool) -> tuple[str, ...]:
-    fields = model._meta.concrete_fields
-    return tuple(field.attname for field in fields if with_key or not field.primary_key)
-
-
-def update(model: type[Model], pk: Any, values: Mapping[str, Any]) -> Statement:
-    """The row with primary key ``pk``; a value that is a ``Raw`` is SQL."""
-    assignments, params = [], []
-    for name, value in values.items():
-        if isinstance(value, Raw):
-            assignments.append(f"{_column(model, name)} = {value.sql}")
-        else:
-            assignments.append(f"{_column(model, name)} = %s")
-            params.append(to_database(model, name, value))
-    key = model._meta.pk.attname
-    params.append(to_database(model, key, pk))
-    sql = f"UPDATE {model._meta.db_table} SET {', '.join(assignments)} WHERE {_column(model, key)} = %s"
-    return Statement(sql, params)
-
-
-@dataclass(frozen=True)
-class Raw:
-    """SQL that stands for itself: ``slots_taken + 1``."""
-
-    sql: str
-
-
-def indexed_by(name: str) -> str:
-    """Names the partial index on SQLite, which would rather walk a whole one; PostgreSQL weighs them by itself."""
-    return f" INDEXED BY {name}" if connection.vendor == "sqlite" else ""
-
-
-def for_update(*tables: str, skip_locked: bool = False) -> str:
-    """The clause that locks the rows of these tables; SQLite's transaction holds the whole database anyway."""
-    if not connection.features.has_select_for_update:
-        return ""
-    return f" FOR NO KEY UPDATE OF {', '.join(tables)}{' SKIP LOCKED' if skip_locked else ''}"
-
-
-@lru_cache(maxsize=512)
-def _column(model: type[Model], name: str) -> str:
-    column = field_of(model, name).column
-    assert column
-    return connection.ops.quote_name(column)

@@ -4,8 +4,8 @@
     python -m tests.performance.house --check     print what breaks the rules of names, and fail for it
     python -m tests.performance.house --list      print each place beside its count
 
-The rules that ``--check`` keeps (it is a step of ``./run check``): no private word as a name, no class name twice, no
-SQL outside its module, no template line over 120 characters, and at most 15 files to a folder.
+The rules that ``--check`` keeps (it is a step of ``./run check``): no private word as a name, in the tests neither, no
+class name twice, no SQL outside its module, no template line over 120 characters, and at most 15 files to a folder.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ("annotation", "scoring", "benchmark")
 PACKAGES = (*APPS, "config")
+OUR_PACKAGES = frozenset({*PACKAGES, "tests"})
 
 # Words that say nothing of the value they name. A name is private where it is one of them, whatever it begins with.
 PRIVATE_WORDS = frozenset(
@@ -81,8 +82,10 @@ FLAT = frozenset({"core", "formats", "commands", "migrations"})
 MAX_FILES = 15
 MAX_LINE = 120
 SQL_MODULE = "annotation/models/sql.py"
-# They ask the connection itself, of no table.
-CONNECTION_MODULES = frozenset({"annotation/core/databases.py", "config/database.py"})
+# They name no table: they ask the connection itself, or build a statement of a model's columns.
+CONNECTION_MODULES = frozenset(
+    {"annotation/core/databases.py", "annotation/core/sql.py", "config/database.py"}
+)
 SQL = re.compile(r"^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|EXISTS \(|ANALYZE|SAVEPOINT|LOCK TABLE)\b")
 # Error messages are words with a code (``N_``, and what the forms' fields refuse); sentences stand in templates.
 TRANSLATORS = frozenset({"_", "gettext", "ngettext", "pgettext"})
@@ -105,6 +108,8 @@ class House:
     single_use_helpers: int = 0
     names: int = 0
     private_words: Counter[str] = field(default_factory=Counter)
+    names_in_tests: int = 0
+    private_words_in_tests: int = 0
     dataclasses: int = 0
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     files_by_folder: Counter[str] = field(default_factory=Counter)
@@ -137,6 +142,8 @@ def measure(root: Path) -> House:
         if path.parent != root and path.name != "__init__.py":
             house.files_by_folder[path.parent.relative_to(root).as_posix()] += 1
         _add_module(house, ast.parse(source), place)
+    for path in sorted((root / "tests").rglob("*.py")):
+        _add_test_names(house, ast.parse(path.read_text(encoding="utf-8")), path.relative_to(root).as_posix())
     for path in sorted((root / "templates").rglob("*")):
         if path.is_file():
             _add_template(house, path, root)
@@ -173,11 +180,33 @@ def _add_names(house: House, tree: ast.Module, place: str, names: Counter[str]) 
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and re.match(r"_[a-z]", node.name):
             house.helpers += 1
             house.single_use_helpers += names[node.name] == 2  # its definition and its use
-    for name, line, is_field in _placed_names(tree):
-        if name.strip("_") in PRIVATE_WORDS:
-            house.private_words[name.strip("_")] += 1
-            if not (is_field and name in STORED_FIELDS):
-                house.places.append(f"{place}:{line} {name}")
+    for name, line, is_field in _find_private_words(tree):
+        house.private_words[name.strip("_")] += 1
+        if not (is_field and name in STORED_FIELDS):
+            house.places.append(f"{place}:{line} {name}")
+
+
+def _add_test_names(house: House, tree: ast.Module, place: str) -> None:
+    house.names_in_tests += sum(1 for _name in _names(tree))
+    for name, line, is_field in _find_private_words(tree):
+        if not (is_field and name in STORED_FIELDS):
+            house.private_words_in_tests += 1
+            house.places.append(f"{place}:{line} {name}")
+
+
+def _find_private_words(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
+    """But for what a library calls so: ``given`` of Hypothesis."""
+    libraries = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in OUR_PACKAGES
+        for alias in node.names
+    }
+    return (
+        placed
+        for placed in _placed_names(tree)
+        if placed[0].strip("_") in PRIVATE_WORDS and placed[0] not in libraries
+    )
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
@@ -253,6 +282,13 @@ def rows(house: House) -> list[tuple[str, str]]:
             f"{house.single_use_helpers / house.helpers:.0%} of {house.helpers:,}" if house.helpers else "-",
         ),
         ("private words among names", f"{words / house.names:.2%} ({words:,} of {house.names:,})"),
+        (
+            "private words among names of the tests",
+            f"{house.private_words_in_tests / house.names_in_tests:.2%}"
+            f" ({house.private_words_in_tests:,} of {house.names_in_tests:,})"
+            if house.names_in_tests
+            else "-",
+        ),
         ("dataclasses", f"{house.dataclasses:,}"),
         ("class names used twice or more", f"{len(house.repeated_classes):,}"),
         ("template characters a line", f"{house.template_characters / house.template_lines:.0f}"),

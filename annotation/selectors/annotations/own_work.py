@@ -20,6 +20,7 @@ from annotation.models import (
     Batch,
     Draft,
     Person,
+    sql,
 )
 from annotation.selectors.annotations.closings import is_closed
 
@@ -80,31 +81,10 @@ def get_own_dispute(assignment_id: UUID, person: Person) -> Assignment:
 
 def _get_own_assignment(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
     """With what the loop needs of it and of its batch; the rest is read when asked for."""
-    assignment = ASSIGNMENTS.filter(pk=assignment_id, person=person).first()
+    assignment = sql.find_own_assignment(assignment_id, person)
     if assignment is None or assignment.is_adjudication != adjudication:
         raise NotFound(N_("There is no such item among yours."))
-    assignment.person = person
     return assignment
-
-
-ASSIGNMENTS = (
-    Assignment.objects.order_by()
-    .select_related("batch")
-    .only(
-        *(
-            "task",
-            "person",
-            "slot",
-            "state",
-            "batch__name",
-            "batch__state",
-            "batch__pairing",
-            "batch__overlap",
-        ),
-        *("batch__lease_seconds", "batch__due_date", "batch__check_share", "batch__check_feedback"),
-        "batch__qualifying",
-    )
-)
 
 
 def find_other_claim(batch: Batch, person: Person, excluded: Collection[UUID]) -> Assignment | None:
@@ -120,8 +100,10 @@ def find_other_claim(batch: Batch, person: Person, excluded: Collection[UUID]) -
 
 def find_saved_draft(assignment_id: UUID) -> SavedDraft | None:
     """One look by primary key: most items have none."""
+    if not sql.has_draft(assignment_id):
+        return None
     draft = Draft.objects.filter(pk=assignment_id).defer("why").first()
-    if draft is None:
+    if draft is None:  # submitted or discarded meanwhile
         return None
     return SavedDraft(
         labels=draft.labels,

@@ -101,7 +101,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
             _leave_notes(assignment, labels, work.rationale)
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
         _draw_repeat(assignment, decision.created_at)
-    execute(*sql.add_exposure_of(assignment))
+    execute(*sql.add_exposure(assignment.person_id, assignment.severity))
     return _build_receipt(decision, created=True)
 
 

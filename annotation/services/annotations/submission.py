@@ -90,11 +90,12 @@ def _submit_annotation(assignment_id: UUID, person: Person, key: str, work: Subm
     labels, evidence = _check_submission(assignment, work)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
+    outcome = _find_new_outcome(assignment, labels)
     annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=1)
     execute(
         *sql.write_annotation(annotation, slot=assignment.slot),
-        *_build_settlement(assignment, labels, annotation.created_at),
-        *sql.add_exposure_of(assignment),
+        *_build_settlement(assignment, outcome, annotation.created_at),
+        *sql.add_exposure(assignment.person_id, assignment.severity),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
         end_attempt_if_complete(assignment.batch, assignment.person)
@@ -102,11 +103,10 @@ def _submit_annotation(assignment_id: UUID, person: Person, key: str, work: Subm
     return _build_receipt(annotation, created=True, feedback=find_feedback(assignment))
 
 
-def _build_settlement(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+def _build_settlement(assignment: Assignment, outcome: Outcome | None, now: datetime) -> list[Statement]:
     """What a submission writes beside itself: the counts, and with a task's last annotation its gold and state."""
     if assignment.task.kind != Task.Kind.WORK:
         return build_answer_statements(assignment, now)
-    outcome = _find_new_outcome(assignment, labels)
     if outcome is None:
         return [sql.add_to_tally_of(assignment, submitted=1)]
     return [
@@ -167,9 +167,11 @@ def compute_outcome(task: Task, batch: Batch) -> Outcome:
 
 
 def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
-    """The same with the labels that are being submitted; None while others are still to come."""
+    """The same with the labels that are being submitted; None while others are still to come, and of what settles
+    nothing, such as a gold question.
+    """
     task = assignment.task
-    if task.slots_taken < task.overlap:
+    if task.kind != Task.Kind.WORK or task.slots_taken < task.overlap:
         return None
     submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
     if len(submitted) < task.overlap:

@@ -71,7 +71,7 @@ def release_assignment(*, assignment_id: UUID, person: Person, skip_reason: str 
         is_work = assignment.task.kind == Task.Kind.WORK
         execute(
             *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else build_skip_statements(assignment)),
-            *sql.add_exposure_of(assignment),
+            *sql.add_exposure(assignment.person_id, assignment.severity),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:
             end_attempt_if_complete(assignment.batch, person)
