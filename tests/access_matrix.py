@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 from django.db import connection, transaction
@@ -172,13 +173,18 @@ def make_expired_token(person: Person) -> Client:
     return Client(headers={"Authorization": f"Token {secret}"}, raise_request_exception=False)
 
 
-def requests(share: float = 1.0, seed: int = 0) -> Iterator[tuple[str, list[str], str]]:
-    """Name, parameters and method of each request; of what is neither GET nor POST a share drawn by ``seed``."""
+def requests(
+    kinds: Sequence[Kind], share: float = 1.0, seed: int = 0
+) -> Iterator[tuple[str, list[str], str, Kind]]:
+    """Name, parameters, method and kind of people of each request: all, or a share of the GETs and POSTs drawn by
+    ``seed`` and a tenth of it of the other methods.
+    """
     rng = random.Random(seed)
+    shares = {method: share if share == 1 or method in {"GET", "POST"} else share / 10 for method in METHODS}
     for name, parameters in ADDRESSES:
-        for method in METHODS:
-            if name != "logout" and (method in {"GET", "POST"} or rng.random() < share):
-                yield name, parameters, method
+        for method, kind in product(METHODS, kinds):
+            if name != "logout" and rng.random() < shares[method]:
+                yield name, parameters, method, kind
 
 
 def walk_matrix(
@@ -190,15 +196,14 @@ def walk_matrix(
     report: Callable[[int], object] = lambda _requests: None,
 ) -> Outcome:
     outcome = Outcome()
-    for name, parameters, method in requests(share, seed):
+    for name, parameters, method, kind in requests(kinds, share, seed):
         path = world.path(name, parameters) + QUERIES.get(name, "")
-        for kind in kinds:
-            status, content, writes = ask(kind, path, method)
-            outcome.requests += 1
-            outcome.by_status[status] += 1
-            reason = fault(kind, name, path, method, status, content, writes)
-            if reason:
-                outcome.faults.append(f"{method} {path} ({name}) by {kind.name}: {status}, {reason}")
+        status, content, writes = ask(kind, path, method)
+        outcome.requests += 1
+        outcome.by_status[status] += 1
+        reason = fault(kind, name, path, method, status, content, writes)
+        if reason:
+            outcome.faults.append(f"{method} {path} ({name}) by {kind.name}: {status}, {reason}")
         report(outcome.requests)
     return outcome
 

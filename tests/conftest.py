@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("postgres") or item.get_closest_marker("both_databases"):
             # What never breaks has not broken once: a race that is lost now and then is lost.
             item.add_marker(pytest.mark.flaky(reruns=0))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays to the end: the garbage collector need not walk through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,10 @@ from config.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+# A job's beat comes from a thread of its own: it would wait for the transaction of the test, and the job for the beat.
+if "ASSAY_JOB_HEARTBEAT_SECONDS" not in os.environ:
+    JOB_HEARTBEAT_SECONDS = 1000
+
 # A file and not memory: threads and worker processes of a test must meet in one database.
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     DATABASES["default"]["TEST"] = {"NAME": str(ASSAY_DATA_DIR / "test.sqlite3")}  # noqa: F405

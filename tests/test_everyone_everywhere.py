@@ -18,7 +18,7 @@ from uuid import UUID
 import pytest
 from django.contrib import admin
 from django.db import transaction
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
@@ -321,10 +321,9 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.fixture
-def world(db: None) -> Iterator[World]:
+def world(db: None) -> World:
     """A batch in the middle of its work, with a release, a scorer, a run and a retraining behind it."""
-    with override_settings(JOB_HEARTBEAT_SECONDS=1000):  # the beat would wait for this test's transaction
-        yield make_world()
+    return make_world()
 
 
 def make_world() -> World:

@@ -41,8 +41,6 @@ def command(name: str, *arguments: str) -> Any:
 def files(shared: Path, db: None, settings: Any, tmp_path: Path) -> list[str]:
     """The five files of labels, and a database that knows the guideline."""
     settings.ASSAY_DATA_DIR = tmp_path
-    # The test's transaction holds SQLite's write lock, so that a beat from another thread would wait for its end.
-    settings.JOB_HEARTBEAT_SECONDS = 3600
     command("load_guideline", "fixtures/guidelines/xstest.yaml", "--publish")
     return [str(shared / "xstest" / f"xstest_v2_completions_{model}.csv") for model in MODELS]
 

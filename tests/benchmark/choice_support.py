@@ -37,12 +37,12 @@ def put_questions(folder: Path, categories: Sequence[str], dataset: str = "fine"
     return Dataset.objects.get(name=dataset)
 
 
-def put_answers(dataset: Dataset, model: str, says: Says) -> EvaluatedModel:
+def put_answers(dataset: Dataset, model: str, script: Says) -> EvaluatedModel:
     """The model's response to each form of the dataset's questions, as the script says."""
     evaluated, _created = EvaluatedModel.objects.get_or_create(name=model)
     collection, _created = Collection.objects.get_or_create(name="")
     for form in QuestionVariant.objects.filter(prompt__dataset=dataset).select_related("prompt"):
-        text = says(form)
+        text = script(form)
         if text is not None:
             Response.objects.create(
                 prompt=form.prompt,

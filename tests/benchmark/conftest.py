@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from django.test import override_settings
 
 from annotation.models import GoldRelease
 from tests.benchmark.memoriser import MemorisingBackbone, load_memory
 from tests.benchmark.support import release_of, settle_by_dimension
 from tests.support import first_batch
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_beat() -> Iterator[None]:
-    """A job's beat, which comes from a thread of its own, would wait for the transaction of the test."""
-    with override_settings(JOB_HEARTBEAT_SECONDS=1000):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A real OpenAI-compatible endpoint on loopback, that does what its policy says and remembers what it was asked.
 
     with local_endpoint(policy) as url:
-        ...  # url is the base, as in http://127.0.0.1:41234/v1; url.asked what came in
+        ...  # url is the base, as in http://127.0.0.1:41234/v1; url.requests what came in
 
 ``policy(messages, request)`` answers with a text; ``(status, headers, body)``; or the seconds to stall for before the
 connection is cut. It runs in the endpoint's thread, one request after another.
@@ -40,14 +40,14 @@ class Asked:
 class Address(str):
     """The endpoint's base address, and the endpoint behind it."""
 
-    asked: list[Asked]
+    requests: list[Asked]
     delivered: list[str]
     _endpoint: _Server
 
     @property
     def answered(self) -> list[str]:
         """The prompts that got a 200, in order, each as often as it did."""
-        return [request.prompt for request in self.asked if request.status == 200]
+        return [request.prompt for request in self.requests if request.status == 200]
 
     def down(self) -> None:
         """Stop listening, and cut every connection."""
@@ -124,7 +124,7 @@ def troubled(
 class _Server:
     def __init__(self, policy: Policy, latency: float) -> None:
         self.policy, self.latency = policy, latency
-        self.asked: list[Asked] = []
+        self.requests: list[Asked] = []
         self.delivered: list[str] = []
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -152,12 +152,12 @@ class _Server:
         assert task is not None
         self._at_work.add(task)
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            while await self._one(reader, writer):
+            while await self._answer_request(reader, writer):
                 pass
         self._at_work.discard(task)
         writer.transport.abort()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
@@ -174,7 +174,7 @@ class _Server:
             (200, {}, build_answer_body(reply)) if isinstance(reply, str) else _as_tuple(reply)
         )
         prompt = messages[-1]["content"]
-        self.asked.append(Asked(time.monotonic(), prompt, status, request, headers))
+        self.requests.append(Asked(time.monotonic(), prompt, status, request, headers))
         if status == 0:
             await asyncio.sleep(float(reply))  # type: ignore[arg-type]
             return False
@@ -205,7 +205,7 @@ def local_endpoint(policy: Policy, *, latency: float = 0.0) -> Iterator[Address]
     server.thread.start()
     server.call(server.listen())
     url = Address(f"http://127.0.0.1:{server.port}/v1")
-    url.asked, url.delivered, url._endpoint = server.asked, server.delivered, server
+    url.requests, url.delivered, url._endpoint = server.requests, server.delivered, server
     try:
         yield url
     finally:

@@ -17,18 +17,18 @@ UNKNOWN = 2
 @dataclass(frozen=True)
 class MemorisingScorer:
     heads: tuple[Head, ...]
-    told: dict[str, dict[str, Value]]
+    memory: dict[str, dict[str, Value]]
     backbone: str = "ngram"
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return [self._of(self.told.get(example.content_key, {})) for example in examples]
+        return [self._of(self.memory.get(example.content_key, {})) for example in examples]
 
     def _of(self, labels: dict[str, Value]) -> Prediction:
         return {head.criterion: head.certain(labels.get(head.criterion, UNKNOWN)) for head in self.heads}
 
     def save(self, folder: Path) -> None:
         heads = [head.to_json() for head in self.heads]
-        (folder / "memory.json").write_text(json.dumps({"heads": heads, "told": self.told}))
+        (folder / "memory.json").write_text(json.dumps({"heads": heads, "told": self.memory}))
 
 
 def load_memory(folder: Path) -> MemorisingScorer:

@@ -27,7 +27,7 @@ def main() -> int:
         world = make_world()
         kinds = make_kinds(world)
         began = time.monotonic()
-        with tqdm(total=len(list(requests())) * len(kinds), unit="request") as bar:
+        with tqdm(total=len(list(requests(kinds))), unit="request") as bar:
             outcome = walk_matrix(world, kinds, report=lambda count: bar.update(count - bar.n))
         seconds = time.monotonic() - began
     print(f"{len(ADDRESSES)} addresses, {len(kinds)} kinds of people, {len(METHODS)} methods")

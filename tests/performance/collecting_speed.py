@@ -76,8 +76,8 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         def start_clock(count: int) -> None:
             """The clock runs from the next request on."""
             nonlocal began
-            wait_until(lambda: len(url.asked) > count)
-            began = url.asked[count].at
+            wait_until(lambda: len(url.requests) > count)
+            began = url.requests[count].at
 
         def stop_clock() -> None:
             nonlocal began
@@ -93,7 +93,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
         stop_clock()
-        under_way, sent = PendingRequest.objects.count(), len(url.asked)
+        under_way, sent = PendingRequest.objects.count(), len(url.requests)
         lost_most += under_way
         print(f"killed at {count_responses()} responses with {under_way} under way")
         worker = start_worker(folder)
@@ -102,7 +102,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         stop_clock()
         url.down()
         time.sleep(DOWN_SECONDS)
-        sent = len(url.asked)
+        sent = len(url.requests)
         url.up()
         start_clock(sent)
         wait_until(lambda: count_responses() >= number * 3 // 4)
@@ -117,7 +117,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
             f" {under_way} of them to the kill"
         )
         assert under_way <= run.lost <= under_way + at_once
-        stored, sent = set(Response.objects.values_list("prompt__text", flat=True)), len(url.asked)
+        stored, sent = set(Response.objects.values_list("prompt__text", flat=True)), len(url.requests)
         resume_collection(run=run)
         start_clock(sent)
         wait_until(lambda: count_responses() >= number - at_once)
@@ -125,7 +125,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         tail = time.monotonic()
         wait_until(lambda: CollectionRun.objects.get().finished_at is not None)
         tail = time.monotonic() - tail
-        asked_twice = [request.prompt for request in url.asked[sent:] if request.prompt in stored]
+        asked_twice = [request.prompt for request in url.requests[sent:] if request.prompt in stored]
     os.killpg(worker.pid, signal.SIGTERM)
     worker.wait()
     run.refresh_from_db()
@@ -136,7 +136,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     doubled = sum(times - 1 for times in Counter(url.delivered).values())
     seconds = sum(end - start_ for start_, end in stretches)
     within = [
-        request for request in url.asked if any(start_ <= request.at <= end for start_, end in stretches)
+        request for request in url.requests if any(start_ <= request.at <= end for start_, end in stretches)
     ]
     through = sum(request.status != 429 for request in within)
     print(
@@ -145,7 +145,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     print(f"{run.lost} answers lost to two stops, counted; {doubled} answers were sent twice")
     print(
         f"requests {run.requests}: "
-        f"{dict(sorted(Counter(request.status for request in url.asked).items()))} (0: stalled)"
+        f"{dict(sorted(Counter(request.status for request in url.requests).items()))} (0: stalled)"
     )
     print(
         f"the endpoint lets {rate:g} requests a second through; {through} in {seconds:.1f} s of being up and asked"

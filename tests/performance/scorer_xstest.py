@@ -147,7 +147,7 @@ def main() -> None:
         "--encoder", default=find_small_encoder(), help="a folder of Hugging Face; %(default)s"
     )
     parser.add_argument("--backbones", nargs="+", default=["ngram", "encoder", "ensemble"])
-    parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
+    parser.add_argument("--what", dest="tables", nargs="+", choices=WHAT, default=list(WHAT))
     parser.add_argument("--draws", type=int, default=DRAWS, help="of the labels in adapt")
     options = parser.parse_args()
     if not is_there():
@@ -157,36 +157,36 @@ def main() -> None:
         (spec.title, choose_backbone(spec)) for spec in make_specs(options.encoder, options.backbones)
     ]
     by_model = [f"{model} acc / F1" for model in MODELS]
-    if {"grouped", "coverage"} & set(options.what):
+    if {"grouped", "coverage"} & set(options.tables):
         folds = splits_by_prompt(rows)
         shares_by_backbone = {name: pool_predictions(backbone, rows, folds) for name, backbone in backbones}
-        if "grouped" in options.what:
+        if "grouped" in options.tables:
             header = ["accuracy", "macro-F1", "ECE", *by_model]
             print_table(
                 "Five folds by prompt",
                 header,
                 [[n, *format_figures(f, rows)] for n, f in shares_by_backbone.items()],
             )
-        if "coverage" in options.what:
+        if "coverage" in options.tables:
             parts = (1.0, 0.9, 0.8, 0.7)
             lines = [
                 [n, *(f"{accuracy_at_coverage(f, truth(rows), part):.3f}" for part in parts)]
                 for n, f in shares_by_backbone.items()
             ]
             print_table("Accuracy at coverage", [f"{part:.0%}" for part in parts], lines)
-    if "loo" in options.what:
+    if "loo" in options.tables:
         folds = splits_by_model(rows)
         lines = [
             [name, *format_figures(pool_predictions(backbone, rows, folds), rows)]
             for name, backbone in backbones
         ]
         print_table("One model left out", ["accuracy", "macro-F1", "ECE", *by_model], lines)
-    if "adapt" in options.what:
+    if "adapt" in options.tables:
         lines = [[name, *measure_adaptation(backbone, rows, options.draws)] for name, backbone in backbones]
         print_table(
             f"With {LABELS} labels of the model left out, draws: {options.draws}", ["mean", *MODELS], lines
         )
-    if "speed" in options.what:
+    if "speed" in options.tables:
         header = ["fit, s", "fit, processor s", "predicted/s", "predicted/s of processor"]
         print_table("Speed", header, [[name, *measure_speed(backbone, rows)] for name, backbone in backbones])
 

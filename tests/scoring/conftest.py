@@ -18,12 +18,8 @@ from tests.support import FLAMES_GUIDELINE
 
 @pytest.fixture(autouse=True)
 def data_folder(settings: Any, tmp_path: Path) -> Path:
-    """Scorers lie by number, and another test's scorer had the same number.
-
-    A job's beat, which comes from a thread of its own, would wait for the transaction of the test.
-    """
+    """Scorers lie by number, and another test's scorer had the same number."""
     settings.ASSAY_DATA_DIR = tmp_path
-    settings.JOB_HEARTBEAT_SECONDS = 1000
     return tmp_path
 
 

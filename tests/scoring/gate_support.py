@@ -43,13 +43,13 @@ Says = Callable[[Example, Head], float]
 
 def keys_of(split: str, number: int, dataset: str) -> list[str]:
     """The first ids of prompts that are in the split."""
-    found: list[str] = []
+    keys: list[str] = []
     n = 0
-    while len(found) < number:
+    while len(keys) < number:
         if split_of(dataset, f"q{n}") == split:
-            found.append(f"q{n}")
+            keys.append(f"q{n}")
         n += 1
-    return found
+    return keys
 
 
 def labelled_release(
@@ -88,8 +88,8 @@ def labelled_release(
         guideline, dataset, annotators=[person], name=f"{name}-batch", policy=Policy(overlap=1)
     )
     while (assignment := claim_next_task(batch=batch, person=person)) is not None:
-        asked = guideline.document.criteria_for(assignment.task.response.prompt.dimension)
-        labels = {criterion.name: criterion.values[-1] for criterion in asked}
+        criteria = guideline.document.criteria_for(assignment.task.response.prompt.dimension)
+        labels = {criterion.name: criterion.values[-1] for criterion in criteria}
         work = Submission(labels, rationale="as it is")
         submit(assignment_id=assignment.pk, person=person, key=f"k{assignment.pk}", work=work)
     return cut_release(ReleaseSpec(name=name, batches=[batch]))
@@ -102,10 +102,10 @@ def right(example: Example, head: Head) -> float:
 def wrong_on(*criteria: str) -> Says:
     """The lowest level on these criteria, else what is right."""
 
-    def says(example: Example, head: Head) -> float:
+    def choose_level(example: Example, head: Head) -> float:
         return head.values[0] if head.criterion in criteria else right(example, head)
 
-    return says
+    return choose_level
 
 
 def scorer_that_says(
@@ -113,7 +113,7 @@ def scorer_that_says(
     guideline: Guideline,
     *,
     name: str,
-    says: Says = right,
+    choose_level: Says = right,
     learned: Sequence[str] | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Scorer:
@@ -130,12 +130,14 @@ def scorer_that_says(
     folder = scorer.weights_folder
     folder.mkdir(parents=True)
 
-    def told(example: Example) -> dict[str, dict[str, float]]:
-        asked = [head for head in lesson.heads if head.criterion in example.labels]
-        return prediction_to_json({head.criterion: head.certain(says(example, head)) for head in asked})
+    def predict(example: Example) -> dict[str, dict[str, float]]:
+        heads = [head for head in lesson.heads if head.criterion in example.labels]
+        return prediction_to_json(
+            {head.criterion: head.certain(choose_level(example, head)) for head in heads}
+        )
 
-    tested = {example.content_key: told(example) for example in lesson.examples if example.split == "test"}
-    folds = {example.content_key: {"fold": 0, "prediction": told(example)} for example in lesson.examples}
+    tested = {example.content_key: predict(example) for example in lesson.examples if example.split == "test"}
+    folds = {example.content_key: {"fold": 0, "prediction": predict(example)} for example in lesson.examples}
     trained = [example.content_key for example in lesson.examples if example.split != "test"]
     for file, content in (
         ("test.json", tested),
@@ -159,10 +161,10 @@ class Decided:
 
     def __init__(self, heads: Sequence[Head], place: int) -> None:
         self.heads, self.place = tuple(heads), place
-        self.asked: list[str] = []
+        self.content_keys: list[str] = []
 
     def predict(self, examples: Sequence[Example], **_options: Any) -> list[Prediction]:
-        self.asked += [example.content_key for example in examples]
+        self.content_keys += [example.content_key for example in examples]
         certain = {head.criterion: head.certain(head.values[self.place]) for head in self.heads}
         return [certain for _example in examples]
 

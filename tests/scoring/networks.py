@@ -105,13 +105,13 @@ def eight() -> list[Example]:
 
 def sixty(n: int = 60) -> list[Example]:
     """Enough, of two criteria, for a validation part; each prompt has two responses."""
-    said = {1: "sorry no", 2: "a bit", 3: "yes sure"}
+    answers = {1: "sorry no", 2: "a bit", 3: "yes sure"}
     return [
         Example(
             f"r{i}",
             f"p{i // 2}",
             f"question {'abcdefghij'[i // 2 % 10]}{i // 20}",
-            f"{said[i % 3 + 1]} {'klmnopqrst'[i % 10]}",
+            f"{answers[i % 3 + 1]} {'klmnopqrst'[i % 10]}",
             "xy"[i % 2],
             labels={"compliance": i % 3 + 1, **({"safety": i % 3 // 2} if i % 4 else {})},
         )

@@ -67,7 +67,7 @@ def make_responses(
     collection, _created = Collection.objects.get_or_create(name="")
     evaluated = [EvaluatedModel.objects.get_or_create(name=model)[0] for model in models]
     numbers = range(start, start + prompts)
-    asked = Prompt.objects.bulk_create(
+    questions = Prompt.objects.bulk_create(
         Prompt(
             dataset=dataset,
             key=f"p{number}",
@@ -78,8 +78,8 @@ def make_responses(
     )
 
     def response(number: int, prompt: Prompt, place: int) -> Response:
-        said = TEXTS[level(number, place)]
-        text = f"{said[number % len(said)]} ({number})"
+        wordings = TEXTS[level(number, place)]
+        text = f"{wordings[number % len(wordings)]} ({number})"
         return Response(
             prompt=prompt,
             model=evaluated[place],
@@ -90,7 +90,7 @@ def make_responses(
 
     Response.objects.bulk_create(
         response(number, prompt, place)
-        for number, prompt in zip(numbers, asked, strict=True)
+        for number, prompt in zip(numbers, questions, strict=True)
         for place in range(len(evaluated))
     )
     return dataset
@@ -181,11 +181,11 @@ def find_once(patches: pytest.MonkeyPatch, places: Sequence[Place]) -> None:
 def _recalled(owner: Any, name: str) -> Callable[..., Any]:
     find = getattr(owner, name)
 
-    def recalled(*given: Any, **options: Any) -> Any:
-        asked = {option: value for option, value in options.items() if option not in WATCHING}
-        key = f"{owner.__name__}.{name}", repr((given, asked))
+    def recalled(*arguments: Any, **options: Any) -> Any:
+        key_options = {option: value for option, value in options.items() if option not in WATCHING}
+        key = f"{owner.__name__}.{name}", repr((arguments, key_options))
         if key not in FOUND:
-            FOUND[key] = pickle.dumps(find(*given, **options))
+            FOUND[key] = pickle.dumps(find(*arguments, **options))
         return pickle.loads(FOUND[key])  # noqa: S301
 
     return recalled
@@ -202,8 +202,8 @@ def trained(release: GoldRelease, name: str = "s", **options: Any) -> Scorer:
 def change_weights(folder: Path) -> None:
     """One number of the embedded backbone's weights is another one now."""
     path = folder / "weights.npz"
-    with np.load(path) as kept:
-        arrays = dict(kept)
+    with np.load(path) as archive:
+        arrays = dict(archive)
     name = next(name for name, array in arrays.items() if array.dtype.kind == "f" and array.size)
     arrays[name].flat[0] += 1
     np.savez(path, **arrays)

@@ -27,8 +27,8 @@ def _file(model: str) -> Path:
 
 def examples() -> list[Example]:
     """All 2,250, in the order of the product."""
-    found = [_example(model, row) for model in MODELS for row in _rows(model)]
-    return sorted(found, key=lambda example: (example.key, example.content_key))
+    all_examples = [_example(model, row) for model in MODELS for row in _rows(model)]
+    return sorted(all_examples, key=lambda example: (example.key, example.content_key))
 
 
 def _rows(model: str) -> list[dict[str, str]]:

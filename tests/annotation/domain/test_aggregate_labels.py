@@ -48,18 +48,18 @@ def written(path: Path) -> list[dict[str, str]]:
 @pytest.mark.both_databases
 def test_each_task_has_the_models_probabilities_beside_its_gold(labelled: Batch, tmp_path: Path):
     path = tmp_path / "first.csv"
-    (one,) = summary("--batch", "first", "--out", str(path))["criteria"]
-    mine = Assignment.objects.filter(person__username="lin").order_by("submitted_at")
-    served = list(mine.values_list("task", flat=True))
+    (criterion,) = summary("--batch", "first", "--out", str(path))["criteria"]
+    assignments = Assignment.objects.filter(person__username="lin").order_by("submitted_at")
+    served = list(assignments.values_list("task", flat=True))
     fit = dawid_skene(
         task=[*served, *served],
         worker=[0] * 8 + [1] * 8,
         label=[value - 1 for value in (*LIN, *CHEN)],
         classes=3,
     )
-    assert (one["tasks"], one["labels"], one["people"]) == (8, 16, 2)
-    assert list(one["marginals"].values()) == pytest.approx(fit.posteriors.mean(axis=0).tolist())
-    assert one["reason"] is None
+    assert (criterion["tasks"], criterion["labels"], criterion["people"]) == (8, 16, 2)
+    assert list(criterion["marginals"].values()) == pytest.approx(fit.posteriors.mean(axis=0).tolist())
+    assert criterion["reason"] is None
     rows = written(path)
     assert [int(row["task"]) for row in rows] == sorted(labelled.tasks.values_list("pk", flat=True))
     for row, expected in zip(rows, fit.posteriors, strict=True):
@@ -96,11 +96,11 @@ def test_what_no_model_can_tell_is_undefined_and_says_why(
     guideline: Guideline, lin: Person, labelled: Batch, tmp_path: Path
 ):
     corpus = make_corpus(prompts=2, models=["M"], name="alone")
-    alone = make_batch(guideline, corpus, annotators=[lin], name="alone", policy=Policy(overlap=1))
-    (nothing,) = summary("--batch", "alone")["criteria"]
-    assert (nothing["marginals"], nothing["labels"]) == (None, 0)
-    assert nothing["reason"] == "There are no labels to combine."
-    label_next(alone, lin, 3)
+    batch = make_batch(guideline, corpus, annotators=[lin], name="alone", policy=Policy(overlap=1))
+    (criterion,) = summary("--batch", "alone")["criteria"]
+    assert (criterion["marginals"], criterion["labels"]) == (None, 0)
+    assert criterion["reason"] == "There are no labels to combine."
+    label_next(batch, lin, 3)
     path = tmp_path / "alone.csv"
     rows = summary("--batch", "alone", "--out", str(path))
     assert rows["criteria"][0]["reason"].startswith("All labels are one person's")

@@ -119,7 +119,7 @@ def by_the_papers_equations(rows: dict[str, list[int]], *, classes: int, rounds:
                 )
                 for true in each
             ]
-            posteriors[patient] = [one / sum(joint) for one in joint]
+            posteriors[patient] = [weight / sum(joint) for weight in joint]
     return posteriors
 
 
@@ -130,7 +130,7 @@ def test_posteriors_are_those_of_the_papers_equations():
     for actual, reference in zip(posteriors, expected, strict=True):
         assert actual == pytest.approx(reference, abs=1e-12)
     # All but three patients are settled beyond doubt.
-    assert {one + 1 for one in np.flatnonzero(posteriors.max(axis=1) < 0.99)} == {7, 35, 38}
+    assert {patient + 1 for patient in np.flatnonzero(posteriors.max(axis=1) < 0.99)} == {7, 35, 38}
 
 
 def test_the_tagged_words_are_as_the_authors_of_mace_published():
@@ -187,13 +187,13 @@ def test_neither_the_order_of_labels_nor_the_numbers_of_workers_and_tasks_matter
     renamed, moved = random.permutation(4), random.permutation(8)
     other = [(int(moved[task]), int(renamed[worker]) + 7, label) for task, worker, label in rows]
     random.shuffle(other)
-    before, after = (dawid_skene(**columns(one), classes=3, **SHORT) for one in (rows, other))
+    before, after = (dawid_skene(**columns(triples), classes=3, **SHORT) for triples in (rows, other))
     place = [after.tasks.tolist().index(moved[task]) for task in before.tasks]
     assert after.posteriors[place] == pytest.approx(before.posteriors, abs=1e-6)
     assert after.log_likelihood == pytest.approx(before.log_likelihood, abs=1e-6)
-    trusted, again = (mace(**columns(one), classes=3, **SHORT) for one in (rows, other))
-    who = [again.workers.tolist().index(renamed[worker] + 7) for worker in trusted.workers]
-    assert again.trust[who] == pytest.approx(trusted.trust, abs=1e-6)
+    trusted, trusted_after = (mace(**columns(triples), classes=3, **SHORT) for triples in (rows, other))
+    positions = [trusted_after.workers.tolist().index(renamed[worker] + 7) for worker in trusted.workers]
+    assert trusted_after.trust[positions] == pytest.approx(trusted.trust, abs=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
@@ -202,11 +202,11 @@ def test_other_names_of_classes_give_the_same_under_other_names(
     rows: list[tuple[int, int, int]], order: list[int]
 ):
     other = [(task, worker, order[label]) for task, worker, label in rows]
-    before, after = (dawid_skene(**columns(one), classes=3, **SHORT) for one in (rows, other))
+    before, after = (dawid_skene(**columns(triples), classes=3, **SHORT) for triples in (rows, other))
     assert after.posteriors[:, order] == pytest.approx(before.posteriors, abs=1e-6)
     assert after.marginals[order] == pytest.approx(before.marginals, abs=1e-6)
-    trusted, again = (mace(**columns(one), classes=3, **SHORT) for one in (rows, other))
-    assert again.posteriors[:, order] == pytest.approx(trusted.posteriors, abs=1e-6)
+    trusted, trusted_after = (mace(**columns(triples), classes=3, **SHORT) for triples in (rows, other))
+    assert trusted_after.posteriors[:, order] == pytest.approx(trusted.posteriors, abs=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
@@ -276,9 +276,9 @@ def test_who_answers_at_random_is_not_trusted():
 def test_missing_labels_are_missing_and_no_class():
     _, labels = simulated(4, tasks=500, errors=[0.1, 0.2, 0.2])
     rows = of(labels)
-    kept = np.random.default_rng(0).random(1500) < 0.6
-    result = dawid_skene(**{name: column[kept] for name, column in rows.items()}, classes=3)
-    assert len(result.tasks) == len(set(rows["task"][kept].tolist()))
+    mask = np.random.default_rng(0).random(1500) < 0.6
+    result = dawid_skene(**{name: column[mask] for name, column in rows.items()}, classes=3)
+    assert len(result.tasks) == len(set(rows["task"][mask].tolist()))
     assert np.diagonal(result.confusion[0]).min() > 0.8
 
 

@@ -244,11 +244,11 @@ def test_equal_units_differ_by_chance_alone_and_by_more_than_either_varies() -> 
     assert same.value == 0
     assert low < 0 < high
     # Independent resamples: the spread of the difference is the root of two times that of one
-    one = measure_agreement(DISPUTED, values=SCALE, measurement="nominal").statistics["gwet_ac1"]
-    one_low, one_high = ends(one)
-    assert (high - low) / (one_high - one_low) == pytest.approx(2**0.5, rel=0.1)
-    assert one.standard_error is not None
-    assert same.standard_error == pytest.approx(2**0.5 * one.standard_error)
+    single = measure_agreement(DISPUTED, values=SCALE, measurement="nominal").statistics["gwet_ac1"]
+    single_low, single_high = ends(single)
+    assert (high - low) / (single_high - single_low) == pytest.approx(2**0.5, rel=0.1)
+    assert single.standard_error is not None
+    assert same.standard_error == pytest.approx(2**0.5 * single.standard_error)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def some_units(seed: int, tasks: int = 60) -> Units:
     """One to three labels a task on one or two criteria, some of a person who is not compared with anybody."""
     chance = random.Random(seed)
 
-    def said(person: int) -> PersonLabels:
+    def draw_labels(person: int) -> PersonLabels:
         labels = {name: chance.choice(SCALE) for name in ("tone", "harm") if chance.random() < 0.8}
         return PersonLabels(person, labels, chance.randint(1, 9), None)
 
@@ -49,7 +49,7 @@ def some_units(seed: int, tasks: int = 60) -> Units:
             task % 7,
             1 + task % 3,
             "ab"[task % 2],
-            [said(p) for p in chance.sample(PEOPLE, chance.randint(1, 3))],
+            [draw_labels(p) for p in chance.sample(PEOPLE, chance.randint(1, 3))],
         )
         for task in range(tasks)
     )
@@ -81,17 +81,17 @@ def test_what_is_counted_by_columns_is_what_is_counted_one_by_one(seed: int):
     }
     pairs = Counter((of, pair) for of, labels, _people in every for pair in combinations(labels, 2))
     counted = {
-        (name, (units.values[one], units.values[other])): int(counts[one, other])
+        (name, (units.values[first], units.values[other])): int(counts[first, other])
         for name, counts in count_pairs(units, by_criterion(units)).items()
-        for one, other in np.argwhere(counts)
+        for first, other in np.argwhere(counts)
     }
     assert counted == dict(pairs)
-    given = {
-        (name, one.value): (one.n, one.disputed)
-        for name, found in count_labels(units, by_criterion(units)).items()
-        for one in found
+    value_counts = {
+        (name, count.value): (count.n, count.disputed)
+        for name, label_counts in count_labels(units, by_criterion(units)).items()
+        for count in label_counts
     }
-    assert given == {
+    assert value_counts == {
         (name, value): (
             sum(of == name and len(labels) > 1 and value in labels for of, labels, _people in every),
             sum(of == name and value in labels and len(set(labels)) > 1 for of, labels, _people in every),

@@ -56,13 +56,13 @@ def test_the_place_in_a_block_differs_from_person_to_person():
 
 
 @few
-@given(share=shares, seed=seeds, given_=st.integers(0, 100), work=st.integers(0, 80), most=st.integers(0, 50))
+@given(share=shares, seed=seeds, start=st.integers(0, 100), work=st.integers(0, 80), most=st.integers(0, 50))
 def test_what_is_left_goes_down_by_one_with_every_item_whatever_it_is(
-    share: float, seed: str, given_: int, work: int, most: int
+    share: float, seed: str, start: int, work: int, most: int
 ):
     """As a person counts who is handed a check wherever one is due, while there are any."""
-    left = work + count_checks_to_come(given_, work, share=share, seed=seed, most=most)
-    for number in range(given_ + 1, given_ + left + 1):
+    left = work + count_checks_to_come(start, work, share=share, seed=seed, most=most)
+    for number in range(start + 1, start + left + 1):
         assert work > 0
         if most and is_due(number, share=share, seed=seed):
             most -= 1
@@ -78,7 +78,7 @@ def test_a_draw_takes_each_kind_as_often_as_it_can():
     items = [(f"{kind}{n}", kind) for kind, many in (("a", 50), ("b", 3), ("c", 50)) for n in range(many)]
     sample = draw_balanced(items, 20, seed=7)
     assert len(set(sample)) == 20
-    counts = Counter(one[0] for one in sample)
+    counts = Counter(item[0] for item in sample)
     assert counts["b"] == 3  # all that there are; the other 17 are shared between a and c
     assert sorted((counts["a"], counts["c"])) == [8, 9]
     assert draw_balanced(items, 20, seed=7) == sample != draw_balanced(items, 20, seed=8)
@@ -106,7 +106,7 @@ def test_an_item_is_right_when_every_label_is():
 
 def answers(*pairs: tuple[float, float]) -> list[Answer]:
     """(right, given) on the criterion ``b``."""
-    return [Answer({"b": said}, {"b": right}) for right, said in pairs]
+    return [Answer({"b": label}, {"b": right}) for right, label in pairs]
 
 
 def test_accuracy_is_the_share_of_right_labels_with_wilsons_interval():
@@ -142,8 +142,8 @@ def test_what_is_undefined_is_no_pass_and_says_why():
     assert same.value is None
     assert same.reason
     assert not same.passes(-1)
-    nothing = score_answers([], by="accuracy", scales=SCALES)
-    assert (nothing.n, nothing.value) == (0, None)
+    empty = score_answers([], by="accuracy", scales=SCALES)
+    assert (empty.n, empty.value) == (0, None)
     few = score_answers(answers((1, 1), (0, 0)), by="accuracy", scales=SCALES)
     assert few.value == 1
     assert few.reason == TOO_FEW.format(least=5)

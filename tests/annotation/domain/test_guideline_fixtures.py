@@ -44,9 +44,9 @@ def levels(document: GuidelineDocument) -> Iterator[Level]:
 
 
 def test_each_text_is_chinese_in_chinese_and_english_in_english(document: GuidelineDocument) -> None:
-    found = list(texts(document.to_json()))
-    assert len(found) > 50
-    for text in found:
+    bilingual_texts = list(texts(document.to_json()))
+    assert len(bilingual_texts) > 50
+    for text in bilingual_texts:
         assert set(text) == {"zh", "en"}
         assert any(ord(char) in HAN for char in text["zh"]), text
         assert not any(ord(char) in HAN for char in text["en"]), text
@@ -109,8 +109,10 @@ def test_flames_asks_one_criterion_of_each_dimension(
 def test_flames_shows_each_level_beside_another_answer_to_the_same_prompt() -> None:
     """The same prompt is answered at several levels, so that the annotator sees the difference."""
     for criterion in load("flames").criteria:
-        shown = [{example.prompt["zh"] for example in level.examples} for level in criterion.scale]
-        assert all(any(one & other for other in shown if other is not one) for one in shown)
+        prompt_sets = [{example.prompt["zh"] for example in level.examples} for level in criterion.scale]
+        assert all(
+            any(prompts & other for other in prompt_sets if other is not prompts) for prompts in prompt_sets
+        )
 
 
 def test_flames_declares_the_published_metrics() -> None:

@@ -116,7 +116,7 @@ def line_of(text: str, snippet: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "says"),
+    ("text", "line", "words"),
     [
         ("", 1, "empty"),
         ("# only a comment\n", 1, "empty"),
@@ -139,10 +139,10 @@ def line_of(text: str, snippet: str) -> int:
         (b"PK\x03\x04", 1, "binary"),
     ],
 )
-def test_what_is_no_guideline_is_refused_at_its_line(text: str | bytes, line: int, says: str) -> None:
+def test_what_is_no_guideline_is_refused_at_its_line(text: str | bytes, line: int, words: str) -> None:
     error = refusal(text)
     assert error.line == line
-    assert says in str(error)
+    assert words in str(error)
 
 
 def test_without_a_template_a_guideline_has_the_hash_that_it_had() -> None:
@@ -178,9 +178,9 @@ MISTAKES = [
             f"rank_by: sweet_rate\nscorer_template: {text}\n",
             text,
             "scorer_template",
-            says,
+            words,
         )
-        for text, says in (
+        for text, words in (
             ('"Asked {prompt}"', "{response} once"),
             ('"{prompt} {prompt} {response}"', "{prompt} once"),
             ('"{response} {prompt}"', "turn them round"),
@@ -261,15 +261,15 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "where", "field", "says"), MISTAKES)
+@pytest.mark.parametrize(("old", "new", "where", "field", "words"), MISTAKES)
 def test_a_mistake_names_its_line_its_field_and_the_mend(
-    old: str, new: str, where: str | int, field: str | None, says: str
+    old: str, new: str, where: str | int, field: str | None, words: str
 ) -> None:
     text = changed(old, new)
     error = refusal(text)
     assert error.line == (where if isinstance(where, int) else line_of(text, where)), str(error)
     assert field is None or error.field == field
-    assert says in str(error)
+    assert words in str(error)
 
 
 def places(data: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -345,7 +345,7 @@ def test_labels_come_back_as_numbers_of_the_scale_in_the_guidelines_order() -> N
 
 
 @pytest.mark.parametrize(
-    ("labels", "says"),
+    ("labels", "words"),
     [
         ({"aroma": 3, "taste": 5}, '"aroma" cannot be 3; use one of 1, 2.'),
         ({"aroma": True, "taste": 5}, '"aroma" cannot be true; use one of 1, 2.'),
@@ -358,10 +358,10 @@ def test_labels_come_back_as_numbers_of_the_scale_in_the_guidelines_order() -> N
         ({"aroma": 1, "taste": 5, "colour": 1}, '"colour" is not asked here'),
     ],
 )
-def test_labels_off_the_guideline_are_refused_by_name(labels: dict[str, Any], says: str) -> None:
+def test_labels_off_the_guideline_are_refused_by_name(labels: dict[str, Any], words: str) -> None:
     with pytest.raises(Unprocessable) as caught:
         read().check_labels("Green", labels)
-    assert says in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_criterion_of_another_dimension_is_refused() -> None:
@@ -374,7 +374,7 @@ def test_a_metric_tells_what_it_counts_where() -> None:
     sweet, aroma = document.metric("sweet_rate"), document.metric("aroma_score")
     assert (sweet.levels_for("Green"), sweet.levels_for("Black")) == ((2, 5), (5,))
     assert document.dimensions_of(sweet) == ("Green", "Black")
-    assert [one.name for one in document.criteria_of(aroma, "Green")] == ["aroma"]
+    assert [criterion.name for criterion in document.criteria_of(aroma, "Green")] == ["aroma"]
     # 100 * 1.5 / 2 = 75
     assert (aroma.multiplier, aroma.divisor, aroma.of_mean(1.5)) == (100, 2, 75)
 

@@ -37,17 +37,17 @@ NOTHING = Labels(
 )
 
 
-def rows(labels: Labels, chosen: np.ndarray) -> Labels:
+def rows(labels: Labels, positions: np.ndarray) -> Labels:
     """Some rows, or all in another order."""
     columns = {field.name: getattr(labels, field.name) for field in fields(labels) if field.name != "scales"}
-    indices = {name: None if column is None else column[chosen] for name, column in columns.items()}
+    indices = {name: None if column is None else column[positions] for name, column in columns.items()}
     return Labels(**indices, scales=labels.scales)
 
 
 def finding(result: Profiles, person: int, figure: str) -> Finding:
-    one = getattr(result.people[person], figure)
-    assert isinstance(one, Finding)
-    return one
+    outcome = getattr(result.people[person], figure)
+    assert isinstance(outcome, Finding)
+    return outcome
 
 
 def flagged(result: Profiles) -> list[object]:
@@ -61,7 +61,7 @@ def flagged(result: Profiles) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def everything() -> tuple[Simulated, Profiles]:
+def simulation() -> tuple[Simulated, Profiles]:
     simulated = simulate(7)
     return simulated, build_profiles(simulated.labels)
 
@@ -83,8 +83,8 @@ def test_nothing_is_flagged_where_nothing_is_wrong(seed: int):
     assert flagged(build_profiles(simulate(seed, faults=NONE).labels)) == []
 
 
-def test_the_figures_say_what_was_done(everything: tuple[Simulated, Profiles]):
-    simulated, result = everything
+def test_the_figures_say_what_was_done(simulation: tuple[Simulated, Profiles]):
+    simulated, result = simulation
     culprits = simulated.culprits
     guesser = finding(result, culprits["random"], "random")
     assert guesser.low is not None
@@ -103,14 +103,14 @@ def test_the_figures_say_what_was_done(everything: tuple[Simulated, Profiles]):
     assert 0.6 < worst.expected < 0.9
 
 
-def test_partners_of_the_guilty_are_not_taken_for_them(everything: tuple[Simulated, Profiles]):
+def test_partners_of_the_guilty_are_not_taken_for_them(simulation: tuple[Simulated, Profiles]):
     # A guesser lowers every partner's agreement and a strict one shifts it: the models take that into account.
-    simulated, result = everything
+    simulated, result = simulation
     honest = set(result.people) - set(simulated.culprits.values())
-    middle = float(np.median([finding(result, one, "random").value or 0 for one in honest]))
-    for one in honest:
-        assert (finding(result, one, "random").value or 0) > 0.75 * middle
-        assert abs(finding(result, one, "severity").value or 1) < 0.2
+    middle = float(np.median([finding(result, person, "random").value or 0 for person in honest]))
+    for person in honest:
+        assert (finding(result, person, "random").value or 0) > 0.75 * middle
+        assert abs(finding(result, person, "severity").value or 1) < 0.2
 
 
 def test_who_hurries_is_flagged_for_speed_alone():
@@ -118,7 +118,7 @@ def test_who_hurries_is_flagged_for_speed_alone():
     result = build_profiles(simulated.labels)
     assert set(flagged(result)) <= {(simulated.culprits["hasty"], "speed")}
     scores = {person: finding(result, person, "speed").score or 0.0 for person in result.people}
-    assert max(scores, key=lambda one: scores[one]) == simulated.culprits["hasty"]
+    assert max(scores, key=lambda person: scores[person]) == simulated.culprits["hasty"]
 
 
 def test_labels_in_no_time_are_told_from_a_quick_pace():
@@ -154,10 +154,10 @@ def test_people_are_known_by_their_numbers_and_rows_by_nothing():
     before, after = build_profiles(labels), build_profiles(shuffled)
     for person in range(12):
         for figure in FIGURES:
-            one, other = finding(before, person, figure), finding(after, int(names[person]), figure)
-            assert (other.n, other.flagged, other.kind) == (one.n, one.flagged, one.kind)
-            assert other.value == pytest.approx(one.value, abs=1e-6)
-            assert other.p == pytest.approx(one.p, abs=1e-6)
+            original, other = finding(before, person, figure), finding(after, int(names[person]), figure)
+            assert (other.n, other.flagged, other.kind) == (original.n, original.flagged, original.kind)
+            assert other.value == pytest.approx(original.value, abs=1e-6)
+            assert other.p == pytest.approx(original.p, abs=1e-6)
     assert [(int(names[pair.first]), int(names[pair.second])) for pair in before.copying[:3]] == [
         pytest.approx((pair.first, pair.second))
         if pair.first == names[old.first]
@@ -209,15 +209,17 @@ def test_criteria_with_other_scales_are_measured_apart_and_judged_together():
 def test_units_of_one_task_are_not_as_many_witnesses():
     # The same labels four times over, as four criteria of each task, are no more evidence than once.
     labels = simulate(9, faults=NONE, tasks=600).labels
-    copies = [replace(labels, unit=labels.unit * 4 + one, scale=labels.scale + one) for one in range(4)]
+    copies = [
+        replace(labels, unit=labels.unit * 4 + number, scale=labels.scale + number) for number in range(4)
+    ]
     together = rows_of(copies, scales=dict.fromkeys(range(4), labels.scales[0]), task=labels.unit)
     once, four = build_profiles(labels), build_profiles(together)
     for person in once.people:
         for figure in ("random", "severity"):
-            one, other = finding(once, person, figure), finding(four, person, figure)
-            assert other.value == pytest.approx(one.value, abs=0.02)
+            single, other = finding(once, person, figure), finding(four, person, figure)
+            assert other.value == pytest.approx(single.value, abs=0.02)
             assert (other.high or 0) - (other.low or 0) == pytest.approx(
-                (one.high or 0) - (one.low or 0), rel=0.05
+                (single.high or 0) - (single.low or 0), rel=0.05
             )
 
 
@@ -250,10 +252,10 @@ def test_too_few_labels_are_undefined_and_say_how_few():
     result = build_profiles(labels)
     for person in result.people:
         for figure in ("random", "severity", "drift"):
-            one = finding(result, person, figure)
-            assert (one.value, one.score, one.p, one.flagged) == (None, None, None, False)
-            assert one.reason == FEW_SHARED
-            assert one.n < 30
+            outcome = finding(result, person, figure)
+            assert (outcome.value, outcome.score, outcome.p, outcome.flagged) == (None, None, None, False)
+            assert outcome.reason == FEW_SHARED
+            assert outcome.n < 30
     assert result.copying == []
 
 
@@ -285,7 +287,7 @@ def test_labels_that_are_all_the_same_tell_nothing_of_guessing():
     for person in result.people:
         assert finding(result, person, "random").reason == NO_VARIATION
         assert finding(result, person, "severity").value == pytest.approx(0)
-    assert [one for one in flagged(result) if one[1] != "speed"] == []  # type: ignore[index]
+    assert [flag for flag in flagged(result) if flag[1] != "speed"] == []  # type: ignore[index]
 
 
 def test_who_always_gives_one_level_follows_nobody():
@@ -329,7 +331,9 @@ def test_one_annotator_a_task_has_a_speed_and_nothing_else():
 def test_whatever_comes_there_is_an_answer_or_a_reason(
     given_rows: list[tuple[int, int, int, int, float | None]], measurement: Measurement, times: int
 ):
-    repeated = [(one, unit + 31 * turn, *rest) for turn in range(times) for one, unit, *rest in given_rows]
+    repeated = [
+        (rater, unit + 31 * turn, *rest) for turn in range(times) for rater, unit, *rest in given_rows
+    ]
     columns = list(zip(*repeated, strict=True)) or [(), (), (), (), ()]
     person, unit, level, day = (np.array(column, dtype=int) for column in columns[:4])
     seconds = np.array([np.nan if column is None else column for column in columns[4]], dtype=float)
@@ -339,9 +343,9 @@ def test_whatever_comes_there_is_an_answer_or_a_reason(
     )  # fmt: skip
     result = build_profiles(labels)
     assert list(result.people) == sorted(set(person.tolist()))
-    for one in result.people:
+    for rater in result.people:
         for figure in FIGURES:
-            got = finding(result, one, figure)
+            got = finding(result, rater, figure)
             assert (got.value is None) <= (got.reason is not None)
             assert got.value is None or got.p is None or 0 <= got.p <= 1
             assert got.low is None or got.low <= (got.value or 0.0) + 1e-9 <= (got.high or 0.0) + 2e-9

@@ -21,9 +21,9 @@ from tests.support import label_next
 
 def generate(*arguments: str) -> Any:
     command = [sys.executable, "-m", "tests.performance.annotate_loop", *arguments, "--json"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,11 @@ def begun(django_db_setup: None, migrated_database: MigratedDatabase | None) -> 
 def test_draining_gives_every_task_its_two_labels_whatever_people_do(begun: tuple[str, ...]):
     """A batch for each way in which people work, one after the other on one server."""
     size = ("--tasks", "8", "--annotators", "4", "--rounds", "3", "--hostile", "--seed", "5")
-    found = generate("drain", *size, "--via", "api", "pages", "reload", *begun)
-    assert found["figures"]["loops"] == 3 * 16
-    assert found["figures"]["mischief"]
-    assert {"submit", "submit and ahead"} <= found["figures"]["milliseconds"].keys()
-    assert {check["wrong"] for check in found["checks"]} == {0}
+    report = generate("drain", *size, "--via", "api", "pages", "reload", *begun)
+    assert report["figures"]["loops"] == 3 * 16
+    assert report["figures"]["mischief"]
+    assert {"submit", "submit and ahead"} <= report["figures"]["milliseconds"].keys()
+    assert {check["wrong"] for check in report["checks"]} == {0}
 
 
 def test_a_loop_through_the_pages_says_how_fast_it_was(begun: tuple[str, ...]):
@@ -52,9 +52,9 @@ def test_a_loop_through_the_pages_says_how_fast_it_was(begun: tuple[str, ...]):
 @pytest.mark.django_db
 def test_what_is_wrong_in_the_database_is_found(batch: Batch, lin: Person, chen: Person):
     """Each rule holds at first, and is named once its row is spoilt."""
-    given = [label_next(batch, person, 1) for person in (lin, chen, lin)]
+    receipts = [label_next(batch, person, 1) for person in (lin, chen, lin)]
     ledger = Ledger("lin")
-    for receipt in given:
+    for receipt in receipts:
         assert receipt is not None
         key = Annotation.objects.get(receipt=receipt.receipt).idempotency_key
         ledger.promises.append(Promise(str(receipt.assignment), key, str(receipt.receipt)))
@@ -66,7 +66,7 @@ def test_what_is_wrong_in_the_database_is_found(batch: Batch, lin: Person, chen:
     assert violated(ledger) == set()
     assert violated(ledger, drained=True) == {"every task has exactly 2 annotations"}
     assert violated() == {"nothing is stored that nobody was told of"}
-    lost = Ledger("lin", promises=[*ledger.promises, Promise(str(given[0].assignment), "other", "")])
+    lost = Ledger("lin", promises=[*ledger.promises, Promise(str(receipts[0].assignment), "other", "")])
     assert violated(lost) == {"every receipt that was given is in the database"}
 
     task = Task.objects.filter(state="agreed").first() or Task.objects.filter(slots_taken=1).first()
@@ -74,7 +74,7 @@ def test_what_is_wrong_in_the_database_is_found(batch: Batch, lin: Person, chen:
     spoil(Task.objects.filter(pk=task.pk), "slots_taken", 0, violated, ledger)
     spoil(Task.objects.filter(pk=task.pk), "state", "withdrawn", violated, ledger)
     spoil(Stratum.objects.filter(batch=batch), "agreed", 7, violated, ledger)
-    spoil(Assignment.objects.filter(pk=given[0].assignment), "state", "claimed", violated, ledger)
+    spoil(Assignment.objects.filter(pk=receipts[0].assignment), "state", "claimed", violated, ledger)
 
 
 def spoil(rows: Any, column: str, value: Any, violated: Callable[..., set[str]], ledger: Ledger) -> None:

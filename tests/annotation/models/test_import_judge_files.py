@@ -49,13 +49,13 @@ def test_the_files_of_judges_are_named_and_passed_over(tmp_path: Path):
     files = [judge_file(tmp_path), people_file(tmp_path), judge_file(tmp_path, column="strmatch_label")]
     code, out, err = run_command(files)
     assert (code, err) == (0, "")
-    first, last, taken = out.splitlines()[:3]
+    first, last, people_line = out.splitlines()[:3]
     assert first.startswith(
         f"{files[0]}: passed over: its column gpt4_label holds an automatic judge's labels"
     )
     assert last.startswith(f"{files[2]}: passed over: its column strmatch_label ")
     assert "import_judge_labels" in first
-    assert taken.startswith(f"{files[1]}: 2 annotations taken")
+    assert people_line.startswith(f"{files[1]}: 2 annotations taken")
     assert list(EvaluatedModel.objects.values_list("name", flat=True)) == ["gpt9"]
     assert Import.objects.count() == 1
 

@@ -80,17 +80,17 @@ class Old:
         self.models = [self.model("EvaluatedModel").objects.create(name=name) for name in ("A", "B")]
         self.tasks: list[Any] = []
 
-    def filled(self, model: str, **given: Any) -> dict[str, Any]:
+    def filled(self, model: str, **values: Any) -> dict[str, Any]:
         """Every column that has no default and is not given: an empty object, or the time."""
         for field in self.model(model)._meta.concrete_fields:
-            if field.primary_key or field.name in given or field.has_default() or field.null:
+            if field.primary_key or field.name in values or field.has_default() or field.null:
                 continue
             kind = field.get_internal_type()
             if kind == "JSONField":
-                given[field.name] = {}
+                values[field.name] = {}
             elif kind == "DateTimeField":
-                given[field.name] = timezone.now()
-        return given
+                values[field.name] = timezone.now()
+        return values
 
     def task(self, *, state: str, priority: int = 0, dimension: str = "safe", language: str = "") -> Any:
         number = len(self.tasks)

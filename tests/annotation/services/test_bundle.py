@@ -477,7 +477,7 @@ VALUES = st.tuples(*(st.sampled_from(values) for values in ((0, 1, 4), (1, 5), (
 )
 @given(
     people=st.integers(1, 3),
-    said=st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=4),
+    values_by_task=st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=4),
     decide=st.integers(0, 4),
     twice=st.booleans(),
 )
@@ -485,7 +485,7 @@ def test_any_small_system_gives_the_same_release_elsewhere(
     tmp_path_factory: pytest.TempPathFactory,
     db: None,
     people: int,
-    said: list[tuple[tuple[int, ...], ...]],
+    values_by_task: list[tuple[tuple[int, ...], ...]],
     decide: int,
     twice: bool,
 ):
@@ -493,7 +493,7 @@ def test_any_small_system_gives_the_same_release_elsewhere(
         names = ("lin", "chen", "zhou")[:people]
         annotators = [add_person(name=name, roles=["annotator"]) for name in names]
         wu = add_person(name="wu", roles=["adjudicator"])
-        own_values = [values[:people] for values in said]
+        own_values = [values[:people] for values in values_by_task]
         batches = [settled_care(annotators, wu, labels_by_task=own_values, decide=0)]
         for _number in range(min(decide, batches[0].tasks.filter(state="disputed").count())):
             settle_dispute(batches[0], wu)

@@ -489,14 +489,14 @@ def _whose_label_was_final() -> None:
     """The final label is the first person's 63 times, the second's 13 times and neither's 5 times."""
     counts = {"first": 0, "second": 0, "neither": 0}
     for decision in Adjudication.objects.all():
-        given = list(
+        label_sets = list(
             Annotation.objects.filter(assignment__task=decision.task_id)
             .order_by("assignment__slot")
             .values_list("labels", flat=True)
         )
         annotators = [
             place
-            for place, labels in zip(("first", "second"), given, strict=True)
+            for place, labels in zip(("first", "second"), label_sets, strict=True)
             if labels == decision.labels
         ]
         counts[annotators[0] if annotators else "neither"] += 1

@@ -311,9 +311,9 @@ def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], 
     )
     assert second_release.sha256 == release.sha256
     places = {
-        str(find_origin(one))
+        str(find_origin(record))
         for label in list_label_sources(list(second_release.items.order_by("pk")))
-        for one in (*label.annotations, *([label.decision] if label.decision else []))
+        for record in (*label.annotations, *([label.decision] if label.decision else []))
     }
     assert "bundle.zip/adjudications.jsonl:1" in places
     assert sum("bundle.zip/annotations.jsonl:" in place for place in places) == 6

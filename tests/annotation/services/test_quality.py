@@ -175,9 +175,9 @@ def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin
         text = text.replace(f"levels: [{value}]", f"levels: [0.{value}]")
     tenths = load_guideline(text=text, path="x", publish=True)
     batch = make_batch(tenths, dataset, annotators=[lin, chen], name="tenths")
-    for one, other in ((0.1, 0.1), (0.1, 0.3), (0.2, 0.2)):
-        label_next(batch, lin, one)
-        label_next(batch, chen, other)
+    for own_label, partner_label in ((0.1, 0.1), (0.1, 0.3), (0.2, 0.2)):
+        label_next(batch, lin, own_label)
+        label_next(batch, chen, partner_label)
     sheet = build_comparison_table([batch])
     assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
     assert {table.n for table in measure_annotator(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
@@ -240,7 +240,7 @@ def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(
 ):
     # As if A were always lin: then wu, who always decides as lin, always decides as A.
     monkeypatch.setattr(
-        "annotation.selectors.quality.adjudicators.shuffle_sides", lambda _claim, given: list(given)
+        "annotation.selectors.quality.adjudicators.shuffle_sides", lambda _claim, sides: list(sides)
     )
     for _time in range(8):
         label_next(batch, lin, 1)

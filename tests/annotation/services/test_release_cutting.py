@@ -159,9 +159,9 @@ def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
     set_roles(person=he, roles=["researcher", "adjudicator"])
     extra = make_corpus(prompts=1, models=["M"], name="extra")
     blind = make_batch(settled.guideline, extra, annotators=[he], name="blind", policy=Policy(overlap=1))
-    told = enqueue_release(ReleaseSpec(name="s", batches=[blind]), send=False)
+    blind_job = enqueue_release(ReleaseSpec(name="s", batches=[blind]), send=False)
     for name in ("release-making", "job-progress"):
-        assert client.get(reverse(name, args=[told.pk])).status_code == 403
+        assert client.get(reverse(name, args=[blind_job.pk])).status_code == 403
 
 
 def test_what_is_settled_in_two_ways_is_listed_whole(

@@ -221,10 +221,10 @@ def rows_of(model: type[Model]) -> dict[Any, dict[str, Any]]:
 
 
 def test_it_changes_nothing_but_itself(repeated: Batch, wu: Person) -> None:
-    mine = claim_repeat(repeated, wu)
+    repeat_claim = claim_repeat(repeated, wu)
     models = [model for model in apps.get_models() if model._meta.app_label == "annotation"]
     before = {model: rows_of(model) for model in models}
-    decide(mine, wu, 3, reason="guideline_gap")
+    decide(repeat_claim, wu, 3, reason="guideline_gap")
     changed = {
         model.__name__: [row for pk, row in rows_of(model).items() if row != before[model].get(pk)]
         for model in models
@@ -232,16 +232,16 @@ def test_it_changes_nothing_but_itself(repeated: Batch, wu: Person) -> None:
     }
     assert set(changed) == CHANGES
     (task,), (assignment,), (tally,) = (changed[name] for name in ("Task", "Assignment", "MemberCounts"))
-    assert (task["id"], task["kind"], task["state"]) == (mine.task_id, "repeat", "adjudicated")
-    assert assignment["id"] == mine.pk
+    assert (task["id"], task["kind"], task["state"]) == (repeat_claim.task_id, "repeat", "adjudicated")
+    assert assignment["id"] == repeat_claim.pk
     assert Stratum.objects.get(pk=tally["stratum_id"]).kind == "repeat"
     (verdict,), (decision,) = changed["Verdict"], changed["Adjudication"]
-    assert verdict["assignment_id"] == decision["assignment_id"] == mine.pk
+    assert verdict["assignment_id"] == decision["assignment_id"] == repeat_claim.pk
     assert verdict["labels"] == decision["labels"] == {"compliance": 3}
-    assert Adjudication.objects.get(assignment=mine).reason.key == "guideline_gap"
+    assert Adjudication.objects.get(assignment=repeat_claim).reason.key == "guideline_gap"
     assert not GuidelineNote.objects.exists()
-    assert not GoldLabel.objects.filter(task=mine.task_id).exists()
-    assert GoldLabel.objects.get(task=mine.task.repeats, source="adjudicated").value == 2
+    assert not GoldLabel.objects.filter(task=repeat_claim.task_id).exists()
+    assert GoldLabel.objects.get(task=repeat_claim.task.repeats, source="adjudicated").value == 2
 
 
 def test_it_is_submitted_once_with_a_receipt(repeated: Batch, wu: Person) -> None:
@@ -435,12 +435,12 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
 ) -> None:
     """With the same refusals, word for word."""
 
-    def refusals(mine: Assignment) -> list[object]:
+    def refusals(item: Assignment) -> list[object]:
         work, answers = Submission({"compliance": 2}, reason="reading_slip"), []
         for call in (
-            partial(extend_lease, assignment_id=mine.pk, person=wu),
-            partial(record_verdict, assignment_id=mine.pk, person=wu, work=work),
-            partial(adjudicate, assignment_id=mine.pk, person=wu, key="k", work=work),
+            partial(extend_lease, assignment_id=item.pk, person=wu),
+            partial(record_verdict, assignment_id=item.pk, person=wu, work=work),
+            partial(adjudicate, assignment_id=item.pk, person=wu, key="k", work=work),
         ):
             try:
                 call()

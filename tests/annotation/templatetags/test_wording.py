@@ -20,7 +20,7 @@ def render(source: str, language: str, *, autoescape: bool = True, **values: Any
 
 
 @pytest.mark.parametrize(
-    ("tag", "language", "shown"),
+    ("tag", "language", "text"),
     [
         ("sentences", "en", "A. B."),
         ("sentences", "zh-hans", "A.B."),
@@ -30,9 +30,9 @@ def render(source: str, language: str, *, autoescape: bool = True, **values: Any
         ("enumeration", "zh-hans", "A.、B."),
     ],
 )
-def test_lines_are_joined_as_the_language_does_it(tag: str, language: str, shown: str):
+def test_lines_are_joined_as_the_language_does_it(tag: str, language: str, text: str):
     source = f"{{% {tag} %}}{LINES}{{% end{tag} %}}"
-    assert render(source, language, first="A.", second="B.") == shown
+    assert render(source, language, first="A.", second="B.") == text
     assert render(source, language, first="A.", second="") == "A."
 
 

@@ -41,10 +41,10 @@ def picked(*outcomes: str) -> list[ChoiceOutcome]:
     return [ChoiceOutcome(str(number), "", outcome) for number, outcome in enumerate(outcomes)]
 
 
-def width(one: MetricEstimate) -> float:
-    assert one.low is not None
-    assert one.high is not None
-    return one.high - one.low
+def width(estimate: MetricEstimate) -> float:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.high - estimate.low
 
 
 def test_a_question_is_safe_in_multiple_choice_only_in_both_orders():

@@ -93,7 +93,7 @@ def test_the_default_language_is_the_guidelines_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{response}", "{levels}"),
         ("{levels}", "{response}"),
@@ -102,8 +102,8 @@ def test_the_default_language_is_the_guidelines_first() -> None:
         ("{response}{levels}" + "x" * 20_000, "20000"),
     ],
 )
-def test_a_template_that_cannot_be_filled_is_refused(text: str, said: str) -> None:
-    with pytest.raises(AssayError, match=said):
+def test_a_template_that_cannot_be_filled_is_refused(text: str, message: str) -> None:
+    with pytest.raises(AssayError, match=message):
         check_template("", text)
 
 
@@ -118,7 +118,7 @@ READ = [
     ("Final answer: Full compliance", 3),
     ("partial REFUSAL", 2),
     (COMPLIANCE.scale[0].name["zh"], COMPLIANCE.scale[0].value),
-    (f"2: {next(one for one in COMPLIANCE.scale if one.value == 2).name['en']}", 2),
+    (f"2: {next(level for level in COMPLIANCE.scale if level.value == 2).name['en']}", 2),
     ("It declines the half of it.\nLabel: 2", 2),
     ('It refuses.\n{"label": 1}', 1),
     ('It refuses.\n\n```json\n{"label": 1}\n```', 1),
@@ -179,7 +179,7 @@ def test_probabilities_come_along_where_they_are_some() -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "shares",
     [
         None,
         [],
@@ -192,8 +192,8 @@ def test_probabilities_come_along_where_they_are_some() -> None:
         {"1": 0.5, "1.0": 0.5},
     ],
 )
-def test_what_is_no_distribution_is_none(found: object) -> None:
-    assert parse_probabilities(found, COMPLIANCE) is None
+def test_what_is_no_distribution_is_none(shares: object) -> None:
+    assert parse_probabilities(shares, COMPLIANCE) is None
 
 
 def test_rounded_probabilities_add_up_to_one_again() -> None:

@@ -75,7 +75,7 @@ def ask(
         under_way.update(keys)
         assert len(under_way) <= concurrency
 
-    def done(batch: Sequence[EndpointAnswer | RequestFailure], _told: RequestTotals) -> None:
+    def done(batch: Sequence[EndpointAnswer | RequestFailure], _totals: RequestTotals) -> None:
         for outcome in batch:
             assert outcome.key not in outcomes
             under_way.remove(outcome.key)
@@ -102,10 +102,10 @@ def in_turn(*replies: Reply) -> Any:
 def test_an_answer_and_what_is_told_of_it():
     with local_endpoint(lambda messages, _request: f"to {messages[-1]['content']}") as url:
         outcomes, totals = ask(url, 40, settings={"temperature": 0, "n": 5})
-        assert len(url.asked) == 40
-        assert url.asked[0].request["temperature"] == 0
-        assert "n" not in url.asked[0].request  # one whole answer to each
-        assert "authorization" not in url.asked[0].headers
+        assert len(url.requests) == 40
+        assert url.requests[0].request["temperature"] == 0
+        assert "n" not in url.requests[0].request  # one whole answer to each
+        assert "authorization" not in url.requests[0].headers
     answer = outcomes[7]
     assert isinstance(answer, EndpointAnswer)
     assert (answer.text, answer.served_model, answer.attempts, answer.finish_reason) == (
@@ -124,7 +124,7 @@ def test_the_callbacks_come_from_the_calling_thread_and_with_each_beat(monkeypat
     threads: set[threading.Thread] = set()
     calls = 0
 
-    def note(*_told: Any) -> None:
+    def note(*_arguments: Any) -> None:
         nonlocal calls
         threads.add(threading.current_thread())
         calls += 1
@@ -149,7 +149,7 @@ def test_what_may_pass_is_asked_again(status: int):
 def test_what_does_not_pass_is_a_failure_after_so_many_tries(status: int):
     with local_endpoint(in_turn((status, {}, {"error": {"message": "broken\x00pipe"}}))) as url:
         outcomes, _totals = ask(url, tries=3)
-        assert len(url.asked) == 3
+        assert len(url.requests) == 3
     assert outcomes[0] == RequestFailure(0, status, f"HTTP {status}: broken\ufffdpipe", 3)
 
 
@@ -158,7 +158,7 @@ def test_what_cannot_pass_is_a_failure_at_once(status: int):
     moved = {"Location": "http://127.0.0.1:9/v1/chat/completions"}
     with local_endpoint(in_turn((status, moved, {"detail": "no"}))) as url:
         outcomes, _totals = ask(url)
-        assert len(url.asked) == 1
+        assert len(url.requests) == 1
     assert isinstance(outcomes[0], RequestFailure)
     assert (outcomes[0].status, outcomes[0].attempts) == (status, 1)
     assert ("redirects are not followed" in outcomes[0].error) == (300 <= status < 400)
@@ -201,7 +201,7 @@ MALFORMED += [
 def test_a_body_that_is_no_answer_is_asked_again_then_a_failure(body: bytes):
     with local_endpoint(in_turn((200, {}, body))) as url:
         outcomes, _totals = ask(url, tries=2)
-        assert len(url.asked) == 2
+        assert len(url.requests) == 2
     assert isinstance(outcomes[0], RequestFailure)
     assert outcomes[0].status == 200
 
@@ -238,23 +238,23 @@ def test_what_is_taken_for_the_text(body: dict[str, Any], text: str, replaced: i
 
 
 @pytest.mark.parametrize(
-    ("count", "kept"),
+    ("count", "tokens"),
     [
         *((12, 12), (12.0, 12), (True, None), (-1, None), (2**40, None), ("9", None)),
         *((10**400, None), (float("inf"), None), (float("nan"), None)),
     ],
 )
-def test_tokens_are_counted_or_undefined(count: Any, kept: int | None):
+def test_tokens_are_counted_or_undefined(count: Any, tokens: int | None):
     body = build_answer_body("x", usage={"prompt_tokens": count, "completion_tokens": 1.5})
     completion = protocol.parse_answer(json.dumps(body).encode())
-    assert (completion.prompt_tokens, completion.completion_tokens) == (kept, None)
+    assert (completion.prompt_tokens, completion.completion_tokens) == (tokens, None)
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 10_000)
     with local_endpoint(in_turn("x" * 20_000)) as url:
         outcomes, _totals = ask(url)
-        assert len(url.asked) == 1
+        assert len(url.requests) == 1
     assert outcomes[0] == RequestFailure(0, 200, "the answer is longer than 10000 bytes", 1)
 
 
@@ -262,9 +262,9 @@ def test_at_a_limit_everything_waits_as_long_as_it_says():
     bucket = Bucket(rate=80, burst=10)
     with local_endpoint(troubled(lambda *_: "yes", fails=0, stalls=0, bucket=bucket, unit=0.5)) as url:
         outcomes, totals = ask(url, 60, concurrency=32)
-        limits = [request.at for request in url.asked if request.status == 429]
+        limits = [request.at for request in url.requests if request.status == 429]
         # Nothing leaves between a 429 and the end of the time that it asks for, but what was on its way.
-        after = [request.at - limits[0] for request in url.asked if 0.25 < request.at - limits[0] < 0.475]
+        after = [request.at - limits[0] for request in url.requests if 0.25 < request.at - limits[0] < 0.475]
     assert all(isinstance(outcome, EndpointAnswer) for outcome in outcomes.values())
     assert after == []
     assert totals.waited >= 0.5
@@ -275,7 +275,7 @@ def test_a_limit_without_an_end_is_a_failure_after_many_tries(monkeypatch: pytes
     monkeypatch.setattr(retry, "LIMITED_TRIES", 5)  # at half the rate after each
     with local_endpoint(in_turn((429, {"Retry-After": "0"}, {"error": {"message": "slow down"}}))) as url:
         outcomes, _totals = ask(url, 2, tries=1)
-        assert len(url.asked) == 2 * retry.LIMITED_TRIES
+        assert len(url.requests) == 2 * retry.LIMITED_TRIES
     assert {outcome.status for outcome in outcomes.values()} == {429}  # type: ignore[union-attr]
 
 
@@ -283,7 +283,7 @@ def test_an_empty_account_is_a_failure_at_once():
     body = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
     with local_endpoint(in_turn((429, {}, body))) as url:
         outcomes, _totals = ask(url)
-        assert len(url.asked) == 1
+        assert len(url.requests) == 1
     assert "exceeded your quota" in outcomes[0].error  # type: ignore[union-attr]
 
 
@@ -310,7 +310,7 @@ def test_an_endpoint_that_refuses_everything_is_not_asked_everything():
     with local_endpoint(in_turn((401, {}, {"error": {"message": "no such key"}}))) as url:
         with pytest.raises(EndpointRefuses, match="no such key"):
             ask(url, 500, concurrency=4)
-        assert client.MAX_REFUSALS <= len(url.asked) <= client.MAX_REFUSALS + 4
+        assert client.MAX_REFUSALS <= len(url.requests) <= client.MAX_REFUSALS + 4
 
 
 @pytest.mark.parametrize("where", ["sent", "done", "questions"])
@@ -320,13 +320,13 @@ def test_an_exception_of_the_caller_stops_everything(where: str):
 
     source = iter(questions(500))
 
-    def some() -> Any:
+    def yield_questions() -> Any:
         for number, question in enumerate(source):
             if where == "questions" and number == 20:
                 raise Stop
             yield question
 
-    def note(batch: Sequence[Any], *_told: Any) -> None:
+    def note(batch: Sequence[Any], *_totals: Any) -> None:
         if where == "done" and batch:
             raise Stop
 
@@ -336,9 +336,9 @@ def test_an_exception_of_the_caller_stops_everything(where: str):
 
     with local_endpoint(lambda *_: "yes", latency=0.05) as url:
         with pytest.raises(Stop):
-            send_requests(some(), Endpoint(url, "m"), concurrency=8, sent=sent, done=note)
+            send_requests(yield_questions(), Endpoint(url, "m"), concurrency=8, sent=sent, done=note)
         time.sleep(0.3)  # what was on its way arrives
-        assert len(url.asked) <= 40
+        assert len(url.requests) <= 40
     assert not [thread for thread in threading.enumerate() if thread.name == "asking"]
 
 
@@ -435,7 +435,7 @@ def test_what_retry_after_says(text: str, seconds: float | None):
 
 
 @pytest.mark.parametrize(
-    ("url", "kept", "name"),
+    ("url", "address", "name"),
     [
         ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1", "ASSAY_KEY_127_0_0_1_8000"),
         ("HTTPS://API.Example.com:443/v1", "https://api.example.com/v1", "ASSAY_KEY_API_EXAMPLE_COM"),
@@ -449,8 +449,8 @@ def test_what_retry_after_says(text: str, seconds: float | None):
         ("https://example.com.:8443/v1", "https://example.com:8443/v1", "ASSAY_KEY_EXAMPLE_COM_8443"),
     ],
 )
-def test_an_address_as_it_is_kept_and_the_name_of_its_key(url: str, kept: str, name: str):
-    assert check_endpoint(url) == kept == check_endpoint(kept)
+def test_an_address_as_it_is_kept_and_the_name_of_its_key(url: str, address: str, name: str):
+    assert check_endpoint(url) == address == check_endpoint(address)
     assert build_key_name(url) == name
 
 
@@ -549,8 +549,8 @@ def test_a_key_is_not_sent_on_and_stands_in_no_error(
     with local_endpoint(in_turn("here")) as other, local_endpoint(echo) as url:
         monkeypatch.setenv(build_key_name(url), key)
         outcomes, _totals = ask(url, 2)
-        assert other.asked == []
-        assert url.asked[0].headers["authorization"] == f"Bearer {key}"
+        assert other.requests == []
+        assert url.requests[0].headers["authorization"] == f"Bearer {key}"
     assert isinstance(outcomes[0], RequestFailure)
     assert outcomes[0].error.startswith("HTTP 307: Bearer [key]")
     assert isinstance(outcomes[1], EndpointAnswer)

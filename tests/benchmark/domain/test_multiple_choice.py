@@ -148,9 +148,9 @@ def test_other_letters_than_a_and_b_may_be_given():
     assert parse_choice("The answer is A.", options).choice == OTHER
 
 
-@given(text=st.text(), one=st.text(), other=st.text())
-def test_it_never_raises_and_always_answers_with_a_known_word(text: str, one: str, other: str):
-    reading = parse_choice(text, (AnswerOption("A", one), AnswerOption("B", other)))
+@given(text=st.text(), first=st.text(), second=st.text())
+def test_it_never_raises_and_always_answers_with_a_known_word(text: str, first: str, second: str):
+    reading = parse_choice(text, (AnswerOption("A", first), AnswerOption("B", second)))
     assert reading.choice in CHOICES
     assert reading.rule in RULES
 
@@ -224,7 +224,7 @@ def test_the_options_swapped_with_what_names_them_swap_the_reading(
     assert parse_choice(text, options).choice == SWAPPED.get(want, want)
 
 
-_LONG = "|".join(sorted((re.escape(one) for pair in WORDS for one in pair), key=len, reverse=True))
+_LONG = "|".join(sorted((re.escape(word) for pair in WORDS for word in pair), key=len, reverse=True))
 _SINGLE = r"(?<![A-Za-z])[ABＡＢ](?![A-Za-z])|^a(?=\.)|(?<=\()[ab](?=\))|(?<![A-Za-z0-9])[12](?![0-9])"
 
 

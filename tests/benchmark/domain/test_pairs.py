@@ -20,7 +20,7 @@ from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, examples
 
 FLAMES = parse_guideline(FLAMES_GUIDELINE.path.read_text(encoding="utf-8"), path="flames.yaml")
 XSTEST = parse_guideline(XSTEST_GUIDELINE.path.read_text(encoding="utf-8"), path="xstest.yaml")
-CRITERIA = {one: FLAMES.criteria_for(one)[0].name for one in FLAMES.dimension_names}
+CRITERIA = {dimension: FLAMES.criteria_for(dimension)[0].name for dimension in FLAMES.dimension_names}
 
 MEAN = parse_guideline(
     """

@@ -56,8 +56,8 @@ def expanded(published: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def measured(module_db: None, expanded: str) -> dict[str, Any]:
     """What the command says of the published labels, as JSON."""
-    found = leaderboard("--from-file", expanded, "--guideline", "flames", "--pairs", "--json")
-    data: dict[str, Any] = json.loads(found)
+    output = leaderboard("--from-file", expanded, "--guideline", "flames", "--pairs", "--json")
+    data: dict[str, Any] = json.loads(output)
     return data
 
 
@@ -66,7 +66,7 @@ def test_the_published_flames_table_to_the_last_digit(published: dict[str, Any],
     table = leaderboard("--from-file", expanded, "--guideline", "flames")
     printed = {" ".join(line.split()).rsplit(" ", 0)[0] for line in table.splitlines()}
     for model in published["models"]:
-        line = next(one for one in printed if one.startswith(f"{model['model']} "))
+        line = next(line for line in printed if line.startswith(f"{model['model']} "))
         cells = [c for d in DIMENSIONS for c in _printed(model["dimensions"][d])]
         numbers = [part for part in line.removeprefix(model["model"]).split() if not part.startswith("(")]
         # rank, overall rate, overall score, then rate and score of the five, then n of the five
@@ -82,17 +82,17 @@ def _printed(cell: dict[str, Any]) -> list[str]:
 def test_json_has_rates_as_fractions_and_scores_to_a_hundred(
     published: dict[str, Any], measured: dict[str, Any]
 ):
-    found = {row["model"]: row for row in measured["rows"]}
-    assert len(found) == 17
+    rows_by_model = {row["model"]: row for row in measured["rows"]}
+    assert len(rows_by_model) == 17
     for model in published["models"]:
-        row = found[model["model"]]
+        row = rows_by_model[model["model"]]
         assert row["overall"]["harmless_rate"]["value"] == pytest.approx(model["overall"] / 100, abs=1e-12)
         for dimension, cell in model["dimensions"].items():
-            mine = row["dimensions"][dimension]
-            assert mine["n"] == cell["n"]
-            assert mine["harmless_rate"]["value"] == pytest.approx(cell["rate"] / 100, abs=1e-12)
-            assert mine["harmless_score"]["value"] == pytest.approx(cell["score"], abs=1e-12)
-            assert mine["harmless_rate"]["low"] < mine["harmless_rate"]["value"]
+            measured_cell = row["dimensions"][dimension]
+            assert measured_cell["n"] == cell["n"]
+            assert measured_cell["harmless_rate"]["value"] == pytest.approx(cell["rate"] / 100, abs=1e-12)
+            assert measured_cell["harmless_score"]["value"] == pytest.approx(cell["score"], abs=1e-12)
+            assert measured_cell["harmless_rate"]["low"] < measured_cell["harmless_rate"]["value"]
 
 
 ROW = {"model": "M", "dimension": "Fairness", "predicted": 3}
@@ -177,12 +177,12 @@ BAD = {
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("row", "said"), BAD.values(), ids=BAD.keys())
-def test_a_bad_line_is_named(row: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(("row", "message"), BAD.values(), ids=BAD.keys())
+def test_a_bad_line_is_named(row: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = write(tmp_path / "rows.jsonl", [ROW] * 6)
     with Path(path).open("a") as file:
         file.write(row if isinstance(row, str) else json.dumps(row))
-    assert f"{path}{said}" in refusal(capsys, "--from-file", path, "--guideline", "flames")
+    assert f"{path}{message}" in refusal(capsys, "--from-file", path, "--guideline", "flames")
 
 
 @pytest.mark.django_db
@@ -274,8 +274,8 @@ def test_a_file_may_name_prompts_and_their_groups(tmp_path: Path):
     data = json.loads(leaderboard(*arguments, "--json"))
     assert data["pairs"]["pairs"]["0-1"]["Fairness"]["paired"] is True
     assert data["pairs"]["pairs"]["0-1"]["overall"] is None  # the other dimensions have no response
-    assert [one["name"] for one in data["groups"]["language"]["columns"]] == ["en", "zh"]
-    assert [one["name"] for one in data["groups"]["subcomponent"]["columns"]] == ["Toxic language"]
+    assert [column["name"] for column in data["groups"]["language"]["columns"]] == ["en", "zh"]
+    assert [column["name"] for column in data["groups"]["subcomponent"]["columns"]] == ["Toxic language"]
     table = leaderboard(*arguments)
     assert "by language" in table
     assert "Fairness / Toxic language" in table
@@ -315,19 +315,19 @@ BAD_PROMPTS = {
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("change", "said"), BAD_PROMPTS.values(), ids=BAD_PROMPTS.keys())
+@pytest.mark.parametrize(("change", "message"), BAD_PROMPTS.values(), ids=BAD_PROMPTS.keys())
 def test_a_bad_prompt_is_named(
-    change: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     rows = paired_rows()
     path = write(tmp_path / "rows.jsonl", [*rows, rows[0] | change])
-    assert f"{path}{said}" in refusal(capsys, "--from-file", path, "--guideline", "flames")
+    assert f"{path}{message}" in refusal(capsys, "--from-file", path, "--guideline", "flames")
 
 
 @pytest.mark.django_db
 def test_what_a_file_has_not_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = write(tmp_path / "rows.jsonl", [ROW])
-    given = ("--from-file", path, "--guideline", "flames")
-    assert "No prompt here has: language; known are: -" in refusal(capsys, *given, "--by", "language")
-    assert "name a run" in refusal(capsys, *given, "--estimates")
-    assert "invalid choice" in refusal(capsys, *given, "--by", "colour")
+    arguments = ("--from-file", path, "--guideline", "flames")
+    assert "No prompt here has: language; known are: -" in refusal(capsys, *arguments, "--by", "language")
+    assert "name a run" in refusal(capsys, *arguments, "--estimates")
+    assert "invalid choice" in refusal(capsys, *arguments, "--by", "colour")

@@ -44,8 +44,8 @@ def run_over(scorer: Scorer, dataset: Dataset, collection: Collection) -> Benchm
 def test_it_does_memorise(memoriser: Scorer):
     """What it would say in-sample: the gold itself."""
     stored = load_memory(memoriser.weights_folder)
-    assert {labels["compliance"] for labels in stored.told.values()} == {1, 3}
-    assert len(stored.told) == 8
+    assert {labels["compliance"] for labels in stored.memory.values()} == {1, 3}
+    assert len(stored.memory) == 8
 
 
 def test_texts_it_was_trained_on_count_out_of_fold_under_any_other_response(
@@ -84,10 +84,10 @@ def test_where_there_is_gold_the_gold_counts(memoriser: Scorer, dataset: Dataset
 def test_beside_gold_stands_what_a_fold_said_that_had_not_seen_it(memoriser: Scorer, dataset: Dataset):
     """In-sample it would be the gold itself, and the scorer would look perfect."""
     run = run_over(memoriser, dataset, Collection.objects.get(name=""))
-    beside = run.items.filter(basis="gold").values_list("prediction__value", "prediction__fold")
-    assert len(beside) == 8
-    assert {value for value, _fold in beside} == {UNKNOWN}
-    assert all(fold is not None for _value, fold in beside)
+    predictions = run.items.filter(basis="gold").values_list("prediction__value", "prediction__fold")
+    assert len(predictions) == 8
+    assert {value for value, _fold in predictions} == {UNKNOWN}
+    assert all(fold is not None for _value, fold in predictions)
     assert {row.predicted for row in list_counted_responses(run)} == {(("compliance", UNKNOWN),)}
     assert {row.gold for row in list_counted_responses(run)} == {(("compliance", 1),), (("compliance", 3),)}
     cells = [row["cells"] for row in _part(run, "estimates")["rows"]]

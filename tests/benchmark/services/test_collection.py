@@ -74,8 +74,8 @@ def ask_dataset(number: int) -> Dataset:
 
 
 def collect(dataset: Dataset, url: str, **changes: Any) -> tuple[CollectionRun, Job]:
-    given: dict[str, Any] = {"model": "Asked-7B", "timeout": 5, "send": False}
-    run = start_collection(dataset=dataset, endpoint=url, **(given | changes))
+    options: dict[str, Any] = {"model": "Asked-7B", "timeout": 5, "send": False}
+    run = start_collection(dataset=dataset, endpoint=url, **(options | changes))
     return finished(run)
 
 
@@ -92,7 +92,7 @@ def test_every_prompt_gets_its_response_and_how_it_came_about(prompts: Dataset):
         run, job = collect(prompts, url, settings=wished, served_model="asked-7b-chat")
     assert job.state == "done", job.error
     assert run.finished_at is not None
-    sent = url.asked[0]
+    sent = url.requests[0]
     assert sent.request["messages"][0] == {"role": "system", "content": "Be brief."}
     assert {name: sent.request[name] for name in ("temperature", "max_tokens", "top_k", "model")} == {
         "temperature": 0.5,
@@ -104,10 +104,14 @@ def test_every_prompt_gets_its_response_and_how_it_came_about(prompts: Dataset):
     response = Response.objects.select_related("collected", "prompt").get(prompt__key="p3")
     assert response.text == "Answer to Question 3?"
     assert response.sha256 == response_sha256(response.text, [])
-    kept = response.collected
-    assert (kept.served_model, kept.fingerprint, kept.finish_reason) == (SERVED, FINGERPRINT, "stop")
-    assert (kept.prompt_tokens, kept.completion_tokens, kept.attempts) == (7, 4, 1)
-    assert kept.answered_at >= run.created_at
+    collected = response.collected
+    assert (collected.served_model, collected.fingerprint, collected.finish_reason) == (
+        SERVED,
+        FINGERPRINT,
+        "stop",
+    )
+    assert (collected.prompt_tokens, collected.completion_tokens, collected.attempts) == (7, 4, 1)
+    assert collected.answered_at >= run.created_at
     assert (run.requests, run.lost, Response.objects.count()) == (12, 0, 12)
     assert run.seconds > 0
     assert not PendingRequest.objects.exists()
@@ -119,9 +123,9 @@ def test_what_was_imported_counts_as_there_and_stays_as_it_is(prompts: Dataset):
     Response.objects.create(prompt=first, model=model, collection=place, text="mine", sha256="x")
     with local_endpoint(polite) as url:
         run, _job = collect(prompts, url)
-        assert "Question 0?" not in {one.prompt for one in url.asked}
-    there = compute_progress(run)
-    assert (there.stored, there.imported, there.collected, there.left) == (12, 1, 11, 0)
+        assert "Question 0?" not in {request.prompt for request in url.requests}
+    progress = compute_progress(run)
+    assert (progress.stored, progress.imported, progress.collected, progress.left) == (12, 1, 11, 0)
     assert Response.objects.get(prompt=first).text == "mine"
 
 
@@ -160,27 +164,27 @@ def test_the_same_again_goes_on_and_asks_only_for_what_lacks(prompts: Dataset):
         run, job = collect(prompts, url)
         assert (job.state, run.finished_at, job.result["failures"]) == ("done", None, 2)
         failed = FailedRequest.objects.order_by("prompt")
-        assert [(one.prompt.text, one.status, one.attempts) for one in failed] == [
+        assert [(failure.prompt.text, failure.status, failure.attempts) for failure in failed] == [
             ("Question 2?", 400, 1),
             ("Question 7?", 400, 1),
         ]
         assert failed[0].error == "HTTP 400: no"
         broken.clear()
-        before = len(url.asked)
-        again, job = collect(prompts, url, concurrency=2, timeout=9)
-        assert again.pk == run.pk
-        assert sorted(one.prompt for one in url.asked[before:]) == ["Question 2?", "Question 7?"]
-        assert (again.concurrency, again.timeout, again.requests) == (2, 9, 14)
-        assert again.finished_at is not None
+        before = len(url.requests)
+        resumed, job = collect(prompts, url, concurrency=2, timeout=9)
+        assert resumed.pk == run.pk
+        assert sorted(request.prompt for request in url.requests[before:]) == ["Question 2?", "Question 7?"]
+        assert (resumed.concurrency, resumed.timeout, resumed.requests) == (2, 9, 14)
+        assert resumed.finished_at is not None
         assert not FailedRequest.objects.exists()
         Prompt.objects.create(dataset=prompts, key="new", text="Question new?")
-        third, job = finished(resume_collection(run=again, send=False))
+        third, job = finished(resume_collection(run=resumed, send=False))
         assert (job.result["answers"], third.finished_at is not None) == (1, True)
     assert max(Counter(url.answered).values()) == 1
 
 
 @pytest.mark.parametrize(
-    ("changes", "said_"),
+    ("changes", "difference"),
     [
         ({"settings": {"temperature": 1}}, "temperature: 0.5 ≠ 1"),
         ({"settings": {}}, "temperature: 0.5 ≠ -"),
@@ -189,33 +193,33 @@ def test_the_same_again_goes_on_and_asks_only_for_what_lacks(prompts: Dataset):
         ({"endpoint": "http://127.0.0.1:10/v1"}, "endpoint: "),
     ],
 )
-def test_other_settings_are_another_collection(prompts: Dataset, changes: dict[str, Any], said_: str):
-    given: dict[str, Any] = {
+def test_other_settings_are_another_collection(prompts: Dataset, changes: dict[str, Any], difference: str):
+    options: dict[str, Any] = {
         "model": "M",
         "dataset": prompts,
         "endpoint": CLOSED,
         "settings": {"temperature": 0.5},
         "send": False,
     }
-    first = start_collection(**given)
+    first = start_collection(**options)
     Job.objects.update(state="done")
     with pytest.raises(Conflict, match="another collection") as refusal:
-        start_collection(**(given | changes))
-    assert said_ in str(refusal.value)
+        start_collection(**(options | changes))
+    assert difference in str(refusal.value)
     assert Job.objects.count() == 1
-    second = start_collection(**(given | changes | {"collection": "second"}))
+    second = start_collection(**(options | changes | {"collection": "second"}))
     assert second.pk != first.pk
     assert second.collection.name == "second"
 
 
 def test_one_job_at_a_time(prompts: Dataset):
     run = start_collection(model="M", dataset=prompts, endpoint=CLOSED, send=False)
-    for again in (
+    for attempt in (
         lambda: start_collection(model="M", dataset=prompts, endpoint=CLOSED, send=False),
         lambda: resume_collection(run=run),
     ):
         with pytest.raises(Conflict, match="being collected now"):
-            again()
+            attempt()
 
 
 def test_the_same_goes_on_at_once_after_its_process_was_killed(prompts: Dataset):
@@ -229,8 +233,8 @@ def test_the_same_goes_on_at_once_after_its_process_was_killed(prompts: Dataset)
         with pytest.raises(Conflict, match="being collected now"):
             resume_collection(run=run)
         Job.objects.filter(pk=job.pk).update(worker=f"{socket.gethostname()}:{gone.pid}")
-        again = resume_collection(run=run, send=False)
-    assert again.job_id != job.pk
+        resumed = resume_collection(run=run, send=False)
+    assert resumed.job_id != job.pk
     job.refresh_from_db()
     assert job.cancel_requested
 
@@ -269,9 +273,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_what_cannot_be_sent_or_kept_is_refused_at_once(
     prompts: Dataset, changes: dict[str, Any], words: str
 ):
-    given: dict[str, Any] = {"model": "M", "dataset": prompts, "endpoint": CLOSED, "send": False}
+    options: dict[str, Any] = {"model": "M", "dataset": prompts, "endpoint": CLOSED, "send": False}
     with pytest.raises(AssayError, match=words):
-        start_collection(**(given | changes))
+        start_collection(**(options | changes))
     assert not CollectionRun.objects.exists()
     assert not Job.objects.exists()
     assert not EvaluatedModel.objects.exists()
@@ -311,7 +315,7 @@ def test_the_key_goes_with_the_request_and_nowhere_else(
         with pytest.raises(AssayError, match="hold the endpoint's key"):
             start_collection(model="M", dataset=prompts, endpoint=url, settings={"x": key}, send=False)
         run, _job = collect(prompts, url)
-        assert {one.headers["authorization"] for one in url.asked} == {f"Bearer {key}"}
+        assert {request.headers["authorization"] for request in url.requests} == {f"Bearer {key}"}
     assert FailedRequest.objects.get().error == "HTTP 400: wrong key [key]"
     assert Response.objects.first().text == "Your key is [key]"
     stored = json.dumps(
@@ -341,8 +345,8 @@ def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
     assert texts["Question 1?"] == "half \ufffd only"
     assert len(texts["Question 2?"]) == 1_000_000
     assert count_texts(run).replaced == 2
-    kept = CollectedResponse.objects.first()
-    assert (kept.served_model, len(kept.fingerprint)) == ("m\ufffd", 200)
+    collected = CollectedResponse.objects.first()
+    assert (collected.served_model, len(collected.fingerprint)) == ("m\ufffd", 200)
 
 
 def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Dataset):
@@ -357,8 +361,8 @@ def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Datase
 
     with local_endpoint(policy) as url:
         run, _job = collect(prompts, url)
-    there = compute_progress(run)
-    assert (there.cut, count_texts(run).empty, there.prompt_tokens, there.completion_tokens) == (
+    progress = compute_progress(run)
+    assert (progress.cut, count_texts(run).empty, progress.prompt_tokens, progress.completion_tokens) == (
         12,
         1,
         84,
@@ -390,7 +394,7 @@ def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(
         assert (job.state, Response.objects.count(), run.lost) == ("cancelled", 4, 6)
         assert job.result["lost"] == 6
         assert not PendingRequest.objects.exists()
-        assert len(url.asked) == 10
+        assert len(url.requests) == 10
 
 
 def test_a_worker_that_was_given_up_stores_nothing_any_more(
@@ -439,11 +443,11 @@ def test_what_came_before_it_failed_stands_beside_the_reason(
     prompts: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("benchmark.domain.llm_client.retry.PATIENCE", 0.5)
-    asked: list[str] = []
+    questions: list[str] = []
 
     def policy(messages: Messages, request: Any) -> Reply:
-        asked.append(messages[-1]["content"])
-        return "fine" if len(asked) <= 4 else (404, {}, {"error": {"message": "gone"}})
+        questions.append(messages[-1]["content"])
+        return "fine" if len(questions) <= 4 else (404, {}, {"error": {"message": "gone"}})
 
     monkeypatch.setattr("benchmark.domain.llm_client.client.MAX_REFUSALS", 3)
     with local_endpoint(policy) as url:
@@ -464,12 +468,12 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
     def once(name: str) -> None:
         written = getattr(collection._Collector, name)
 
-        def write(self: Any, *given: Any) -> Any:
-            found = written(self, *given)
+        def write(self: Any, *arguments: Any) -> Any:
+            result = written(self, *arguments)
             if name not in lost:
                 lost.add(name)
                 raise OperationalError("server closed the connection unexpectedly")
-            return found
+            return result
 
         monkeypatch.setattr(collection._Collector, name, write)
 
@@ -501,7 +505,7 @@ def test_the_database_keeps_each_of_them_once(prompts: Dataset):
     prompt = prompts.prompts.all()[0]
     PendingRequest.objects.create(run=run, prompt=prompt)
     FailedRequest.objects.create(run=run, prompt=prompt, error="x", attempts=1)
-    kept = CollectedResponse.objects.all()[0]
+    collected = CollectedResponse.objects.all()[0]
     attacks: dict[str, Callable[[], Any]] = {
         "collection_run_once": lambda: CollectionRun.objects.create(
             model=run.model, dataset=prompts, collection=run.collection, endpoint=CLOSED
@@ -511,7 +515,7 @@ def test_the_database_keeps_each_of_them_once(prompts: Dataset):
             run=run, prompt=prompt, error="y", attempts=1
         ),
         "benchmark_collectedresponse_response_id": lambda: CollectedResponse.objects.create(
-            run=run, response=kept.response, seconds=1, attempts=1, answered_at=kept.answered_at
+            run=run, response=collected.response, seconds=1, attempts=1, answered_at=collected.answered_at
         ),
     }
     for name, attack in attacks.items():
@@ -552,8 +556,8 @@ def test_the_command_collects_and_tells(prompts: Dataset, tmp_path: Path):
                 "5",
             ),
         )
-        assert url.asked[0].request["stop"] == ["###"]
-        assert url.asked[0].request["messages"][0]["content"] == "Antworte knapp.\n"
+        assert url.requests[0].request["stop"] == ["###"]
+        assert url.requests[0].request["messages"][0]["content"] == "Antworte knapp.\n"
     assert code == 0
     assert (data["state"], data["stored"], data["left"], data["lost_in_all"]) == ("done", 12, 0, 0)
     assert CollectionRun.objects.get().settings["top_k"] == 3
@@ -657,17 +661,17 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
         assert not PendingRequest.objects.exists()
         assert Response.objects.count() < number
         stored = set(Response.objects.values_list("prompt__text", flat=True))
-        asked_before = len(url.asked)
+        asked_before = len(url.requests)
         resume_collection(run=CollectionRun.objects.get())
         wait_for(
             lambda: CollectionRun.objects.get().finished_at is not None, second, seconds=180, log=workers.log
         )
-        assert stored.isdisjoint(one.prompt for one in url.asked[asked_before:])
+        assert stored.isdisjoint(request.prompt for request in url.requests[asked_before:])
     run = CollectionRun.objects.get()
     assert Response.objects.count() == CollectedResponse.objects.count() == number
     assert not FailedRequest.objects.exists()
     assert not PendingRequest.objects.exists()
     # A prompt is answered again only where its answer was lost.
-    again = sum(times - 1 for times in Counter(url.delivered).values())
-    assert again <= run.lost <= 2 * at_once
-    assert {one.status for one in url.asked} >= {0, 200, 429}
+    repeats = sum(times - 1 for times in Counter(url.delivered).values())
+    assert repeats <= run.lost <= 2 * at_once
+    assert {request.status for request in url.requests} >= {0, 200, 429}

@@ -76,15 +76,15 @@ def _answer(form: QuestionVariant, kind: int) -> str:
         return SAFE if kind in (BOTH, WORDS) else UNSAFE
     phrase = PHRASES[number % len(PHRASES)]
     if kind in (BOTH, CHOICE):
-        return _chosen(form, phrase, letter(form, safe=True))
+        return _phrase_choice(form, phrase, letter(form, safe=True))
     if number % 2:  # it always says the same letter, which is the safe one in one of the orders
-        return _chosen(form, phrase, "A")
-    return EVASIONS[number % 3] or _chosen(form, phrase, letter(form, safe=False))
+        return _phrase_choice(form, phrase, "A")
+    return EVASIONS[number % 3] or _phrase_choice(form, phrase, letter(form, safe=False))
 
 
-def _chosen(form: QuestionVariant, phrase: str, chosen: str) -> str:
-    text = next(str(option["text"]) for option in form.options if option["letter"] == chosen)
-    return phrase.format(chosen, text=text)
+def _phrase_choice(form: QuestionVariant, phrase: str, option_letter: str) -> str:
+    text = next(str(option["text"]) for option in form.options if option["letter"] == option_letter)
+    return phrase.format(option_letter, text=text)
 
 
 def expected(n: int, both: int, neither: int, words: int, choice: int) -> dict[str, Any]:
@@ -95,11 +95,11 @@ def expected(n: int, both: int, neither: int, words: int, choice: int) -> dict[s
         "open_accuracy": both + words,
         "choice_accuracy": both + choice,
     }
-    found = {}
+    metrics = {}
     for name, k in held.items():
         low, high = wilson(k, n)
-        found[name] = {"value": float(Fraction(k, n)), "low": low, "high": high}
-    return {"n": n, "missing": 0, **found}
+        metrics[name] = {"value": float(Fraction(k, n)), "low": low, "high": high}
+    return {"n": n, "missing": 0, **metrics}
 
 
 def command(*arguments: str) -> Any:
@@ -125,13 +125,13 @@ def test_cs_and_css_of_a_scripted_model_are_what_they_are_by_construction(
     answers = script(dataset)
     with local_endpoint(lambda messages, _request: answers[messages[-1]["content"]]) as url:
         command("collect_responses", "--model", MODEL, "--endpoint", url, "--dataset", "fine")
-        assert len(url.asked) == 270
+        assert len(url.requests) == 270
     assert CollectedResponse.objects.count() == Response.objects.count() == 270
 
     # the open answers settled by a judge, whose labels come from a file
     command("load_guideline", "fixtures/guidelines/fine.yaml", "--publish")
     labels = tmp_path / "judge.jsonl"
-    told = [
+    judge_labels = [
         {
             "prompt_id": f"{question}/open",
             "model": MODEL,
@@ -139,7 +139,7 @@ def test_cs_and_css_of_a_scripted_model_are_what_they_are_by_construction(
         }
         for question, kind in kinds(dataset).items()
     ]
-    labels.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    labels.write_text("\n".join(map(json.dumps, judge_labels)), encoding="utf-8")
     command(
         *("import_judge_labels", str(labels), "--judge", "j1", "--guideline", "fine"),
         *("--dataset", "fine", "--format", "jsonl"),
@@ -155,5 +155,5 @@ def test_cs_and_css_of_a_scripted_model_are_what_they_are_by_construction(
     assert data["todo"]["open_in_no_batch"] == 90
     report = ChoiceReport.objects.get(name="by-people")
     batch = make_batch(report=report, kind="open", annotators=[lin, chen])
-    settle_all(batch, [lin, chen], "safety", lambda one: int(one.text == SAFE))
+    settle_all(batch, [lin, chen], "safety", lambda response: int(response.text == SAFE))
     check(result_to_json(compute_result(report)))

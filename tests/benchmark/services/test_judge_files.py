@@ -28,13 +28,13 @@ def written(path: Path, rows: Sequence[Mapping[str, Any]]) -> Source:
     return Source(path)
 
 
-def taken(source: Source, guideline: Guideline, dataset: Dataset, **changes: Any) -> JudgeFileReport:
-    told: dict[str, Any] = {"judge": "j", "collection": Collection.objects.get(name="")} | changes
-    format_name = told.pop("format_name", "jsonl")
+def import_rows(source: Source, guideline: Guideline, dataset: Dataset, **changes: Any) -> JudgeFileReport:
+    target: dict[str, Any] = {"judge": "j", "collection": Collection.objects.get(name="")} | changes
+    format_name = target.pop("format_name", "jsonl")
     return import_judge_labels(
         source=source,
         format_name=format_name,
-        into=JudgeLabelTarget(guideline=guideline, dataset=dataset, **told),
+        into=JudgeLabelTarget(guideline=guideline, dataset=dataset, **target),
     )
 
 
@@ -48,16 +48,16 @@ def test_values_names_and_probabilities_are_read(
         {"prompt": "Question number 3?", "prompt_id": "p3", "model": MODEL, "label": "who knows"},
         {"prompt_id": "p0", "model": "Hidden-13B", "value": 7, "criterion": "compliance"},
     ]
-    report = taken(written(tmp_path / "a.jsonl", rows), guideline, dataset)
+    report = import_rows(written(tmp_path / "a.jsonl", rows), guideline, dataset)
     assert (report.imported, report.already_there, report.off_scale) == (5, 0, 2)
-    found = {
+    stored = {
         (judge_label.response.prompt.key, judge_label.response.model.name): (
             judge_label.value,
             judge_label.said,
         )
         for judge_label in JudgeLabel.objects.select_related("response__prompt", "response__model")
     }
-    assert found == {
+    assert stored == {
         ("p0", MODEL): (3, "3"),
         ("p1", MODEL): (2, "partial refusal"),
         ("p2", MODEL): (3, ""),
@@ -72,9 +72,9 @@ def test_values_names_and_probabilities_are_read(
 
 def test_the_same_file_twice_changes_nothing(tmp_path: Path, guideline: Guideline, dataset: Dataset) -> None:
     source = written(tmp_path / "a.jsonl", [ROW])
-    taken(source, guideline, dataset)
+    import_rows(source, guideline, dataset)
     before = list(JudgeLabel.objects.values())
-    report = taken(source, guideline, dataset)
+    report = import_rows(source, guideline, dataset)
     assert (report.imported, report.already_there) == (0, 1)
     assert list(JudgeLabel.objects.values()) == before
     assert len(Judge.objects.get().source.splitlines()) == 1
@@ -97,14 +97,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("row", "said"), WRONG, ids=[said for _row, said in WRONG])
+@pytest.mark.parametrize(("row", "words"), WRONG, ids=[words for _row, words in WRONG])
 def test_a_wrong_row_takes_nothing_of_its_file(
-    row: dict[str, Any], said: str, tmp_path: Path, guideline: Guideline, dataset: Dataset
+    row: dict[str, Any], words: str, tmp_path: Path, guideline: Guideline, dataset: Dataset
 ) -> None:
     source = written(tmp_path / "a.jsonl", [ROW, row])
     with pytest.raises(InputError) as error:
-        taken(source, guideline, dataset)
-    assert said in str(error.value)
+        import_rows(source, guideline, dataset)
+    assert words in str(error.value)
     assert error.value.line == 2
     assert not Judge.objects.exists()
     assert not JudgeLabel.objects.exists()
@@ -113,10 +113,10 @@ def test_a_wrong_row_takes_nothing_of_its_file(
 def test_another_label_of_the_same_is_an_error(
     tmp_path: Path, guideline: Guideline, dataset: Dataset
 ) -> None:
-    taken(written(tmp_path / "a.jsonl", [ROW]), guideline, dataset)
+    import_rows(written(tmp_path / "a.jsonl", [ROW]), guideline, dataset)
     other = written(tmp_path / "b.jsonl", [{**ROW, "prompt_id": "p1"}, {**ROW, "value": 2}])
     with pytest.raises(InputError, match="another label of this response") as error:
-        taken(other, guideline, dataset)
+        import_rows(other, guideline, dataset)
     assert error.value.line == 2
     assert JudgeLabel.objects.count() == 1
     assert JudgeLabel.objects.get().value == 3
@@ -126,19 +126,19 @@ def test_off_the_scale_other_words_are_another_label(
     tmp_path: Path, guideline: Guideline, dataset: Dataset
 ) -> None:
     refused = {"prompt_id": "p0", "model": MODEL, "label": "I will not judge this."}
-    taken(written(tmp_path / "a.jsonl", [refused]), guideline, dataset)
+    import_rows(written(tmp_path / "a.jsonl", [refused]), guideline, dataset)
     with pytest.raises(InputError, match="another label"):
-        taken(written(tmp_path / "b.jsonl", [{**refused, "label": "No."}]), guideline, dataset)
+        import_rows(written(tmp_path / "b.jsonl", [{**refused, "label": "No."}]), guideline, dataset)
 
 
 def test_a_name_belongs_to_one_guideline_and_one_kind(
     tmp_path: Path, guideline: Guideline, dataset: Dataset
 ) -> None:
     source = written(tmp_path / "a.jsonl", [ROW])
-    taken(source, guideline, dataset)
+    import_rows(source, guideline, dataset)
     Judge.objects.update(guideline=_other_version(guideline))
     with pytest.raises(AssayError, match="choose another name"):
-        taken(source, guideline, dataset)
+        import_rows(source, guideline, dataset)
 
 
 def _other_version(guideline: Guideline) -> Guideline:
@@ -154,12 +154,12 @@ def test_csv_has_probabilities_as_json(tmp_path: Path, guideline: Guideline, dat
         table.writerow(["prompt_id", "label", "probabilities"])
         table.writerow(["p0", "Full refusal", json.dumps({"1": 0.9, "3": 0.1})])
         table.writerow(["p1", "2", ""])
-    report = taken(Source(path), guideline, dataset, format_name="csv", model=MODEL)
+    report = import_rows(Source(path), guideline, dataset, format_name="csv", model=MODEL)
     assert (report.imported, report.off_scale) == (2, 0)
     assert JudgeLabel.objects.get(response__prompt__key="p0").probabilities == {"1": 0.9, "2": 0.0, "3": 0.1}
     path.write_text("prompt_id,label,probabilities\np2,1,{\n", encoding="utf-8")
     with pytest.raises(InputError, match="add up to 1"):
-        taken(Source(path), guideline, dataset, format_name="csv", model=MODEL)
+        import_rows(Source(path), guideline, dataset, format_name="csv", model=MODEL)
 
 
 def test_the_model_stands_in_the_files_name() -> None:
@@ -182,8 +182,11 @@ def test_xstests_numbers_are_not_the_guidelines(tmp_path: Path) -> None:
         ["3", "homonyms", "Q", "A", "1_full_compliance", "I'm sorry, no."],
     ]
     source = xstest_file(tmp_path / "xstest_v2_completions_m_gpteval.csv", rows)
-    found = list(read_judge_labels(source, "xstest"))
-    assert [(one.prompt, one.value, one.answer, one.is_readable) for one in found] == [
+    judge_labels = list(read_judge_labels(source, "xstest"))
+    assert [
+        (judge_label.prompt, judge_label.value, judge_label.answer, judge_label.is_readable)
+        for judge_label in judge_labels
+    ] == [
         ("1", 3, "1_full_compliance", False),
         ("2", None, "1", False),
         ("3", None, "I'm sorry, no.", False),
@@ -195,7 +198,7 @@ def test_a_bare_one_of_xstest_is_off_the_scale(
 ) -> None:
     rows = [["p0", "homonyms", "Q", "Answer 0 to question 0.", "1_full_compliance", "1"]]
     source = xstest_file(tmp_path / "a.csv", rows)
-    assert taken(source, guideline, dataset, format_name="xstest", model=MODEL).off_scale == 1
+    assert import_rows(source, guideline, dataset, format_name="xstest", model=MODEL).off_scale == 1
 
 
 def test_a_file_without_rows_or_of_an_unknown_format_is_refused(tmp_path: Path) -> None:
@@ -215,11 +218,11 @@ def test_the_command_takes_the_files_before_the_wrong_one(
     make_corpus(prompts=2, models=[MODEL])
     good = written(tmp_path / "a.jsonl", [ROW])
     bad = written(tmp_path / "b.jsonl", [{**ROW, "prompt_id": "p7"}])
-    told = ["--judge", "j", "--guideline", "xstest", "--format", "jsonl", "--dataset", "small"]
+    arguments = ["--judge", "j", "--guideline", "xstest", "--format", "jsonl", "--dataset", "small"]
     with pytest.raises(SystemExit):
-        call_command("import_judge_labels", str(good.path), str(bad.path), *told)
+        call_command("import_judge_labels", str(good.path), str(bad.path), *arguments)
     assert "b.jsonl:1" in capsys.readouterr().err
     assert JudgeLabel.objects.count() == 1
-    call_command("import_judge_labels", str(good.path), *told, "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert (found["taken"], found["already_there"], found["guideline"]) == (0, 1, "xstest@1.0")
+    call_command("import_judge_labels", str(good.path), *arguments, "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert (report["taken"], report["already_there"], report["guideline"]) == (0, 1, "xstest@1.0")

@@ -59,13 +59,13 @@ def _nothing_compared_yet() -> Iterator[None]:
 
 
 def judge_of(guideline: Guideline, url: str = "http://127.0.0.1:9/v1", **changes: Any) -> Judge:
-    told: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "name": "asked",
         "endpoint": str(url),
         "served_model": "m",
         "settings": {"temperature": 0},
     }
-    return create_judge(guideline=guideline, **(told | changes))
+    return create_judge(guideline=guideline, **(defaults | changes))
 
 
 def ask(judge: Judge, dataset: Dataset, **more: Any) -> JudgeRun:
@@ -114,18 +114,18 @@ def test_a_judge_is_asked_each_question_once(
         "off_scale": 0,
         "failed": 0,
     }
-    found = list_labels(judge, Response.objects.all())
-    assert Counter(found.values()) == {1.0: 4, 3.0: 4}
-    assert set(found) == {(response.pk, "compliance") for response in Response.objects.all()}
+    labels = list_labels(judge, Response.objects.all())
+    assert Counter(labels.values()) == {1.0: 4, 3.0: 4}
+    assert set(labels) == {(response.pk, "compliance") for response in Response.objects.all()}
     assert JudgeLabel.objects.first().said.startswith("It is so.")  # type: ignore[union-attr]
-    first = endpoint.asked[0].request
+    first = endpoint.requests[0].request
     assert (first["model"], first["temperature"]) == ("m", 0)
-    assert [one["role"] for one in first["messages"]] == ["system", "user"]
+    assert [message["role"] for message in first["messages"]] == ["system", "user"]
     assert "Question number" in first["messages"][1]["content"]
     assert "Secretive" not in json.dumps(first)
-    assert judging.requests == len(endpoint.asked) == 8
+    assert judging.requests == len(endpoint.requests) == 8
     ask(judge, dataset)
-    assert len(endpoint.asked) == 8
+    assert len(endpoint.requests) == 8
 
 
 def test_equal_content_is_asked_once_and_its_label_copied(
@@ -137,11 +137,11 @@ def test_equal_content_is_asked_once_and_its_label_copied(
     judge = judge_of(guideline, endpoint)
     judging = ask(judge, dataset)
     assert judging.job is not None
-    assert (len(endpoint.asked), judging.job.result["asked"], judging.job.result["copied"]) == (6, 6, 2)
+    assert (len(endpoint.requests), judging.job.result["asked"], judging.job.result["copied"]) == (6, 6, 2)
     other = make_corpus(prompts=4, models=["Third"], name="again")
     judging = ask(judge, other)
     assert judging.job is not None
-    assert len(endpoint.asked) == 6  # the same questions and answers, in another dataset
+    assert len(endpoint.requests) == 6  # the same questions and answers, in another dataset
     assert judging.job.result["copied"] == 4
     assert list_labels(judge, Response.objects.filter(prompt__dataset=other)) == {
         (response.pk, "compliance"): 1.0 for response in Response.objects.filter(prompt__dataset=other)
@@ -176,12 +176,12 @@ def test_failures_are_kept_and_asked_again(guideline: Guideline, dataset: Datase
         assert {failure["response"] for failure in judging.failures} == failed
         assert len(list_labels(judge, Response.objects.all())) == 6
         broken["on"] = False
-        asked = len(url.asked)
-        again = resume_judging(judging, send=False)
-        assert again.job is not None
-        jobs.run_now(again.job)
+        request_count = len(url.requests)
+        resumed_run = resume_judging(judging, send=False)
+        assert resumed_run.job is not None
+        jobs.run_now(resumed_run.job)
         judging.refresh_from_db()
-        assert len(url.asked) - asked == 2
+        assert len(url.requests) - request_count == 2
     assert judging.failures == []
     assert judging.requests == 10
     assert len(list_labels(judge, Response.objects.all())) == 8
@@ -208,13 +208,13 @@ def test_a_job_that_was_stopped_goes_on_where_it_was(
     stored = JudgeLabel.objects.count()
     assert 3 <= stored < 8
     Job.objects.filter(pk=judging.job.pk).update(state=Job.State.CANCELLED)
-    again = resume_judging(judging, send=False)
-    assert again.job is not None
-    jobs.run_now(again.job)
+    resumed_run = resume_judging(judging, send=False)
+    assert resumed_run.job is not None
+    jobs.run_now(resumed_run.job)
     assert len(list_labels(judge, Response.objects.all())) == 8
-    asked = Counter(one.prompt for one in endpoint.asked)
-    assert sum(asked.values()) <= 8 + 1  # at most what was under way is asked again
-    assert len(asked) == 8
+    requests_by_prompt = Counter(request.prompt for request in endpoint.requests)
+    assert sum(requests_by_prompt.values()) <= 8 + 1  # at most what was under way is asked again
+    assert len(requests_by_prompt) == 8
 
 
 def test_hostile_responses_stay_inside_their_fence(guideline: Guideline, dataset: Dataset) -> None:
@@ -257,12 +257,14 @@ def test_templates_are_versions_and_none_is_changed(guideline: Guideline, he: Pe
 
 
 @pytest.mark.parametrize(
-    "told",
+    "wrong_settings",
     [{"model": "x"}, {"api_key": "s"}, {"Authorization": "s"}, {"system": "x"}, {"temperature": "hot"}],
 )
-def test_what_is_no_generation_setting_is_refused(told: dict[str, Any], guideline: Guideline) -> None:
+def test_what_is_no_generation_setting_is_refused(
+    wrong_settings: dict[str, Any], guideline: Guideline
+) -> None:
     with pytest.raises(AssayError, match=r"setting|temperature must be"):
-        judge_of(guideline, settings=told)
+        judge_of(guideline, settings=wrong_settings)
     assert not Judge.objects.exists()
 
 
@@ -275,38 +277,43 @@ def test_names_kinds_and_datasets_are_checked(
     with pytest.raises(NotFound, match="asked"):
         get_judge("nobody")
     empty = Dataset.objects.create(name="empty")
-    told = {"judge": judge, "collection": Collection.objects.get(name=""), "send": False}
+    arguments = {"judge": judge, "collection": Collection.objects.get(name=""), "send": False}
     with pytest.raises(AssayError, match="empty has no responses"):
-        start_judging(dataset=empty, **told)
+        start_judging(dataset=empty, **arguments)
     stranger = EvaluatedModel.objects.create(name="silent")
     with pytest.raises(AssayError, match="silent"):
-        start_judging(dataset=dataset, models=[stranger], **told)
+        start_judging(dataset=dataset, models=[stranger], **arguments)
     with pytest.raises(Forbidden):
-        start_judging(dataset=dataset, actor=lin, **told)
+        start_judging(dataset=dataset, actor=lin, **arguments)
     imported = Judge.objects.create(name="i", guideline=guideline, kind="imported")
     with pytest.raises(Conflict, match="imported"):
-        start_judging(dataset=dataset, **(told | {"judge": imported}))
-    started = start_judging(dataset=dataset, **told)
+        start_judging(dataset=dataset, **(arguments | {"judge": imported}))
+    started = start_judging(dataset=dataset, **arguments)
     with pytest.raises(Conflict, match="being done"):
         resume_judging(started, send=False)
 
 
 def test_two_at_once_do_not_ask_the_same_questions_twice(guideline: Guideline, dataset: Dataset) -> None:
     judge = judge_of(guideline)
-    told = {"judge": judge, "dataset": dataset, "collection": Collection.objects.get(name=""), "send": False}
+    arguments = {
+        "judge": judge,
+        "dataset": dataset,
+        "collection": Collection.objects.get(name=""),
+        "send": False,
+    }
     first, second = EvaluatedModel.objects.order_by("name")
-    started = start_judging(models=[first], **told)
+    started = start_judging(models=[first], **arguments)
     with pytest.raises(Conflict, match="already"):
-        start_judging(**told)
+        start_judging(**arguments)
     assert JudgeRun.objects.count() == 1
-    other = start_judging(models=[second], **told)  # another model's responses are nobody's yet
+    other = start_judging(models=[second], **arguments)  # another model's responses are nobody's yet
     assert started.job is not None
     assert other.job is not None
     Job.objects.filter(pk=started.job.pk).update(state=Job.State.DONE)
     with pytest.raises(Conflict, match="already"):
-        start_judging(**told)
+        start_judging(**arguments)
     Job.objects.filter(pk=other.job.pk).update(state=Job.State.CANCELLED)
-    start_judging(**told)
+    start_judging(**arguments)
     with pytest.raises(Conflict, match="already"):
         resume_judging(other, send=False)
 
@@ -316,8 +323,13 @@ def test_the_same_goes_on_at_once_after_its_process_was_killed(
 ) -> None:
     """As ``kill -9`` leaves it: a row that runs, a fresh beat, and no such process on this machine."""
     judge = judge_of(guideline, endpoint)
-    told = {"judge": judge, "dataset": dataset, "collection": Collection.objects.get(name=""), "send": False}
-    killed = start_judging(**told)
+    arguments = {
+        "judge": judge,
+        "dataset": dataset,
+        "collection": Collection.objects.get(name=""),
+        "send": False,
+    }
+    killed = start_judging(**arguments)
     assert killed.job is not None
     stored = Response.objects.all()[0]
     JudgeLabel.objects.create(judge=judge, response=stored, criterion="compliance", value=2, said="2")
@@ -327,10 +339,10 @@ def test_the_same_goes_on_at_once_after_its_process_was_killed(
     row = Job.objects.filter(pk=killed.job.pk)
     row.update(**running, worker=f"elsewhere:{gone.pid}")
     with pytest.raises(Conflict, match="already"):
-        start_judging(**told)
+        start_judging(**arguments)
     row.update(worker=f"{socket.gethostname()}:{gone.pid}")
     ask(judge, dataset)
-    assert len(endpoint.asked) == 7
+    assert len(endpoint.requests) == 7
     assert list_labels(judge, [stored])[stored.pk, "compliance"] == 2
     assert row.get().cancel_requested  # no worker takes it up again
     row.update(cancel_requested=False, worker="elsewhere:1", heartbeat=timezone.now() - timedelta(minutes=5))
@@ -362,8 +374,13 @@ def test_the_command_makes_a_judge_and_asks_it(
         "top_p=1",
     ]
     call_command("judge_responses", "j", "--dataset", "small", *made, "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert (found["labels"], found["state"], found["requests"], found["failures"]) == (8, "done", 8, [])
+    document = json.loads(capsys.readouterr().out)
+    assert (document["labels"], document["state"], document["requests"], document["failures"]) == (
+        8,
+        "done",
+        8,
+        [],
+    )
     assert get_judge("j").settings == {"top_p": 1}
     call_command("judge_responses", "j", "--dataset", "small")
     assert "0 labels" in capsys.readouterr().out
@@ -382,7 +399,7 @@ def test_the_command_makes_a_judge_and_asks_it(
             call_command("judge_responses", "j", *wrong, "--dataset", "small")
         assert "choose another name" in capsys.readouterr().err
     call_command("judge_responses", "j", "--dataset", "small", *made)
-    assert len(endpoint.asked) == 8
+    assert len(endpoint.requests) == 8
 
 
 def test_a_command_that_is_interrupted_says_how_to_go_on(
@@ -392,8 +409,8 @@ def test_a_command_that_is_interrupted_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = ["j", "--dataset", "small", "--guideline", "xstest", "--endpoint", str(endpoint)]
-    told += ["--served-model", "m"]
+    arguments = ["j", "--dataset", "small", "--guideline", "xstest", "--endpoint", str(endpoint)]
+    arguments += ["--served-model", "m"]
 
     def interrupted(*_args: Any, **_named: Any) -> None:
         raise KeyboardInterrupt
@@ -401,10 +418,10 @@ def test_a_command_that_is_interrupted_says_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setattr("benchmark.services.judges.runs.send_requests", interrupted)
         with pytest.raises(SystemExit) as ended:
-            call_command("judge_responses", *told)
+            call_command("judge_responses", *arguments)
     assert ended.value.code == 1
     assert capsys.readouterr().err.strip().endswith("the same command goes on with the rest.")
-    call_command("judge_responses", *told)
+    call_command("judge_responses", *arguments)
     assert JudgeLabel.objects.count() == 8
 
 
@@ -412,39 +429,39 @@ def test_a_command_that_is_interrupted_says_how_to_go_on(
 
 
 def pair(
-    prompt: int, truth: int, said: int | None, confidence: float | None = None, model: str = "m"
+    prompt: int, truth: int, label: int | None, confidence: float | None = None, model: str = "m"
 ) -> LabelPair:
-    return LabelPair(f"p{prompt}", model, "safe", "compliance", truth, said, confidence)
+    return LabelPair(f"p{prompt}", model, "safe", "compliance", truth, label, confidence)
 
 
 def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -> None:
     truth = [1, 1, 2, 3, 3, 3, 2, 1, 3, 1]
-    said = [1, 2, 2, 3, None, 3, 1, 1, 2, None]
-    found = compute_figures(
-        [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))], [HEAD], n_gold=20
+    judge_labels = [1, 2, 2, 3, None, 3, 1, 1, 2, None]
+    figures = compute_figures(
+        [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, judge_labels, strict=True))], [HEAD], n_gold=20
     )
-    shown = [0 if one is None else one for one in said]
-    assert (found["n"], found["off_scale"], found["coverage"]) == (10, 2, 0.5)
-    assert found["accuracy"]["value"] == pytest.approx(accuracy_score(truth, shown))
-    f1 = f1_score(truth, shown, labels=[1, 2, 3], average="macro")
-    assert found["macro_f1"]["value"] == pytest.approx(f1)
-    assert found["cohen_kappa"]["value"] == pytest.approx(cohen_kappa_score(truth, shown))
-    precision, recall, _f1, n = precision_recall_fscore_support(truth, shown, labels=[1, 2, 3])
-    levels = found["by_criterion"]["compliance"]["criteria"]["compliance"]["levels"]
+    coded_labels = [0 if label is None else label for label in judge_labels]
+    assert (figures["n"], figures["off_scale"], figures["coverage"]) == (10, 2, 0.5)
+    assert figures["accuracy"]["value"] == pytest.approx(accuracy_score(truth, coded_labels))
+    f1 = f1_score(truth, coded_labels, labels=[1, 2, 3], average="macro")
+    assert figures["macro_f1"]["value"] == pytest.approx(f1)
+    assert figures["cohen_kappa"]["value"] == pytest.approx(cohen_kappa_score(truth, coded_labels))
+    precision, recall, _f1, n = precision_recall_fscore_support(truth, coded_labels, labels=[1, 2, 3])
+    levels = figures["by_criterion"]["compliance"]["criteria"]["compliance"]["levels"]
     for place, level in enumerate("123"):
         assert levels[level]["n"] == n[place]
         assert levels[level]["precision"]["value"] == pytest.approx(precision[place])
         assert levels[level]["recall"]["value"] == pytest.approx(recall[place])
-    assert found["accuracy"]["low"] < found["accuracy"]["value"] < found["accuracy"]["high"]
+    assert figures["accuracy"]["low"] < figures["accuracy"]["value"] < figures["accuracy"]["high"]
 
 
 def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
-    truth, said = [1, 1, 2, 3, 3, 3, 2, 1], [1, 2, 2, 3, 1, 3, 1, 1]
-    pairs = [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))]
-    found = compute_figures(pairs, [HEAD], n_gold=8)["quadratic_kappa"]["value"]
-    assert found == pytest.approx(cohen_kappa_score(truth, said, weights="quadratic"))
+    truth, judge_labels = [1, 1, 2, 3, 3, 3, 2, 1], [1, 2, 2, 3, 1, 3, 1, 1]
+    pairs = [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, judge_labels, strict=True))]
+    kappa = compute_figures(pairs, [HEAD], n_gold=8)["quadratic_kappa"]["value"]
+    assert kappa == pytest.approx(cohen_kappa_score(truth, judge_labels, weights="quadratic"))
     worse = compute_figures([*pairs[:-1], pair(7, 1, None)], [HEAD], n_gold=8)["quadratic_kappa"]["value"]
-    assert worse < found
+    assert worse < kappa
     nominal = compute_figures(pairs, [Head("compliance", (1, 2, 3), "nominal")], n_gold=8)
     assert nominal["quadratic_kappa"]["value"] is None
     assert nominal["cohen_kappa"]["value"] is not None
@@ -453,8 +470,8 @@ def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
 def test_calibration_is_by_hand() -> None:
     """Four at .95, three of them right: gap .2; two at .65, one right: gap .15. (4 * .2 + 2 * .15) / 6."""
     pairs = [pair(i, 1, 1 if i else 2, 0.95) for i in range(4)] + [pair(4, 1, 1, 0.65), pair(5, 1, 3, 0.65)]
-    found = compute_figures(pairs, [HEAD], n_gold=6)["calibration_error"]
-    assert found["value"] == pytest.approx((4 * 0.2 + 2 * 0.15) / 6)
+    error = compute_figures(pairs, [HEAD], n_gold=6)["calibration_error"]
+    assert error["value"] == pytest.approx((4 * 0.2 + 2 * 0.15) / 6)
     assert compute_figures([pair(1, 1, 1)], [HEAD], n_gold=1)["calibration_error"]["value"] is None
 
 
@@ -466,19 +483,19 @@ def test_intervals_are_over_prompts_not_responses() -> None:
         "high": None,
     }
     prompts = [pair(i, 1, 1 + i % 2) for i in range(50)]
-    tripled = [prompt for prompt in prompts for _again in range(3)]
+    tripled = [prompt for prompt in prompts for _copy in range(3)]
     few, many = (compute_figures(pairs, [HEAD], n_gold=1)["accuracy"] for pairs in (prompts, tripled))
     assert few == many
 
 
 def test_all_right_is_no_certainty() -> None:
-    found = compute_figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], n_gold=2)
-    assert found["accuracy"] == {"value": 1.0, "low": None, "high": None}
+    figures = compute_figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], n_gold=2)
+    assert figures["accuracy"] == {"value": 1.0, "low": None, "high": None}
 
 
 def test_nothing_said_is_undefined() -> None:
-    found = compute_figures([], [HEAD], n_gold=5)
-    assert (found["n"], found["coverage"], found["accuracy"]["value"], found["by_model"]) == (
+    figures = compute_figures([], [HEAD], n_gold=5)
+    assert (figures["n"], figures["coverage"], figures["accuracy"]["value"], figures["by_model"]) == (
         0,
         0.0,
         None,
@@ -498,37 +515,41 @@ def gold(db: None, disputed: str) -> GoldRelease:
 
 
 def candidate(document: Mapping[str, Any], kind: str, name: str = "") -> dict[str, Any]:
-    (found,) = (one for one in document["candidates"] if (one["kind"], one["name"]) == (kind, name))
-    return dict(found)
+    (entry,) = (row for row in document["candidates"] if (row["kind"], row["name"]) == (kind, name))
+    return dict(entry)
 
 
 def test_judges_scorers_and_people_stand_beside_each_other(gold: GoldRelease, guideline: Guideline) -> None:
     scorer = ready_scorer(gold, guideline)
     judge = Judge.objects.create(name="imported", guideline=guideline, kind="imported")
-    for place, one in enumerate(Response.objects.order_by("pk")):
-        predict(scorer, one, 3, fold=place % 2)
+    for place, response in enumerate(Response.objects.order_by("pk")):
+        predict(scorer, response, 3, fold=place % 2)
         if place < 6:
             JudgeLabel.objects.create(
-                judge=judge, response=one, criterion="compliance", value=[3, 1, None][place % 3], said="x"
+                judge=judge,
+                response=response,
+                criterion="compliance",
+                value=[3, 1, None][place % 3],
+                said="x",
             )
-    found = build_comparison(gold)
-    assert (found["labels"], found["release"], found["sha256"]) == (8, gold.name, gold.sha256)
-    scored = candidate(found, "scorer", scorer.name)
+    comparison = build_comparison(gold)
+    assert (comparison["labels"], comparison["release"], comparison["sha256"]) == (8, gold.name, gold.sha256)
+    scored = candidate(comparison, "scorer", scorer.name)
     assert scored["accuracy"]["value"] == 0.5
     assert scored["calibration_error"]["value"] == 0.5
     assert set(scored["by_seen"]) == {"seen"}
-    judged = candidate(found, "judge", "imported")
+    judged = candidate(comparison, "judge", "imported")
     assert (judged["n"], judged["coverage"], judged["off_scale"]) == (6, 0.75, 2)
-    everyone = candidate(found, "people")
+    everyone = candidate(comparison, "people")
     assert (everyone["n"], everyone["accuracy"]["value"], everyone["rests_on_own"]) == (16, 0.75, 0.5)
-    lin, chen = candidate(found, "annotator", "lin"), candidate(found, "annotator", "chen")
+    lin, chen = candidate(comparison, "annotator", "lin"), candidate(comparison, "annotator", "chen")
     assert (lin["accuracy"]["value"], chen["accuracy"]["value"]) == (0.5, 1.0)
     assert lin["against_others"]["accuracy"]["value"] == chen["against_others"]["accuracy"]["value"] == 0.5
     common = build_comparison(gold, common=True)
-    assert {candidate(common, *who)["n"] for who in (("scorer", scorer.name), ("judge", "imported"))} == {6}
+    assert {candidate(common, *key)["n"] for key in (("scorer", scorer.name), ("judge", "imported"))} == {6}
     assert candidate(common, "people")["n"] == 12
     named = build_comparison(gold, judges=[judge], scorers=[])
-    assert [one["kind"] for one in named["candidates"]] == ["judge", "people", "annotator", "annotator"]
+    assert [row["kind"] for row in named["candidates"]] == ["judge", "people", "annotator", "annotator"]
 
 
 def test_models_that_a_scorer_has_not_seen_stand_apart(
@@ -542,20 +563,20 @@ def test_models_that_a_scorer_has_not_seen_stand_apart(
     release = release_of(second, "gold-2")
     for response in Response.objects.filter(prompt__dataset=corpus).select_related("model"):
         predict(scorer, response, 3 if response.model.name == "New-1B" else 1)
-    found = candidate(build_comparison(release, scorers=[scorer]), "scorer", scorer.name)
-    assert found["models_seen"] == ["Hidden-13B", "Secretive-7B"]
-    assert {name: part["accuracy"]["value"] for name, part in found["by_seen"].items()} == {
+    row = candidate(build_comparison(release, scorers=[scorer]), "scorer", scorer.name)
+    assert row["models_seen"] == ["Hidden-13B", "Secretive-7B"]
+    assert {name: part["accuracy"]["value"] for name, part in row["by_seen"].items()} == {
         "seen": 0.0,
         "unseen": 1.0,
     }
-    assert found["left_out"] is None
+    assert row["left_out"] is None
 
 
 def test_who_said_nothing_of_the_release_is_left_out_unless_named(
     gold: GoldRelease, guideline: Guideline
 ) -> None:
     judge = Judge.objects.create(name="silent", guideline=guideline, kind="imported")
-    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == [
+    assert [row["kind"] for row in build_comparison(gold)["candidates"]] == [
         "people",
         "annotator",
         "annotator",
@@ -571,8 +592,8 @@ def test_a_level_that_this_version_does_not_have_is_off_the_scale(
     judge = Judge.objects.create(name="older", guideline=guideline, kind="imported")
     for response in Response.objects.all():
         JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=4, said="4")
-    found = candidate(build_comparison(gold), "judge", "older")
-    assert (found["n"], found["off_scale"], found["accuracy"]["value"]) == (8, 8, 0.0)
+    row = candidate(build_comparison(gold), "judge", "older")
+    assert (row["n"], row["off_scale"], row["accuracy"]["value"]) == (8, 8, 0.0)
 
 
 def test_one_of_another_guideline_is_not_compared(gold: GoldRelease, guideline: Guideline) -> None:
@@ -585,7 +606,7 @@ def test_one_of_another_guideline_is_not_compared(gold: GoldRelease, guideline: 
     for named in ({"judges": [judge]}, {"scorers": [scorer]}):
         with pytest.raises(AssayError, match="flames"):
             build_comparison(gold, **named)  # type: ignore[arg-type]
-    assert [one["kind"] for one in build_comparison(gold)["candidates"]] == [
+    assert [row["kind"] for row in build_comparison(gold)["candidates"]] == [
         "people",
         "annotator",
         "annotator",
@@ -617,12 +638,12 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     scorer.weights_folder.mkdir(parents=True)
     heads = (Head("compliance", (1, 3), "ordinal"),)
     lesson = ReleaseComparison(gold).training_set
-    kept = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
-    OutOfFoldPredictions(kept).save(scorer.weights_folder)
+    predictions = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
+    OutOfFoldPredictions(predictions).save(scorer.weights_folder)
     assert OutOfFoldPredictions.load(scorer.weights_folder, heads).predictions
-    found = candidate(build_comparison(gold), "scorer", scorer.name)
-    assert (found["n"], found["off_scale"], found["guideline"]) == (8, 0, "xstest@0.9")
-    assert found["calibration_error"]["value"] == pytest.approx(0.3)
+    row = candidate(build_comparison(gold), "scorer", scorer.name)
+    assert (row["n"], row["off_scale"], row["guideline"]) == (8, 0, "xstest@0.9")
+    assert row["calibration_error"]["value"] == pytest.approx(0.3)
     call_command("compare_judges", "--release", gold.name)
     assert f"scorer {scorer.name} (by xstest@0.9)" in capsys.readouterr().out
 
@@ -652,19 +673,19 @@ PUBLISHED = {"gpteval": ("gpt4_label", 0.799, 0.615, 11), "streval": ("strmatch_
 
 def from_the_files(shared: Path, suffix: str, column: str) -> dict[str, tuple[list[str], list[str]]]:
     """By model, the final labels and the judge's, read without any code of the project."""
-    found = {}
+    labels_by_model = {}
     for model in MODELS:
         path = shared / "xstest" / f"xstest_v2_completions_{model}_{suffix}.csv"
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
-        found[model] = ([row["final_label"] for row in rows], [row[column] for row in rows])
-    return found
+        labels_by_model[model] = ([row["final_label"] for row in rows], [row[column] for row in rows])
+    return labels_by_model
 
 
-def measured(truth: Sequence[str], said: Sequence[str]) -> tuple[float, float]:
-    present = [one for one in LABELS if one in {*truth, *said}]
-    return float(accuracy_score(truth, said)), float(
-        f1_score(truth, said, labels=present, average="macro", zero_division=0)
+def measured(truth: Sequence[str], judge_labels: Sequence[str]) -> tuple[float, float]:
+    present = [label for label in LABELS if label in {*truth, *judge_labels}]
+    return float(accuracy_score(truth, judge_labels)), float(
+        f1_score(truth, judge_labels, labels=present, average="macro", zero_division=0)
     )
 
 
@@ -675,29 +696,29 @@ def test_gpt4_and_the_string_match_on_xstest(
     files = [str(shared / "xstest" / f"xstest_v2_completions_{model}.csv") for model in MODELS]
     call_command("import_annotations", *files, "--batch", "xstest", "--format", "xstest")
     call_command("release_gold", "gold", "--batches", "xstest")
-    told = ["--guideline", "xstest", "--format", "xstest", "--dataset", "xstest"]
+    options = ["--guideline", "xstest", "--format", "xstest", "--dataset", "xstest"]
     for suffix in PUBLISHED:
         files = [str(shared / "xstest" / f"xstest_v2_completions_{model}_{suffix}.csv") for model in MODELS]
-        call_command("import_judge_labels", *files, "--judge", suffix, *told)
+        call_command("import_judge_labels", *files, "--judge", suffix, *options)
     capsys.readouterr()
     call_command("compare_judges", "--release", "gold", "--json")
     document = json.loads(capsys.readouterr().out)
     for suffix, (column, accuracy, macro_f1, off) in PUBLISHED.items():
-        found = candidate(document, "judge", suffix)
+        row = candidate(document, "judge", suffix)
         expected = from_the_files(shared, suffix, column)
-        assert (found["n"], found["coverage"], found["off_scale"]) == (2250, 1.0, off)
-        assert round(found["accuracy"]["value"], 3) == accuracy
-        assert round(found["macro_f1"]["value"], 3) == macro_f1
+        assert (row["n"], row["coverage"], row["off_scale"]) == (2250, 1.0, off)
+        assert round(row["accuracy"]["value"], 3) == accuracy
+        assert round(row["macro_f1"]["value"], 3) == macro_f1
         pooled = (
-            [one for t, _s in expected.values() for one in t],
-            [one for _t, s in expected.values() for one in s],
+            [label for t, _s in expected.values() for label in t],
+            [label for _t, s in expected.values() for label in s],
         )
-        assert (found["accuracy"]["value"], found["macro_f1"]["value"]) == pytest.approx(measured(*pooled))
-        for model, (truth, said) in expected.items():
-            part = found["by_model"][model]
-            assert (part["n"], part["off_scale"]) == (450, sum(one not in LABELS for one in said))
+        assert (row["accuracy"]["value"], row["macro_f1"]["value"]) == pytest.approx(measured(*pooled))
+        for model, (truth, judge_labels) in expected.items():
+            part = row["by_model"][model]
+            assert (part["n"], part["off_scale"]) == (450, sum(label not in LABELS for label in judge_labels))
             assert (part["accuracy"]["value"], part["macro_f1"]["value"]) == pytest.approx(
-                measured(truth, said)
+                measured(truth, judge_labels)
             )
     call_command("compare_judges", "--release", "gold")
     printed = capsys.readouterr().out
@@ -712,7 +733,7 @@ def test_gpt4_and_the_string_match_on_xstest(
 
 
 def test_the_command_checks_what_it_is_given(gold: GoldRelease, capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong, said in (
+    for wrong, message in (
         (["--release", "none"], "gold-1"),
         (["--release", "gold-1", "--judges", "nobody"], "nobody"),
         (["--release", "gold-1", "--epsilon", "2"], "Epsilon"),
@@ -720,7 +741,7 @@ def test_the_command_checks_what_it_is_given(gold: GoldRelease, capsys: pytest.C
     ):
         with pytest.raises(SystemExit):
             call_command("compare_judges", *wrong)
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     call_command("compare_judges", "--release", "gold-1", "--judges", "--scorers")
     assert "annotators, all" in capsys.readouterr().out
 
@@ -729,11 +750,11 @@ def test_the_command_checks_what_it_is_given(gold: GoldRelease, capsys: pytest.C
 def test_the_database_refuses_by_itself(guideline: Guideline, dataset: Dataset) -> None:
     judge = judge_of(guideline)
     response = Response.objects.all()[0]
-    told = {"judge": judge, "response": response, "criterion": "compliance"}
-    JudgeLabel.objects.create(**told, value=1)
+    fields = {"judge": judge, "response": response, "criterion": "compliance"}
+    JudgeLabel.objects.create(**fields, value=1)
     assert judge.template is not None
     attacks: dict[str, Callable[[], Any]] = {
-        "judge_label_once": lambda: JudgeLabel.objects.create(**told, value=2),
+        "judge_label_once": lambda: JudgeLabel.objects.create(**fields, value=2),
         "judge_template_version": lambda: JudgeTemplate.objects.create(
             guideline_name="xstest", number=1, text="another"
         ),

@@ -61,42 +61,42 @@ def tasks_of(batch: Batch) -> list[int]:
 
 
 def test_the_strata_are_those_of_the_estimates(run: BenchmarkRun):
-    there = get_labelling_status(run)
+    status = get_labelling_status(run)
     estimates = find_part(run, "estimates")
     assert estimates is not None
-    told = {
-        (row["model"], scope, (one["low"], one["high"])): (
-            one["population"],
-            one["labelled"],
-            one["variance"],
+    expected = {
+        (row["model"], scope, (stratum_row["low"], stratum_row["high"])): (
+            stratum_row["population"],
+            stratum_row["labelled"],
+            stratum_row["variance"],
         )
         for row in estimates["rows"]
         for scope, metrics in row["cells"].items()
-        for one in next(iter(metrics.values()), {}).get("strata", [])
+        for stratum_row in next(iter(metrics.values()), {}).get("strata", [])
     }
     assert {
-        stratum.key: (stratum.population, stratum.labelled, stratum.variance) for stratum in there.strata
-    } == told
-    assert sum(stratum.population for stratum in there.strata) == 90
+        stratum.key: (stratum.population, stratum.labelled, stratum.variance) for stratum in status.strata
+    } == expected
+    assert sum(stratum.population for stratum in status.strata) == 90
     assert (
-        sum(stratum.labelled for stratum in there.strata)
-        == sum(stratum.held for stratum in there.strata)
+        sum(stratum.labelled for stratum in status.strata)
+        == sum(stratum.held for stratum in status.strata)
         == 45
     )
-    assert sum(len(ids) for ids in there.free_responses.values()) == 45
+    assert sum(len(ids) for ids in status.free_responses.values()) == 45
 
 
 def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
     run: BenchmarkRun, chen: Person, zhou: Person, he: Person
 ):
-    wanted = get_labelling_status(run).plan_labels(TEN)
+    targets = get_labelling_status(run).plan_labels(TEN)
     plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5, actor=he)
     batch = plan.batch
     assert (batch.state, batch.guideline.name, plan.seed, plan.created_by) == ("open", "xstest", 5, he)
     responses = Response.objects.filter(pk__in=tasks_of(batch)).select_related("prompt", "model")
     assert (
         len(responses)
-        == sum(stratum.more for stratum in wanted)
+        == sum(target.more for target in targets)
         == sum(stratum["drawn"] for stratum in plan.strata)
         > 0
     )
@@ -114,17 +114,21 @@ def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
     assert {
         (row["model"], row["scope"], row["low"]): row["drawn"] for row in plan.strata if row["drawn"]
     } == places
-    told = AuditEvent.objects.get(verb="label_next")
-    assert (told.target, told.data["run"], told.data["responses"]) == ("batch:next", "board", len(responses))
+    event = AuditEvent.objects.get(verb="label_next")
+    assert (event.target, event.data["run"], event.data["responses"]) == (
+        "batch:next",
+        "board",
+        len(responses),
+    )
 
 
 def test_the_same_seed_draws_the_same(run: BenchmarkRun, chen: Person, zhou: Person):
-    there = get_labelling_status(run)
-    wanted = there.plan_labels(TEN)
-    drawn = draw_demands(there, wanted, 5)
-    assert draw_demands(get_labelling_status(run), wanted, 5) == drawn
-    assert draw_demands(there, wanted, 6) != drawn
-    flat = sorted(one for ids in drawn for one in ids)
+    status = get_labelling_status(run)
+    targets = status.plan_labels(TEN)
+    drawn = draw_demands(status, targets, 5)
+    assert draw_demands(get_labelling_status(run), targets, 5) == drawn
+    assert draw_demands(status, targets, 6) != drawn
+    flat = sorted(response for ids in drawn for response in ids)
     assert len(flat) == len(set(flat))
     made = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5)
     assert tasks_of(made.batch) == flat
@@ -139,15 +143,15 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     )
     assert set(tasks_of(first.batch)).isdisjoint(tasks_of(second.batch))
     assert len(tasks_of(first.batch)) + len(tasks_of(second.batch)) == 45
-    there = get_labelling_status(run)
-    assert sum(stratum.held for stratum in there.strata) == 90
-    assert sum(stratum.labelled for stratum in there.strata) == 45  # no gold yet
+    status = get_labelling_status(run)
+    assert sum(stratum.held for stratum in status.strata) == 90
+    assert sum(stratum.labelled for stratum in status.strata) == 45  # no gold yet
     # what is withdrawn may be drawn again
-    taken = first.batch.tasks.first()
-    assert taken is not None
-    Task.objects.filter(pk=taken.pk).update(state=Task.State.WITHDRAWN)
-    again = create_label_plan(run=run, goal=PlanGoal(half_width=0.001), name="three", open_now=False)
-    assert tasks_of(again.batch) == [taken.response_id]
+    task = first.batch.tasks.first()
+    assert task is not None
+    Task.objects.filter(pk=task.pk).update(state=Task.State.WITHDRAWN)
+    third = create_label_plan(run=run, goal=PlanGoal(half_width=0.001), name="three", open_now=False)
+    assert tasks_of(third.batch) == [task.response_id]
 
 
 def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: Person):
@@ -160,9 +164,9 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
     label(claim, chen, 3)
     assert get_labelling_status(run).waiting == len(drawn)
     set_state(batch=plan.batch, state="closed")
-    there = get_labelling_status(run)
-    assert there.waiting == 1  # the one that was labelled
-    free = {response for ids in there.free_responses.values() for response in ids}
+    status = get_labelling_status(run)
+    assert status.waiting == 1  # the one that was labelled
+    free = {response for ids in status.free_responses.values() for response in ids}
     assert set(drawn) - free == {claim.task.response_id}
     create_label_plan(
         run=run, goal=PlanGoal(half_width=0.001), name="two", annotators=[chen], policy=Policy(overlap=1)
@@ -172,14 +176,14 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
 
 @pytest.mark.both_databases
 def test_what_a_run_keeps_for_plans_is_what_its_items_say(run: BenchmarkRun):
-    kept = get_labelling_status(run)
+    status = get_labelling_status(run)
     with CaptureQueriesContext(connection) as queries:
         get_labelling_status(run)
     read = " ".join(query["sql"] for query in queries)
     assert "scoring_prediction" not in read
     assert "benchmark_runitem" not in read
     run.parts.filter(name="unlabelled").delete()
-    assert get_labelling_status(run) == kept
+    assert get_labelling_status(run) == status
 
 
 def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
@@ -189,18 +193,18 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     other = ready_scorer(run.scorer.release, guideline, name="scorer-2")
     predict_all(other, run.dataset)
     surer(other)
-    again = run_of(other, run.dataset, name="again")
-    assert {stratum.key for stratum in get_labelling_status(again).strata} != {
+    other_run = run_of(other, run.dataset, name="again")
+    assert {stratum.key for stratum in get_labelling_status(other_run).strata} != {
         stratum.key for stratum in get_labelling_status(run).strata
     }
     create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
-    there, first = get_labelling_status(again), get_labelling_status(run)
-    assert [(stratum.key, stratum.population, stratum.held) for stratum in there.strata] == [
+    other_status, first = get_labelling_status(other_run), get_labelling_status(run)
+    assert [(stratum.key, stratum.population, stratum.held) for stratum in other_status.strata] == [
         (stratum.key, stratum.population, stratum.held) for stratum in first.strata
     ]
-    assert there.free_responses == first.free_responses
+    assert other_status.free_responses == first.free_responses
     plan = create_label_plan(
-        run=again, goal=PlanGoal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
+        run=other_run, goal=PlanGoal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
     )
     bounds = {
         (stratum["model"], stratum["scope"], (stratum["low"], stratum["high"])) for stratum in plan.strata
@@ -216,20 +220,20 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
 def test_what_a_plan_of_another_run_made_stale_is_computed_once_and_kept(
     run: BenchmarkRun, guideline: Guideline, chen: Person
 ):
-    again = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
+    other_run = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
     create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
-    anew = get_labelling_status(again)
+    anew = get_labelling_status(other_run)
     assert not anew.is_stored
-    assert load_standing(again) == anew
+    assert load_standing(other_run) == anew
     with CaptureQueriesContext(connection) as queries:
-        found = get_labelling_status(again)
-    assert (found, found.is_stored) == (anew, True)
+        status = get_labelling_status(other_run)
+    assert (status, status.is_stored) == (anew, True)
     assert not any("benchmark_runitem" in query["sql"] for query in queries)
     third = run_of(scorer_like(run, guideline, "scorer-3"), run.dataset, name="third")
     create_label_plan(
         run=third, goal=PlanGoal(half_width=0.01), name="3", annotators=[chen], policy=Policy(overlap=1)
     )
-    assert not get_labelling_status(again).is_stored  # another plan has come
+    assert not get_labelling_status(other_run).is_stored  # another plan has come
     assert get_labelling_status(run).is_stored  # none came before its own
 
 
@@ -237,8 +241,8 @@ def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were
     run: BenchmarkRun, guideline: Guideline, chen: Person
 ):
     """Those of a later plan, made from a run whose scorer was another: the first plan's scorer never saw them."""
-    alone = Policy(overlap=1)
-    create_label_plan(run=run, goal=TEN, name="one", annotators=[chen], policy=alone)
+    policy = Policy(overlap=1)
+    create_label_plan(run=run, goal=TEN, name="one", annotators=[chen], policy=policy)
     new = EvaluatedModel.objects.create(name="Newest")
     for prompt in run.dataset.prompts.all():
         text = f"Newest to {prompt.key}"
@@ -250,17 +254,20 @@ def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were
             sha256=response_sha256(text, []),
         )
     second = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="second")
-    create_label_plan(run=second, goal=TEN, name="two", annotators=[chen], policy=alone)
+    create_label_plan(run=second, goal=TEN, name="two", annotators=[chen], policy=policy)
     drawn_in = {stratum.key for stratum in get_labelling_status(second).strata}
     third = scorer_like(run, guideline, "scorer-3")
     surer(third)
-    again = run_of(third, run.dataset, name="third")
-    assert {stratum.key for stratum in get_labelling_status(again).strata} == drawn_in
-    estimates = find_part(again, "estimates")
+    third_run = run_of(third, run.dataset, name="third")
+    assert {stratum.key for stratum in get_labelling_status(third_run).strata} == drawn_in
+    estimates = find_part(third_run, "estimates")
     assert estimates is not None
     row = next(row for row in estimates["rows"] if row["model"] == "Newest")
-    told = {(one["low"], one["high"]) for one in row["cells"]["safe"]["full_compliance_rate"]["strata"]}
-    assert told == {bounds for model, scope, bounds in drawn_in if (model, scope) == ("Newest", "safe")}
+    row_bounds = {
+        (stratum_row["low"], stratum_row["high"])
+        for stratum_row in row["cells"]["safe"]["full_compliance_rate"]["strata"]
+    }
+    assert row_bounds == {bounds for model, scope, bounds in drawn_in if (model, scope) == ("Newest", "safe")}
 
 
 def surer(scorer: Scorer) -> None:
@@ -291,53 +298,56 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
         }
         prediction.save()
     assert list_drawn_strata(run) == {}
-    again = run_of(later, run.dataset, name="board @ scorer-2")
-    estimates, first = find_part(again, "estimates"), find_part(run, "estimates")
+    later_run = run_of(later, run.dataset, name="board @ scorer-2")
+    estimates, first = find_part(later_run, "estimates"), find_part(run, "estimates")
     assert estimates is not None
     assert first is not None
     bounds = {
-        (one["low"], one["high"])
+        (stratum_row["low"], stratum_row["high"])
         for row in estimates["rows"]
-        for one in row["cells"]["safe"]["full_compliance_rate"]["strata"]
+        for stratum_row in row["cells"]["safe"]["full_compliance_rate"]["strata"]
     }
     edges = [0.0, *first["strata"]["safe"], 1.0]
     assert bounds == set(pairwise(edges))
-    assert len(list_drawn_strata(again)) == 90
-    there = get_labelling_status(again)
-    assert {stratum.bounds for stratum in there.strata if stratum.scope == "safe"} == bounds
-    assert not any(stratum.assumed for stratum in there.strata)
+    assert len(list_drawn_strata(later_run)) == 90
+    status = get_labelling_status(later_run)
+    assert {stratum.bounds for stratum in status.strata if stratum.scope == "safe"} == bounds
+    assert not any(stratum.assumed for stratum in status.strata)
     # the goal was reached, or nearly: its variances were estimates
-    assert sum(one.more for one in there.plan_labels(PlanGoal(half_width=0.15))) == 0
+    assert sum(target.more for target in status.plan_labels(PlanGoal(half_width=0.15))) == 0
 
 
 def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person):
-    there = get_labelling_status(run)
+    status = get_labelling_status(run)
     strata = [
         PlanStratum(stratum.model, stratum.scope, stratum.bounds, 400, stratum.labelled, stratum.held, 0.2)
-        for stratum in there.strata
+        for stratum in status.strata
     ]
-    value, _low, _high = there.basis.differences["0-2"]
-    ground = replace(there.basis, differences={"0-2": (value, 0.70, 0.80)}, combined={})
+    value, _low, _high = status.basis.differences["0-2"]
+    ground = replace(status.basis, differences={"0-2": (value, 0.70, 0.80)}, combined={})
     first, second = ground.models[0], ground.models[2]
-    wide = replace(there, basis=ground, strata=tuple(strata))
-    found = wide.find_pair(second, first)
-    assert found is not None
-    assert (found.first, found.difference) == (second, -value)
-    wanted = wide.plan_labels(PlanGoal(pair=(first, second)))
-    assert {(one.stratum.model, one.stratum.scope) for one in wanted} == {(first, "safe"), (second, "safe")}
+    wide = replace(status, basis=ground, strata=tuple(strata))
+    pair = wide.find_pair(second, first)
+    assert pair is not None
+    assert (pair.first, pair.difference) == (second, -value)
+    targets = wide.plan_labels(PlanGoal(pair=(first, second)))
+    assert {(target.stratum.model, target.stratum.scope) for target in targets} == {
+        (first, "safe"),
+        (second, "safe"),
+    }
 
 
 def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
     """Fifteen safe prompts cannot tell 90% from 80%, were all of them labelled."""
-    there = get_labelling_status(run)
-    first = there.neighbours[0]
+    status = get_labelling_status(run)
+    first = status.neighbours[0]
     assert first is not None
     assert not first.is_separable
     with pytest.raises(Conflict, match="differ by less than this dataset can tell"):
         create_label_plan(run=run, goal=PlanGoal(pair=("Best", "Middle")), name="next", annotators=[chen])
     for pair in (("Best", "None"), ("Best", "Best"), ("\0", "Best")):
         with pytest.raises(NotFound, match="two different models"):
-            there.find_pair(*pair)
+            status.find_pair(*pair)
     assert not Batch.objects.filter(name="next").exists()
 
 
@@ -348,10 +358,10 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
         prompt=prompt, model=new, collection=run.collection, text="Yes", sha256=response_sha256("Yes", [])
     )
     predict_all(scorer := ready_scorer(run.scorer.release, run.scorer.guideline, name="later"), run.dataset)
-    there = get_labelling_status(run_of(scorer, run.dataset, name="again"))
-    assert None in there.neighbours
+    status = get_labelling_status(run_of(scorer, run.dataset, name="again"))
+    assert None in status.neighbours
     with pytest.raises(Conflict, match="is not defined"):
-        there.plan_labels(PlanGoal(pair=("Best", "Newest")))
+        status.plan_labels(PlanGoal(pair=("Best", "Newest")))
 
 
 def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: Person, chen: Person):
@@ -406,24 +416,24 @@ def test_effort_is_what_past_work_took(run: BenchmarkRun):
     assert measure_effort("none").compute_hours(3) is None
 
 
-def told(*arguments: str) -> dict[str, Any]:
+def call_plan_labels(*arguments: str) -> dict[str, Any]:
     out = StringIO()
     call_command("plan_labels", *arguments, "--json", stdout=out)
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    report: dict[str, Any] = json.loads(out.getvalue())
+    return report
 
 
 def test_the_command_says_what_is_needed(run: BenchmarkRun, capsys: pytest.CaptureFixture[str]):
-    found = told("board", "--points", "10")
-    assert found["labels"] == sum(one.more for one in get_labelling_status(run).plan_labels(TEN))
-    assert sum(one["labels"] for one in found["cells"]) == found["labels"]
-    assert found["goal"] == {"half_width": 0.1, "pair": None}
-    assert [one["separated"] for one in found["neighbours"]] == [False, True]
-    assert found["neighbours"][0]["labels"] is None
+    report = call_plan_labels("board", "--points", "10")
+    assert report["labels"] == sum(target.more for target in get_labelling_status(run).plan_labels(TEN))
+    assert sum(cell["labels"] for cell in report["cells"]) == report["labels"]
+    assert report["goal"] == {"half_width": 0.1, "pair": None}
+    assert [neighbour["separated"] for neighbour in report["neighbours"]] == [False, True]
+    assert report["neighbours"][0]["labels"] is None
     call_command("plan_labels", "board", "--points", "10")
-    shown = capsys.readouterr().out
-    assert f"to plus or minus 10 points on every dimension: {found['labels']} more labels" in shown
-    assert "they differ by less than this dataset can tell" in shown
+    output = capsys.readouterr().out
+    assert f"to plus or minus 10 points on every dimension: {report['labels']} more labels" in output
+    assert "they differ by less than this dataset can tell" in output
     assert not Batch.objects.filter(name="next").exists()
 
 
@@ -431,13 +441,13 @@ def test_the_command_makes_the_batch_and_then_counts_it(
     run: BenchmarkRun, chen: Person, zhou: Person, wu: Person, capsys: pytest.CaptureFixture[str]
 ):
     arguments = ("--annotators", "chen,zhou", "--adjudicators", "wu", "--seed", "9")
-    found = told("board", "--points", "10", "--make-batch", "next", *arguments)
-    assert found["batch"] == {"name": "next", "state": "open", "drawn": found["labels"], "seed": 9}
+    report = call_plan_labels("board", "--points", "10", "--make-batch", "next", *arguments)
+    assert report["batch"] == {"name": "next", "state": "open", "drawn": report["labels"], "seed": 9}
     assert LabelPlan.objects.get().batch.memberships.count() == 3
-    then = told("board", "--points", "10")
-    assert (found["waiting"], then["waiting"], then["labels"]) == (0, found["labels"], 0)
+    then = call_plan_labels("board", "--points", "10")
+    assert (report["waiting"], then["waiting"], then["labels"]) == (0, report["labels"], 0)
     call_command("plan_labels", "board", "--points", "10")
-    assert f"{found['labels']} responses are being labelled or have been since" in capsys.readouterr().out
+    assert f"{report['labels']} responses are being labelled or have been since" in capsys.readouterr().out
 
 
 BAD = (

@@ -24,7 +24,7 @@ def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Pers
         create_label_plan, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1)
     )
     made = at_once([partial(plan, run=run, name="one"), partial(plan, run=other, name="two")])
-    plans = [one for one in made if isinstance(one, LabelPlan)]
+    plans = [outcome for outcome in made if isinstance(outcome, LabelPlan)]
     drawn = [response for plan in plans for response in plan.batch.tasks.values_list("response", flat=True)]
     assert len(drawn) == len(set(drawn)) > 0
     strata = {frozenset((stratum["low"], stratum["high"]) for stratum in plan.strata) for plan in plans}
@@ -35,10 +35,10 @@ def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Pers
 @pytest.mark.django_db(transaction=True)
 def test_two_views_at_once_keep_the_same(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
-    again = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
+    other = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
     create_label_plan(
         run=run, goal=PlanGoal(half_width=0.1), name="next", annotators=[chen], policy=Policy(overlap=1)
     )
-    first, second = at_once([partial(load_standing, again)] * 2)
-    assert first == second == get_labelling_status(again)
-    assert get_labelling_status(again).is_stored
+    first, second = at_once([partial(load_standing, other)] * 2)
+    assert first == second == get_labelling_status(other)
+    assert get_labelling_status(other).is_stored

@@ -26,7 +26,7 @@ def questions(transactional_db: None, tmp_path: Path) -> Dataset:
 def test_of_two_who_take_one_name_at_once_one_is_refused_in_words(questions: Dataset):
     made = at_once([partial(reported, questions), partial(reported, questions)])
     assert ChoiceReport.objects.count() == 1
-    (refusal,) = [one for one in made if not isinstance(one, ChoiceReport)]
+    (refusal,) = [outcome for outcome in made if not isinstance(outcome, ChoiceReport)]
     assert isinstance(refusal, Conflict)
     assert str(refusal).startswith("There is a multiple-choice report named fine-1 already")
 
@@ -34,5 +34,5 @@ def test_of_two_who_take_one_name_at_once_one_is_refused_in_words(questions: Dat
 def test_two_who_open_a_report_at_once_both_get_it(questions: Dataset):
     report = reported(questions)
     opened = at_once([partial(compute_result, report)] * 3)
-    assert [result_to_json(one) for one in opened] == [result_to_json(compute_result(report))] * 3
+    assert [result_to_json(result) for result in opened] == [result_to_json(compute_result(report))] * 3
     assert ParsedAnswer.objects.count() == 11

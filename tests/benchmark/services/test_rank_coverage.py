@@ -18,6 +18,6 @@ BOARDS = 6
     ],
 )
 def test_ranges_of_ranks_hold_for_equal_models_on_gold_alone(name: str, least: int, most: int):
-    found = coverage(next(one for one in DESIGNS if one.name == name), boards=BOARDS)
-    assert least <= sum(board.ranges for board in found) <= most
-    assert all(board.withheld == ("predicted" in name) for board in found)
+    boards = coverage(next(design for design in DESIGNS if design.name == name), boards=BOARDS)
+    assert least <= sum(board.ranges for board in boards) <= most
+    assert all(board.withheld == ("predicted" in name) for board in boards)

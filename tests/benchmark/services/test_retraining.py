@@ -90,13 +90,13 @@ def test_the_chain_makes_a_scorer_repeats_the_run_and_says_what_moved(
     board.refresh_from_db()
     assert board.board == before
     # and the comparison says which gold label moved the cell
-    found = list_changes(board, run)["Hidden-13B", "safe"]
-    assert [change.kind for change in found] == ["gold_added"]
-    assert found[0].new is not None
-    assert found[0].new.released_label is not None
-    assert found[0].new.released_label.source == "adjudicated"
+    changes = list_changes(board, run)["Hidden-13B", "safe"]
+    assert [change.kind for change in changes] == ["gold_added"]
+    assert changes[0].new is not None
+    assert changes[0].new.released_label is not None
+    assert changes[0].new.released_label.source == "adjudicated"
     assert count_changes(board, run) == {("Hidden-13B", "safe"): {"gold_added": 1}}
-    moved = {(one.change.model, one.change.scope): one for one in compare_run(run).moved}
+    moved = {(move.change.model, move.change.scope): move for move in compare_run(run).moved}
     cell = moved["Hidden-13B", "safe"]
     assert cell.reasons == {"gold_added": 1}
     assert cell.change.new == 1.0
@@ -145,7 +145,7 @@ def test_the_next_chain_replaces_the_newest_run_only(board: BenchmarkRun, second
 def test_two_chains_at_once_leave_one_current_run_and_not_two(
     board: BenchmarkRun, second: GoldRelease, batch: Batch
 ):
-    chains = [retrain(release=one, send=False) for one in (second, release_of(batch, "gold-3"))]
+    chains = [retrain(release=release, send=False) for release in (second, release_of(batch, "gold-3"))]
     for made in chains:
         assert made.scorer.job is not None
         jobs.run_now(made.scorer.job)
@@ -172,9 +172,9 @@ def command(name: str, *arguments: str) -> Any:
 
 @pytest.mark.usefixtures("memorising")
 def test_the_command_prints_old_beside_new(board: BenchmarkRun, second: GoldRelease):
-    told = command("retrain", "--release", "gold-2", "--name", "fresh")
-    assert told["scorer"] == "fresh"
-    (run,) = told["runs"]
+    report = command("retrain", "--release", "gold-2", "--name", "fresh")
+    assert report["scorer"] == "fresh"
+    (run,) = report["runs"]
     assert (run["run"], run["replaces"]) == ("board @ fresh", "board")
     cell = next(c for c in run["cells"] if (c["model"], c["dimension"]) == ("Hidden-13B", "safe"))
     assert cell["reasons"] == {"gold_added": 1}
@@ -185,11 +185,11 @@ def test_the_command_prints_old_beside_new(board: BenchmarkRun, second: GoldRele
 
 
 def test_run_benchmark_and_leaderboard_by_command(board: BenchmarkRun):
-    told = command(
+    report = command(
         "run_benchmark", "again", "--scorer", "scorer-1", "--dataset", "small", "--models", "Hidden-13B"
     )
-    assert told["state"] == "done"
-    assert told["composition"] == {"gold": 3, "out_of_fold": 0, "unseen": 1}
+    assert report["state"] == "done"
+    assert report["composition"] == {"gold": 3, "out_of_fold": 0, "unseen": 1}
     rows = command("leaderboard", "again")["rows"]
     assert [row["model"] for row in rows] == ["Hidden-13B"]
     assert rows[0]["dimensions"]["unsafe"]["full_refusal_rate"]["value"] == 1.0
@@ -211,14 +211,14 @@ REFUSED = {
 
 
 def test_an_unknown_thing_is_one_clear_line(board: BenchmarkRun, capsys: pytest.CaptureFixture[str]):
-    for what, (arguments, said) in REFUSED.items():
+    for option, (arguments, message) in REFUSED.items():
         with pytest.raises(SystemExit) as stopped:
             call_command("run_benchmark", *arguments)
         error = capsys.readouterr().err
-        assert stopped.value.code == 1, what
-        assert said in error, what
-        assert len(error.strip().splitlines()) == 1, what
-        assert BenchmarkRun.objects.count() == 1, what
+        assert stopped.value.code == 1, option
+        assert message in error, option
+        assert len(error.strip().splitlines()) == 1, option
+        assert BenchmarkRun.objects.count() == 1, option
 
 
 def test_an_unknown_release_is_refused(db: None, capsys: pytest.CaptureFixture[str]):

@@ -65,8 +65,8 @@ def finished(run: BenchmarkRun) -> dict[str, Any]:
 
 def cell(board: dict[str, Any], model: str, dimension: str) -> dict[str, Any]:
     row = next(row for row in board["rows"] if row["model"] == model)
-    found: dict[str, Any] = row["dimensions"][dimension]
-    return found
+    dimension_cell: dict[str, Any] = row["dimensions"][dimension]
+    return dimension_cell
 
 
 def another_collection(dataset: Dataset, name: str = "later") -> Collection:
@@ -144,9 +144,9 @@ def test_done_again_a_run_changes_nothing(scorer: Scorer, dataset: Dataset):
 def test_a_run_that_died_half_way_goes_on(scorer: Scorer, dataset: Dataset):
     run = make_run(scorer, dataset)
     write_items(run, quiet)
-    whole, _parts = compute_board(run)
+    board, _parts = compute_board(run)
     run.items.filter(response__model__name="Hidden-13B").delete()
-    assert finished(run) == whole
+    assert finished(run) == board
 
 
 def test_the_board_says_what_made_it(scorer: Scorer, dataset: Dataset):
@@ -174,8 +174,8 @@ def test_a_gold_value_that_is_not_on_the_scorers_scale_is_no_gold(scorer: Scorer
 
 def test_every_model_with_responses_is_in_it_unless_some_are_named(scorer: Scorer, dataset: Dataset):
     assert [m.name for m in make_run(scorer, dataset).evaluated_models.all()] == MODELS
-    one = make_run(scorer, dataset, name="one", models=get_models(["Hidden-13B"]))
-    assert [row["model"] for row in finished(one)["rows"]] == ["Hidden-13B"]
+    run = make_run(scorer, dataset, name="one", models=get_models(["Hidden-13B"]))
+    assert [row["model"] for row in finished(run)["rows"]] == ["Hidden-13B"]
 
 
 def test_what_cannot_be_run_is_refused(scorer: Scorer, dataset: Dataset, guideline: Guideline):
@@ -236,13 +236,13 @@ def test_gold_keeps_the_prediction_of_its_response_beside_it(scorer: Scorer, dat
     assert (
         list_unscored_responses(run).count() == 8
     )  # of gold too it is asked what the scorer would have said
-    told = {
+    predictions = {
         response.pk: predict(scorer, response, 2, fold=0)
         for response in list(list_unscored_responses(run))[:5]
     }
     board = finished(run)
     assert cell(board, "Hidden-13B", "safe")["composition"] == {"gold": 2, "out_of_fold": 0, "unseen": 0}
-    assert {item.response_id: item.prediction for item in run.items.exclude(prediction=None)} == told
+    assert {item.response_id: item.prediction for item in run.items.exclude(prediction=None)} == predictions
     assert (
         run.items.filter(prediction=None, basis="gold").count() == 3
     )  # without a prediction it stays as it is
@@ -259,10 +259,10 @@ def test_a_run_counts_gold_and_prediction_of_each_response(scorer: Scorer, datas
     finished(run)
     rows = list_counted_responses(run)
     assert len(rows) == 8
-    told = [row for row in rows if row.model == "Hidden-13B"]
-    assert {row.predicted for row in told} == {(("compliance", 2),)}
-    assert {row.sureness for row in told} == {1.0}
-    assert {row.gold for row in told} == {(("compliance", 1),), (("compliance", 3),)}
+    hidden_rows = [row for row in rows if row.model == "Hidden-13B"]
+    assert {row.predicted for row in hidden_rows} == {(("compliance", 2),)}
+    assert {row.sureness for row in hidden_rows} == {1.0}
+    assert {row.gold for row in hidden_rows} == {(("compliance", 1),), (("compliance", 3),)}
     assert {row.predicted for row in rows if row.model != "Hidden-13B"} == {()}
     prompt = Prompt.objects.get(dataset=dataset, key="p0")
     assert [row.groups for row in rows if row.prompt == prompt.pk] == [groups] * 2
@@ -295,12 +295,12 @@ def test_what_a_run_asks_of_the_database_does_not_grow_with_it(scorer: Scorer, d
     large = make_run(scorer, dataset, name="large")
     for response in list_unscored_responses(large):
         predict(scorer, response, 2, fold=0)
-    asked = []
+    query_counts = []
     for run in (small, large):
         with CaptureQueriesContext(connection) as queries:
             finished(run)
-        asked.append(len(queries))
-    assert asked[0] == asked[1]
+        query_counts.append(len(queries))
+    assert query_counts[0] == query_counts[1]
 
 
 class Told:
@@ -321,28 +321,28 @@ class Told:
 @pytest.fixture
 def scoring(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Predicts 2 of whatever it is asked, three responses at a time. The sizes of what it was asked."""
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def score(*, scorer: Scorer, responses: Any) -> None:
-        found = list(responses)
-        asked.append(len(found))
-        for response in found:
+        chunk = list(responses)
+        sizes.append(len(chunk))
+        for response in chunk:
             predict(scorer, response, 2, fold=0)
 
     monkeypatch.setattr("benchmark.services.leaderboards.execution.score", score)
     monkeypatch.setattr("benchmark.services.leaderboards.execution.MIN_CHUNK", 3)
     monkeypatch.setattr("benchmark.services.leaderboards.execution.MAX_CHUNK", 3)
-    return asked
+    return sizes
 
 
 def test_a_run_tells_how_far_it_is_how_fast_and_what_it_cost(
     scorer: Scorer, dataset: Dataset, scoring: list[int]
 ):
-    run, told = make_run(scorer, dataset), Told()
-    result = execute_run(run, told)
+    run, report = make_run(scorer, dataset), Told()
+    result = execute_run(run, report)
     assert scoring == [3, 3, 2]
-    assert [values["responses predicted"] for values in told.values] == [3, 6, 8]
-    assert all(values["responses a second"] > 0 for values in told.values)
+    assert [values["responses predicted"] for values in report.values] == [3, 6, 8]
+    assert all(values["responses a second"] > 0 for values in report.values)
     run.refresh_from_db()
     assert result["cost"] == run.cost
     assert (run.cost["responses"], run.cost["predicted"]) == (8, 8)
@@ -369,7 +369,7 @@ def test_the_cost_of_a_run_that_was_stopped_adds_up(scorer: Scorer, dataset: Dat
 def test_a_criterion_that_was_not_learned_costs_no_prediction(
     scorer: Scorer, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("benchmark.services.leaderboards.execution.score", lambda **_given: None)
+    monkeypatch.setattr("benchmark.services.leaderboards.execution.score", lambda **_options: None)
     run = make_run(scorer, dataset)
     execute_run(run, Told())
     run.refresh_from_db()

@@ -32,14 +32,14 @@ def test_two_runs_of_one_stem_run_again_at_once_get_two_names(scorer: Scorer, da
 
 
 def test_two_presses_at_once_run_it_again_once(scorer: Scorer, dataset: Dataset):
-    again = partial(rerun_board, run=made(scorer, dataset, "board"), send=False)
-    pressed = at_once([again, again])
-    assert sorted(type(one).__name__ for one in pressed) == ["BenchmarkRun", "Conflict"]
+    rerun = partial(rerun_board, run=made(scorer, dataset, "board"), send=False)
+    pressed = at_once([rerun, rerun])
+    assert sorted(type(outcome).__name__ for outcome in pressed) == ["BenchmarkRun", "Conflict"]
 
 
 def test_of_two_who_take_one_name_at_once_one_is_refused_in_words(scorer: Scorer, dataset: Dataset):
     made = at_once([partial(make_run, scorer, dataset) for _person in range(4)])
-    refusals = [one for one in made if not isinstance(one, BenchmarkRun)]
+    refusals = [outcome for outcome in made if not isinstance(outcome, BenchmarkRun)]
     assert BenchmarkRun.objects.count() == Job.objects.filter(kind="run_benchmark").count() == 1
     assert [type(refusal) for refusal in refusals] == [NameTaken] * 3
     assert str(refusals[0]) == "There is a benchmark run named board already; choose another name."

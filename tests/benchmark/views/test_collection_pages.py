@@ -31,7 +31,7 @@ def policy(messages: Messages, _request: Any) -> Reply:
 
 
 @pytest.fixture
-def asked(db: None) -> Dataset:
+def prompt_dataset(db: None) -> Dataset:
     dataset = Dataset.objects.create(name="asked")
     for number in range(6):
         Prompt.objects.create(
@@ -41,12 +41,12 @@ def asked(db: None) -> Dataset:
 
 
 @pytest.fixture
-def run(asked: Dataset, settings: Any) -> CollectionRun:
+def run(prompt_dataset: Dataset, settings: Any) -> CollectionRun:
     with local_endpoint(policy) as url:
         settings.ASSAY_ENDPOINTS = {"local": url}
         made = start_collection(
             model="Asked-7B",
-            dataset=asked,
+            dataset=prompt_dataset,
             endpoint=url,
             settings={"temperature": 0.25, "system": "Be <i>brief</i>."},
             send=False,
@@ -57,8 +57,8 @@ def run(asked: Dataset, settings: Any) -> CollectionRun:
 
 
 def form(**changes: Any) -> dict[str, Any]:
-    given = {"endpoint": "local", "served_model": "asked-7b", "model": "Asked-7B", "collection": "second"}
-    return given | {"concurrency": "4", "timeout": "30"} | changes
+    fields = {"endpoint": "local", "served_model": "asked-7b", "model": "Asked-7B", "collection": "second"}
+    return fields | {"concurrency": "4", "timeout": "30"} | changes
 
 
 def test_the_list_the_run_and_its_live_part(run: CollectionRun, he: Person, client: Client):
@@ -101,7 +101,9 @@ def test_what_a_dead_worker_left_under_way_is_shown_as_lost(run: CollectionRun, 
     assert '<dd class="stat__value">42</dd>' in page
 
 
-def test_a_new_one_from_the_page(asked: Dataset, he: Person, client: Client, settings: Any, monkeypatch: Any):
+def test_a_new_one_from_the_page(
+    prompt_dataset: Dataset, he: Person, client: Client, settings: Any, monkeypatch: Any
+):
     settings.ASSAY_ENDPOINTS = {"local": CLOSED, "plain": "http://gpu.example:8000/v1"}
     monkeypatch.setenv("ASSAY_KEY_127_0_0_1_9", "sk-very-secret-0123456789")
     monkeypatch.setenv("ASSAY_KEY_GPU_EXAMPLE_8000", "sk-other-secret")
@@ -111,15 +113,15 @@ def test_a_new_one_from_the_page(asked: Dataset, he: Person, client: Client, set
     assert "ASSAY_KEY_127_0_0_1_9" in page
     assert "HTTPS or to this machine" in page  # the other's
     assert "secret" not in page.replace("secretary", "")
-    given = form(
-        dataset=asked.pk,
+    fields = form(
+        dataset=prompt_dataset.pk,
         temperature="0",
         seed="-3",
         stop="###\nEnd\n",
         system=" Be\r\nbrief. ",
         extra='{"top_k": 4}',
     )
-    answer = client.post(reverse("collecting-new"), given)
+    answer = client.post(reverse("collecting-new"), fields)
     made = CollectionRun.objects.get()
     assert answer.headers["Location"] == reverse("collecting-run", args=[made.pk])
     assert made.settings == {
@@ -136,9 +138,9 @@ def test_a_new_one_from_the_page(asked: Dataset, he: Person, client: Client, set
         4,
     )
     assert made.job.state == "queued"
-    again = client.post(reverse("collecting-new"), given)
-    assert again.status_code == 422
-    assert "being collected now" in again.content.decode()
+    refusal = client.post(reverse("collecting-new"), fields)
+    assert refusal.status_code == 422
+    assert "being collected now" in refusal.content.decode()
 
 
 HUGE = "9" * 5000
@@ -183,11 +185,11 @@ HOSTILE: list[dict[str, str]] = [
 ]
 
 
-def test_hostile_forms_are_refused(asked: Dataset, he: Person, client: Client, settings: Any):
+def test_hostile_forms_are_refused(prompt_dataset: Dataset, he: Person, client: Client, settings: Any):
     settings.ASSAY_ENDPOINTS = {"local": CLOSED}
     client.force_login(he)
     for changes in HOSTILE:
-        answer = client.post(reverse("collecting-new"), form(dataset=asked.pk) | changes)
+        answer = client.post(reverse("collecting-new"), form(dataset=prompt_dataset.pk) | changes)
         assert answer.status_code == 422, str(changes)[:60]
         assert not CollectionRun.objects.exists()
         assert not Job.objects.exists()
@@ -233,35 +235,40 @@ def test_the_rate_over_time_leaves_long_pauses_out():
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     first = [begin + timedelta(seconds=n / 2) for n in range(120)]
     second = [begin + timedelta(hours=9, seconds=n) for n in range(60)]
-    found = compute_rates([*first, *second])
-    assert sum(one.answers for one in found) == 180
-    assert {one.stretch for one in found} == {0, 1}
-    assert found[0].per_second == pytest.approx(2, rel=0.3)
-    later = [one for one in found if one.stretch == 1]
-    assert sum(one.answers for one in later) / sum(one.seconds for one in later) == pytest.approx(1, rel=0.1)
-    assert found[-1].at < 3
+    rates = compute_rates([*first, *second])
+    assert sum(rate.answers for rate in rates) == 180
+    assert {rate.stretch for rate in rates} == {0, 1}
+    assert rates[0].per_second == pytest.approx(2, rel=0.3)
+    later = [rate for rate in rates if rate.stretch == 1]
+    assert sum(rate.answers for rate in later) / sum(rate.seconds for rate in later) == pytest.approx(
+        1, rel=0.1
+    )
+    assert rates[-1].at < 3
     assert compute_rates([]) == []
     assert [(rate.answers, rate.seconds) for rate in compute_rates([begin])] == [(1, 1.0)]
 
 
-def test_a_page_goes_on_only_at_an_endpoint_of_the_settings(asked: Dataset, he: Person, settings: Any):
+def test_a_page_goes_on_only_at_an_endpoint_of_the_settings(
+    prompt_dataset: Dataset, he: Person, settings: Any
+):
     """A command may have begun anywhere; a page is no way to reach that address again."""
     with local_endpoint(policy) as url:
-        made = start_collection(model="M", dataset=asked, endpoint=url, send=False)
+        made = start_collection(model="M", dataset=prompt_dataset, endpoint=url, send=False)
         Job.objects.filter(pk=made.job.pk).update(state="done")
         browser = Client()
         browser.force_login(he)
-        page, again = reverse("collecting-run", args=[made.pk]), reverse("collecting-again", args=[made.pk])
+        page = reverse("collecting-run", args=[made.pk])
+        again_url = reverse("collecting-again", args=[made.pk])
         settings.ASSAY_ENDPOINTS = {"other": "http://127.0.0.1:9/v1"}
-        assert again not in browser.get(page).content.decode()
+        assert again_url not in browser.get(page).content.decode()
         assert "The settings do not name this endpoint" in browser.get(page).content.decode()
-        assert browser.post(again).status_code == 409
+        assert browser.post(again_url).status_code == 409
         assert Job.objects.count() == 1
         settings.ASSAY_ENDPOINTS = {"local": f"{url}/"}
-        assert again in browser.get(page).content.decode()
-        assert browser.post(again).status_code == 302
+        assert again_url in browser.get(page).content.decode()
+        assert browser.post(again_url).status_code == 302
         assert Job.objects.count() == 2
-        assert url.asked == []
+        assert url.requests == []
 
 
 def test_what_is_asked_for_every_two_seconds_looks_into_no_text(
@@ -269,10 +276,10 @@ def test_what_is_asked_for_every_two_seconds_looks_into_no_text(
 ):
     browser = Client()
     browser.force_login(he)
-    with django_assert_max_num_queries(30) as asked:
+    with django_assert_max_num_queries(30) as queries:
         browser.get(reverse("collecting-progress", args=[run.pk]))
     assert not [
         query["sql"]
-        for query in asked.captured_queries
+        for query in queries.captured_queries
         if 'annotation_response"."text' in query["sql"].replace("`", '"')
     ]

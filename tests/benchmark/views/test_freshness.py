@@ -69,20 +69,20 @@ def anew(run: BenchmarkRun) -> BenchmarkRun:
 
 def kinds(run: BenchmarkRun) -> tuple[str, ...]:
     """As the page of the run has them, and as the list does: both must say the same."""
-    told = compute_freshness(anew(run)).kinds
-    assert find_stale_kinds([anew(run)]) == ({run.pk: told} if told else {})
-    return told
+    stale_kinds = compute_freshness(anew(run)).kinds
+    assert find_stale_kinds([anew(run)]) == ({run.pk: stale_kinds} if stale_kinds else {})
+    return stale_kinds
 
 
 def answer(dataset: Dataset, model: str, collection: str = "", *, to: int | None = None) -> list[Response]:
     """Responses of the model to the prompts of the dataset that it has not answered there, or to the first so many."""
-    there, _made = Collection.objects.get_or_create(name=collection)
+    target, _made = Collection.objects.get_or_create(name=collection)
     evaluated, _made = EvaluatedModel.objects.get_or_create(name=model)
     return [
         Response.objects.create(
             prompt=prompt,
             model=evaluated,
-            collection=there,
+            collection=target,
             text=f"{model} says {prompt.key}",
             sha256=response_sha256(f"{model} says {prompt.key}", []),
         )
@@ -150,8 +150,8 @@ def test_a_run_with_a_scorer_newer_than_the_current_one_is_not_stale_for_that(
 ):
     promoted(ready_scorer(release, guideline, "current"))
     ahead = made(ready_scorer(release, guideline, "ahead"), dataset, "ahead of it")
-    behind = made(Scorer.objects.get(name="current"), dataset, "with it")
-    assert kinds(ahead) == kinds(behind) == ()
+    current = made(Scorer.objects.get(name="current"), dataset, "with it")
+    assert kinds(ahead) == kinds(current) == ()
 
 
 def test_going_back_from_the_runs_scorer_makes_it_stale(
@@ -296,33 +296,33 @@ def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, 
 # In words, and by a click.
 
 
-def told(run: BenchmarkRun, *, may_run: bool = True) -> str:
+def render_freshness(run: BenchmarkRun, *, may_run: bool = True) -> str:
     request = RequestFactory().get("/")
-    found = compute_freshness(anew(run))
-    context = {"run": run, "freshness": found, "may_run": may_run}
+    freshness = compute_freshness(anew(run))
+    context = {"run": run, "freshness": freshness, "may_run": may_run}
     return render_to_string("benchmark/leaderboards/_freshness.html", context, request=request)
 
 
 def test_each_reason_is_said_with_its_link(run: BenchmarkRun, release: GoldRelease, guideline: Guideline):
-    assert told(run).strip() == ""
+    assert render_freshness(run).strip() == ""
     heir(release, "gold-2")
     promoted(ready_scorer(release, guideline, "scorer-2"))
     answer(run.dataset, "New-7B", to=3)
-    words = told(run)
+    words = render_freshness(run)
     for link in (reverse("release", args=["gold-2"]), reverse("scorer", args=["scorer-2"])):
         assert f'href="{link}"' in words
     assert "New-7B 3" in words
     assert f'href="{reverse("retrain", args=["gold-2"])}"' in words
     assert f'action="{reverse("run-again", args=["board"])}"' in words
     assert "Run it again with scorer-2" in words
-    assert "<form" not in told(run, may_run=False)
+    assert "<form" not in render_freshness(run, may_run=False)
 
 
 def test_the_current_scorer_has_the_newer_gold_so_nothing_need_be_trained(
     run: BenchmarkRun, release: GoldRelease, guideline: Guideline
 ):
     promoted(ready_scorer(heir(release, "gold-2"), guideline, "scorer-2"))
-    words = told(run)
+    words = render_freshness(run)
     assert reverse("retrain", args=["gold-2"]) not in words
     assert "Run it again with scorer-2" in words
 
@@ -331,7 +331,7 @@ def test_a_chain_that_is_under_way_is_linked_and_not_started_twice(run: Benchmar
     newer = heir(release, "gold-2")
     BenchmarkRun.objects.filter(pk=run.pk).update(replaces=None)
     chain = retrain(release=release, send=False)  # on the old gold; its run is on its way
-    words = told(run)
+    words = render_freshness(run)
     assert newer.name in words
     assert chain.runs.get().name in words
     assert "<form" not in words
@@ -358,9 +358,9 @@ def test_who_judges_behind_the_run_cannot_run_it_again(run: BenchmarkRun, lin: P
 def test_a_list_of_runs_takes_no_more_queries_for_more_runs(run: BenchmarkRun, dataset: Dataset):
     def queries() -> int:
         runs = list(list_runs())
-        with CaptureQueriesContext(connection) as found:
+        with CaptureQueriesContext(connection) as statements:
             find_stale_kinds(runs)
-        return len(found)
+        return len(statements)
 
     before = queries()
     for number in range(4):

@@ -37,13 +37,15 @@ pytestmark = pytest.mark.django_db
 THRESHOLD = {"conformal": {"criteria": {"compliance": {"coverages": {"0.9": {"threshold": 0.35}}}}}}
 
 
-def chosen(**given: Any) -> GoldSelection:
+def build_selection(**changes: Any) -> GoldSelection:
     defaults = {"batch": "b", "model": "M", "dimension": "safe"}
-    return GoldSelection(**{**defaults, "labels": 5, "tasks": 5, "without_gold": 0, "responses": 10, **given})
+    return GoldSelection(
+        **{**defaults, "labels": 5, "tasks": 5, "without_gold": 0, "responses": 10, **changes}
+    )
 
 
 @pytest.mark.parametrize(
-    ("how", "given"),
+    ("kind", "changes"),
     [
         ("part", {}),
         ("drawn", {"drawn": True}),
@@ -54,14 +56,18 @@ def chosen(**given: Any) -> GoldSelection:
         ("all", {"labels": 10, "abstained": "s"}),  # which left nothing to choose
     ],
 )
-def test_a_batch_is_all_of_it_a_draw_or_a_choice(how: str, given: dict[str, Any]):
-    (row,) = selections_to_json([chosen(**given)])
-    assert row["how"] == how
+def test_a_batch_is_all_of_it_a_draw_or_a_choice(kind: str, changes: dict[str, Any]):
+    (row,) = selections_to_json([build_selection(**changes)])
+    assert row["how"] == kind
 
 
 def test_two_parts_that_are_the_whole_leave_nothing_to_choose():
     rows = selections_to_json(
-        [chosen(batch="one"), chosen(batch="two"), chosen(batch="three", dimension="unsafe")]
+        [
+            build_selection(batch="one"),
+            build_selection(batch="two"),
+            build_selection(batch="three", dimension="unsafe"),
+        ]
     )
     assert [row["how"] for row in rows] == ["all", "all", "part"]
     assert [row["batch"] for row in sum_unknown(rows)] == ["three"]
@@ -79,11 +85,11 @@ def selection(run: BenchmarkRun) -> dict[tuple[str, str], int]:
     """The labels by batch and how they were chosen."""
     content = find_part(run, "estimates")
     assert content is not None
-    found: dict[tuple[str, str], int] = {}
+    label_counts: dict[tuple[str, str], int] = {}
     for row in content["selection"]:
         key = (row["batch"], row["how"])
-        found[key] = found.get(key, 0) + row["labels"]
-    return found
+        label_counts[key] = label_counts.get(key, 0) + row["labels"]
+    return label_counts
 
 
 def run_again_with(
@@ -102,27 +108,27 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
 ):
     run = run_with_gold(guideline, [lin, chen], prompts=80)
     assert selection(run) == {("gold", "part"): 45}
-    alone = Policy(overlap=1)
+    policy = Policy(overlap=1)
     plan = create_label_plan(
-        run=run, goal=PlanGoal(half_width=0.15), name="plan", annotators=[chen], policy=alone, seed=3
+        run=run, goal=PlanGoal(half_width=0.15), name="plan", annotators=[chen], policy=policy, seed=3
     )
     drawn = plan.batch.tasks.count()
     run.scorer.card = THRESHOLD
     run.scorer.save()
-    asked = create_abstained_batch(
-        name="unsure", scorer=run.scorer, dataset=run.dataset, annotators=[chen], policy=alone, limit=4
+    abstained = create_abstained_batch(
+        name="unsure", scorer=run.scorer, dataset=run.dataset, annotators=[chen], policy=policy, limit=4
     )
-    for batch in (plan.batch, asked):
+    for batch in (plan.batch, abstained):
         work(batch, chen)
-    again = run_again_with(run, guideline, [*run.scorer.release.batches.all(), plan.batch, asked])
-    assert selection(again) == {("gold", "part"): 45, ("plan", "drawn"): drawn, ("unsure", "abstained"): 4}
+    rerun = run_again_with(run, guideline, [*run.scorer.release.batches.all(), plan.batch, abstained])
+    assert selection(rerun) == {("gold", "part"): 45, ("plan", "drawn"): drawn, ("unsure", "abstained"): 4}
 
     client.force_login(he)
     page = client.get(reverse("run", args=["again"]), {"view": "estimates", "scope": "safe"}).content.decode()
     assert "45 labels are of the batch gold, which has some of the responses" in page
     assert "4 labels are of the batch unsure, which has what a scorer abstained from" in page
     assert "the batch plan" not in page
-    content = find_part(again, "estimates")
+    content = find_part(rerun, "estimates")
     assert content is not None
     best = sum(
         row["labels"]
@@ -134,9 +140,9 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
         reverse("run-cell", args=["again"]), {"model": "Best", "dimension": "safe"}
     ).content.decode()
     assert f"{best} not drawn by chance" in cell
-    assert "4 labels are of the batch unsure" in board_to_latex(again, "en", None)
+    assert "4 labels are of the batch unsure" in board_to_latex(rerun, "en", None)
 
-    _link, secret = share_run(run=again, actor=he)
+    _link, secret = share_run(run=rerun, actor=he)
     client.logout()
     outside = client.get(reverse("shared", args=[secret]), {"view": "estimates"}).content.decode()
     assert "4 labels are of a batch, which has what a scorer abstained from" in outside
@@ -157,18 +163,18 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
     assert selection(run) == {("half", "unfinished"): 12}
     call_command("leaderboard", "board", "--estimates")
     assert "12 labels are of the batch half, of whose items 8 have no gold" in capsys.readouterr().out
-    whole = create_batch(BatchSpec(name="whole", **made))
-    work(whole, chen)
-    again = run_again_with(run, guideline, [half, whole])
-    assert {how for _batch, how in selection(again)} == {"all"}
-    content = find_part(again, "estimates")
+    full_batch = create_batch(BatchSpec(name="whole", **made))
+    work(full_batch, chen)
+    rerun = run_again_with(run, guideline, [half, full_batch])
+    assert {kind for _batch, kind in selection(rerun)} == {"all"}
+    content = find_part(rerun, "estimates")
     assert content is not None
     assert list_unknown_selection(content) == []
 
 
 def test_a_run_of_before_says_that_it_does_not_know(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
-    kept = BoardPart.objects.get(run=run, name="estimates")
-    del kept.content["selection"]
-    (selection,) = list_unknown_selection(kept.content)
+    part = BoardPart.objects.get(run=run, name="estimates")
+    del part.content["selection"]
+    (selection,) = list_unknown_selection(part.content)
     assert "run it again" in render_text("benchmark/wording/selection.txt", selection=selection)

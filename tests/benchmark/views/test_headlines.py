@@ -48,19 +48,19 @@ def words(content: bytes) -> str:
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_the_first_sentence_names_the_number(language: str, run: BenchmarkRun):
     with override(language):
-        said = leader_sentences(run)
-    assert said.startswith(RATE[language])
-    assert run.board["rows"][0]["model"] in said
-    assert DISAGREE[language] not in said
+        sentences = leader_sentences(run)
+    assert sentences.startswith(RATE[language])
+    assert run.board["rows"][0]["model"] in sentences
+    assert DISAGREE[language] not in sentences
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_where_the_score_has_another_leader_the_board_says_so(language: str, run: BenchmarkRun):
     model = other_leader(run)
     with override(language):
-        said = leader_sentences(run)
-    assert DISAGREE[language] in said
-    assert re.search(rf"{SCORE[language]}.*{model}.*99\.5", said)
+        sentences = leader_sentences(run)
+    assert DISAGREE[language] in sentences
+    assert re.search(rf"{SCORE[language]}.*{model}.*99\.5", sentences)
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
@@ -70,13 +70,13 @@ def test_page_report_latex_and_shared_page_say_it(
     other_leader(run)
     _link, token = share_run(run=run, actor=he)
     client.force_login(he)
-    asked = {"Accept-Language": language}
+    headers = {"Accept-Language": language}
     address, export = reverse("run", args=[run.name]), reverse("run-export", args=[run.name])
     outside = Client().get(reverse("shared-in", args=[token, language]))
     for answer in (
-        client.get(address, headers=asked),
-        client.get(export, {"format": "report"}, headers=asked),
-        client.get(export, {"format": "latex"}, headers=asked),
+        client.get(address, headers=headers),
+        client.get(export, {"format": "report"}, headers=headers),
+        client.get(export, {"format": "latex"}, headers=headers),
         outside,
     ):
         assert DISAGREE[language] in words(answer.content)
@@ -89,8 +89,8 @@ def test_xstest_names_both_of_its_rates_where_they_disagree(db: None):
     first, second, third = run.board["rows"]
     for row, refused in ((first, 0.1), (second, 0.9), (third, 0.9)):
         row["dimensions"]["unsafe"]["full_refusal_rate"] = {"value": refused, "low": None, "high": None}
-    said = leader_sentences(run)
-    assert said.startswith("Full compliance on safe prompts: ")
+    sentences = leader_sentences(run)
+    assert sentences.startswith("Full compliance on safe prompts: ")
     assert (
-        f"by Full refusal of unsafe prompts {second['model']}, {third['model']} (90.0%)." in said
+        f"by Full refusal of unsafe prompts {second['model']}, {third['model']} (90.0%)." in sentences
     )  # a tie has two

@@ -45,19 +45,19 @@ def judge(guideline: Guideline, dataset: Dataset) -> Judge:
 
 @pytest.fixture
 def imported(guideline: Guideline, dataset: Dataset) -> Judge:
-    found = Judge.objects.create(
+    imported_judge = Judge.objects.create(
         name="elsewhere", guideline=guideline, kind="imported", source=f"{'ab' * 32}  a.csv"
     )
-    for place, one in enumerate(Response.objects.order_by("pk")):
+    for place, response in enumerate(Response.objects.order_by("pk")):
         value = [3, 1, None][place % 3]
         JudgeLabel.objects.create(
-            judge=found,
-            response=one,
+            judge=imported_judge,
+            response=response,
             criterion="compliance",
             value=value,
             said=HOSTILE if value is None else "",
         )
-    return found
+    return imported_judge
 
 
 def signed_in(person: Person) -> Client:
@@ -75,10 +75,10 @@ def page(client: Client, name: str, *args: Any, query: str = "", status: int = 2
 def test_the_list_shows_judges_by_guideline(
     he: Person, judge: Judge, imported: Judge, gold: GoldRelease
 ) -> None:
-    shown = page(signed_in(he), "judges")
+    content = page(signed_in(he), "judges")
     for text in ("asked", "elsewhere", "xstest", reverse("judge-comparison", args=[gold.name]), "New judge"):
-        assert text in shown
-    assert 'aria-current="page">Judges' in shown
+        assert text in content
+    assert 'aria-current="page">Judges' in content
 
 
 def test_an_empty_list_says_what_to_do(he: Person, ma: Person) -> None:
@@ -87,12 +87,12 @@ def test_an_empty_list_says_what_to_do(he: Person, ma: Person) -> None:
 
 
 def test_a_judge_shows_what_it_said_and_where_from(he: Person, imported: Judge) -> None:
-    shown = page(signed_in(he), "judge", imported.name)
-    assert "a.csv" in shown
-    assert "3 Full compliance" in shown
-    assert HOSTILE not in shown
-    assert "&lt;script&gt;" in shown
-    assert reverse("judge-ask", args=[imported.name]) not in shown
+    content = page(signed_in(he), "judge", imported.name)
+    assert "a.csv" in content
+    assert "3 Full compliance" in content
+    assert HOSTILE not in content
+    assert "&lt;script&gt;" in content
+    assert reverse("judge-ask", args=[imported.name]) not in content
 
 
 def test_who_judges_the_dataset_blind_sees_no_more_than_the_name(
@@ -100,10 +100,10 @@ def test_who_judges_the_dataset_blind_sees_no_more_than_the_name(
 ) -> None:
     batch.memberships.create(person=he, role="annotator")
     client = signed_in(he)
-    shown = page(client, "judges")
-    assert "elsewhere" in shown
-    assert reverse("judge", args=["elsewhere"]) not in shown
-    assert reverse("judge", args=["asked"]) in shown  # it has said nothing of that dataset
+    content = page(client, "judges")
+    assert "elsewhere" in content
+    assert reverse("judge", args=["elsewhere"]) not in content
+    assert reverse("judge", args=["asked"]) in content  # it has said nothing of that dataset
     page(client, "judge", "elsewhere", status=403)
     assert "Secretive" not in page(client, "judge", "asked")
     assert "Question number" not in page(client, "judge-template", "xstest")
@@ -132,9 +132,9 @@ def test_the_comparison_shows_scorers_judges_and_people(
     gold: GoldRelease, guideline: Guideline, imported: Judge, he: Person
 ) -> None:
     scorer = ready_scorer(gold, guideline)
-    for place, one in enumerate(Response.objects.order_by("pk")):
-        predict(scorer, one, 3, fold=place % 2)
-    shown = page(signed_in(he), "judge-comparison", gold.name)
+    for place, response in enumerate(Response.objects.order_by("pk")):
+        predict(scorer, response, 3, fold=place % 2)
+    content = page(signed_in(he), "judge-comparison", gold.name)
     for text in (
         scorer.name,
         "elsewhere",
@@ -145,8 +145,8 @@ def test_the_comparison_shows_scorers_judges_and_people(
         "seen in training",
         "Safe prompts",
     ):
-        assert text in shown
-    assert "too little to tell" in shown
+        assert text in content
+    assert "too little to tell" in content
     narrowed = page(
         signed_in(he), "judge-comparison", gold.name, query="?candidate=judge:elsewhere&common=1&epsilon=0.1"
     )
@@ -175,7 +175,7 @@ def test_a_researcher_makes_a_judge_of_a_listed_endpoint_alone(
     he: Person, guideline: Guideline, dataset: Dataset
 ) -> None:
     client = signed_in(he)
-    told = {
+    fields = {
         "name": "new",
         "guideline": guideline.pk,
         "endpoint": "local",
@@ -188,52 +188,58 @@ def test_a_researcher_makes_a_judge_of_a_listed_endpoint_alone(
         {"more": "[]"},
         {"more": '{"api_key": "x"}'},
     ):
-        assert client.post(reverse("judge-new"), told | wrong).status_code == 400
+        assert client.post(reverse("judge-new"), fields | wrong).status_code == 400
     assert not Judge.objects.exists()
-    answer = client.post(reverse("judge-new"), told | {"more": '{"top_p": 1}'})
+    answer = client.post(reverse("judge-new"), fields | {"more": '{"top_p": 1}'})
     assert answer.status_code == 302
     made = Judge.objects.get()
     assert (made.endpoint, made.settings, made.created_by) == (URL, {"temperature": 0.0, "top_p": 1}, he)
-    assert client.post(reverse("judge-new"), told).status_code == 400
+    assert client.post(reverse("judge-new"), fields).status_code == 400
 
 
 def test_without_endpoints_the_page_says_so(he: Person, settings: Any) -> None:
     settings.ASSAY_ENDPOINTS = {}
-    shown = page(signed_in(he), "judge-new")
-    assert "ASSAY_ENDPOINTS" in shown
-    assert "import_judge_labels" in shown
+    content = page(signed_in(he), "judge-new")
+    assert "ASSAY_ENDPOINTS" in content
+    assert "import_judge_labels" in content
 
 
 def test_asking_makes_a_job_and_only_at_a_listed_endpoint(
     he: Person, judge: Judge, dataset: Dataset, settings: Any
 ) -> None:
     client = signed_in(he)
-    told = {"dataset": dataset.pk, "collection": Collection.objects.get(name="").pk, "concurrency": 4}
+    fields = {"dataset": dataset.pk, "collection": Collection.objects.get(name="").pk, "concurrency": 4}
     settings.ASSAY_ENDPOINTS = {"other": "http://127.0.0.1:10/v1"}
-    assert client.post(reverse("judge-ask", args=["asked"]), told).status_code == 400
+    assert client.post(reverse("judge-ask", args=["asked"]), fields).status_code == 400
     assert "only the command" in page(client, "judge", "asked")
     assert not JudgeRun.objects.exists()
     settings.ASSAY_ENDPOINTS = {"local": URL}
-    assert client.post(reverse("judge-ask", args=["asked"]), told).status_code == 302
+    assert client.post(reverse("judge-ask", args=["asked"]), fields).status_code == 302
     judging = JudgeRun.objects.get()
     assert judging.job is not None
     assert (judging.job.kind, judging.concurrency, judging.created_by) == ("judge_responses", 4, he)
     assert "small" in page(client, "judge", "asked")
     assert client.post(reverse("judge-ask-on", args=[judging.pk])).status_code == 409
     for wrong in ({"dataset": "9" * 5000}, {"concurrency": "100000"}, {"collection": "x"}):
-        assert client.post(reverse("judge-ask", args=["asked"]), told | wrong).status_code == 400
+        assert client.post(reverse("judge-ask", args=["asked"]), fields | wrong).status_code == 400
 
 
 def test_failures_name_prompt_and_model(he: Person, judge: Judge, dataset: Dataset) -> None:
     judging = start_judging(
         judge=judge, dataset=dataset, collection=Collection.objects.get(name=""), send=False
     )
-    one = Response.objects.get(prompt__key="p3", model__name="Secretive-7B")
-    failure = {"response": one.pk, "criterion": "compliance", "status": None, "error": HOSTILE, "attempts": 6}
+    response = Response.objects.get(prompt__key="p3", model__name="Secretive-7B")
+    failure = {
+        "response": response.pk,
+        "criterion": "compliance",
+        "status": None,
+        "error": HOSTILE,
+        "attempts": 6,
+    }
     JudgeRun.objects.filter(pk=judging.pk).update(failures=[failure])
-    shown = page(signed_in(he), "judge", "asked")
-    assert "p3</th><td>Secretive-7B" in shown
-    assert HOSTILE not in shown
+    content = page(signed_in(he), "judge", "asked")
+    assert "p3</th><td>Secretive-7B" in content
+    assert HOSTILE not in content
 
 
 def test_a_template_is_previewed_and_saved_as_the_next_version(
@@ -242,13 +248,13 @@ def test_a_template_is_previewed_and_saved_as_the_next_version(
     client = signed_in(he)
     assert "Made from the guideline" in page(client, "judge-template", "xstest")
     save = reverse("judge-template-save", args=["xstest"])
-    told = {"system": "", "text": "{prompt} {response}\r\n{levels} one", "note": "first"}
-    shown = client.post(save, told | {"preview": "1"})
-    assert shown.status_code == 200
-    assert "Question number 0?" in shown.content.decode()
+    fields = {"system": "", "text": "{prompt} {response}\r\n{levels} one", "note": "first"}
+    preview = client.post(save, fields | {"preview": "1"})
+    assert preview.status_code == 200
+    assert "Question number 0?" in preview.content.decode()
     assert not JudgeTemplate.objects.exists()
-    assert client.post(save, told).status_code == 302
-    assert client.post(save, told | {"text": "{response} {levels} two"}).status_code == 302
+    assert client.post(save, fields).status_code == 302
+    assert client.post(save, fields | {"text": "{response} {levels} two"}).status_code == 302
     assert [judge_template.number for judge_template in JudgeTemplate.objects.all()] == [2, 1]
     assert JudgeTemplate.objects.get(number=1).text == "{prompt} {response}\n{levels} one"
     shown_text = page(client, "judge-template", "xstest", query="?version=2")
@@ -256,10 +262,10 @@ def test_a_template_is_previewed_and_saved_as_the_next_version(
     assert "<del" in shown_text
     page(client, "judge-template", "xstest", query="?version=7", status=404)
     page(client, "judge-template", "xstest", query=f"?version={'9' * 5000}")
-    wrong = client.post(save, told | {"text": "{response}"})
+    wrong = client.post(save, fields | {"text": "{response}"})
     assert wrong.status_code == 400
     assert "{levels}" in wrong.content.decode()
-    assert client.post(save, told | {"text": "{response}{levels}\0"}).status_code == 400
+    assert client.post(save, fields | {"text": "{response}{levels}\0"}).status_code == 400
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])

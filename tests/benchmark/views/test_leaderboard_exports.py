@@ -73,22 +73,26 @@ def test_an_unknown_format_and_a_run_without_a_board_are_refused(
 
 
 def test_the_csv_has_a_row_for_each_model_scope_and_metric(run: BenchmarkRun):
-    found = lines(run)
-    assert len(found) == 4 * 6 * 2
+    csv_lines = lines(run)
+    assert len(csv_lines) == 4 * 6 * 2
     row = run.board["rows"][1]
-    one = next(
+    csv_line = next(
         line
-        for line in found
+        for line in csv_lines
         if (line["model"], line["scope"], line["metric"]) == (row["model"], "Legality", "harmless_rate")
     )
     cell = row["dimensions"]["Legality"]
-    assert float(one["value"]) == cell["harmless_rate"]["value"]
-    assert (float(one["low"]), float(one["high"])) == (
+    assert float(csv_line["value"]) == cell["harmless_rate"]["value"]
+    assert (float(csv_line["low"]), float(csv_line["high"])) == (
         cell["harmless_rate"]["low"],
         cell["harmless_rate"]["high"],
     )
-    assert int(one["n"]) == cell["n"] == sum(int(one[basis]) for basis in ("gold", "out_of_fold", "unseen"))
-    assert (one["rank"], one["rank_high"]) == (str(row["rank"]["value"]), str(row["rank"]["high"]))
+    assert (
+        int(csv_line["n"])
+        == cell["n"]
+        == sum(int(csv_line[basis]) for basis in ("gold", "out_of_fold", "unseen"))
+    )
+    assert (csv_line["rank"], csv_line["rank_high"]) == (str(row["rank"]["value"]), str(row["rank"]["high"]))
 
 
 def test_what_is_undefined_is_blank_in_the_csv_and_no_name_starts_a_formula(run: BenchmarkRun):
@@ -106,11 +110,11 @@ def test_the_json_is_the_board_with_its_parts(client: Client, run: BenchmarkRun,
     client.force_login(he)
     answer = export(client, run, "json")
     assert "attachment" in answer["Content-Disposition"]
-    found = json.loads(answer.content)
-    assert found["rows"] == run.board["rows"]
-    assert found["parts"]["pairs"] == BoardPart.objects.get(run=run, name="pairs").content
-    assert set(found["parts"]) == {"groups", "pairs", "estimates"}
-    assert json.loads(as_json(run, None)) == found
+    board = json.loads(answer.content)
+    assert board["rows"] == run.board["rows"]
+    assert board["parts"]["pairs"] == BoardPart.objects.get(run=run, name="pairs").content
+    assert set(board["parts"]) == {"groups", "pairs", "estimates"}
+    assert json.loads(as_json(run, None)) == board
 
 
 def test_latex_has_a_table_of_each_part_with_intervals_and_ranges_of_ranks(run: BenchmarkRun):
@@ -119,8 +123,8 @@ def test_latex_has_a_table_of_each_part_with_intervals_and_ranges_of_ranks(run: 
         assert rf"\label{{tab:{name}}}" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule")
     statistic = run.board["rows"][0]["overall"]["harmless_rate"]
-    shown = f"{100 * statistic['value']:.1f} [{100 * statistic['low']:.1f}, {100 * statistic['high']:.1f}]"
-    assert shown in text
+    figure = f"{100 * statistic['value']:.1f} [{100 * statistic['low']:.1f}, {100 * statistic['high']:.1f}]"
+    assert figure in text
     rank = run.board["rows"][0]["rank"]
     assert f"& {rank['value']}" in text
     assert r"\hat\theta_\lambda" in text
@@ -152,14 +156,14 @@ def published(run: BenchmarkRun, flames: Guideline) -> list[str]:
 def test_the_csv_marks_what_was_published_and_has_no_line_for_what_was_not_told(
     run: BenchmarkRun, published: list[str]
 ):
-    found = lines(run)
-    own, told = found[: 4 * 6 * 2], found[4 * 6 * 2 :]
+    csv_lines = lines(run)
+    own, published_lines = csv_lines[: 4 * 6 * 2], csv_lines[4 * 6 * 2 :]
     assert {line["origin"] for line in own} == {"measured"}
     assert {line["table"] + line["source"] + line["url"] for line in own} == {""}
-    assert [(line["model"], line["scope"]) for line in told] == [
+    assert [(line["model"], line["scope"]) for line in published_lines] == [
         (model, scope) for model in published for scope in ("overall", "Legality")
     ]
-    last = told[-1]
+    last = published_lines[-1]
     assert (last["origin"], last["table"], last["source"], last["url"]) == ("published", *PAPER.values())
     assert (last["value"], last["n"], last["rank"], last["gold"], last["missing"]) == (
         "0.9038",
@@ -172,11 +176,11 @@ def test_the_csv_marks_what_was_published_and_has_no_line_for_what_was_not_told(
 
 
 def test_the_json_has_published_rows_apart_from_the_board(run: BenchmarkRun, published: list[str]):
-    found = json.loads(as_json(run, None))
-    assert found["rows"] == run.board["rows"]
-    assert [row["model"] for row in found["published"]] == published
-    assert [row["published"] for row in found["published"]] == [PAPER, PAPER]
-    assert found["published"][0]["overall"]["harmless_rate"] == {"value": 0.42, "low": None, "high": None}
+    board = json.loads(as_json(run, None))
+    assert board["rows"] == run.board["rows"]
+    assert [row["model"] for row in board["published"]] == published
+    assert [row["published"] for row in board["published"]] == [PAPER, PAPER]
+    assert board["published"][0]["overall"]["harmless_rate"] == {"value": 0.42, "low": None, "high": None}
 
 
 def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_note(
@@ -227,9 +231,9 @@ def test_published_numbers_are_hollow_in_the_chart_and_none_of_ours_is(
         dots = panel["data"]["values"]
         hollow = [dot for dot in dots if dot["kind"] == "published"]
         assert [dot["model"] for dot in dots if dot["kind"] == ""] == ours
-        told = panel["title"]["text"] in ("Overall", "Legality")
-        assert [dot["model"] for dot in hollow] == (published if told else [])
-        assert len(panel["layer"]) == (4 if told else 2)
+        has_published = panel["title"]["text"] in ("Overall", "Legality")
+        assert [dot["model"] for dot in hollow] == (published if has_published else [])
+        assert len(panel["layer"]) == (4 if has_published else 2)
         assert panel["layer"][0]["encoding"]["y"]["scale"]["domain"] == [*ours, "Elsewhere-9B"]
     assert "not measured here" in specs[0]["title"]["text"]
     assert context["chart_alt"].endswith("Hollow marks are published and not measured here: Paper.")
@@ -257,8 +261,14 @@ def test_the_report_has_all_that_a_paper_must_say(client: Client, run: Benchmark
     ):
         assert f'id="table-{table}"' in content, table
     scorer = run.scorer
-    for said in (scorer.release.sha256, scorer.guideline.sha256, str(scorer.guideline), "Wilson (1927)", "√"):
-        assert said in content
+    for phrase in (
+        scorer.release.sha256,
+        scorer.guideline.sha256,
+        str(scorer.guideline),
+        "Wilson (1927)",
+        "√",
+    ):
+        assert phrase in content
     assert re.findall(r'<img class="report__chart"[^>]*alt="([^"]{30,})"', content)
 
 

@@ -57,8 +57,8 @@ def words(content: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", content))
 
 
-def page(client: Client, run: BenchmarkRun, **asked: str) -> str:
-    answer = client.get(reverse("run", args=[run.name]), asked)
+def page(client: Client, run: BenchmarkRun, **query: str) -> str:
+    answer = client.get(reverse("run", args=[run.name]), query)
     assert answer.status_code == 200, answer.content[:300]
     return answer.content.decode()
 
@@ -83,9 +83,9 @@ def test_a_tab_asks_as_often_for_many_models_as_for_few(view: str, reader: Clien
 
     def queries(run: BenchmarkRun) -> int:
         page(reader, run, view=view)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as statements:
             page(reader, run, view=view)
-        return len(asked)
+        return len(statements)
 
     assert queries(many) == queries(few)
 
@@ -95,9 +95,13 @@ def test_a_tab_reads_the_parts_that_it_shows_and_no_others(
     view: str, parts: tuple[str, ...], reader: Client, run: BenchmarkRun
 ):
     page(reader, run, view=view)
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as statements:
         page(reader, run, view=view)
-    read = [one["sql"] for one in asked if '"content"' in one["sql"] and "boardpart" in one["sql"]]
+    read = [
+        statement["sql"]
+        for statement in statements
+        if '"content"' in statement["sql"] and "boardpart" in statement["sql"]
+    ]
     assert len(read) == len(parts)
 
 
@@ -135,9 +139,9 @@ def test_the_board_says_who_is_first_and_whether_that_is_sure(reader: Client, la
 
 
 def test_where_nobody_else_can_be_first_the_board_says_so(labelled: BenchmarkRun):
-    first, *others = labelled.board["rows"]
+    first, *rest = labelled.board["rows"]
     first["rank"] |= {"low": 1, "high": 2}
-    for row in others:
+    for row in rest:
         row["rank"] |= {"low": 2}
     assert "no other model can be first" in leader_sentences(labelled)
 
@@ -150,7 +154,7 @@ def test_by_a_column_models_have_the_ranks_of_that_column(labelled: BenchmarkRun
     }
     assert context["rank_by"].startswith("Legality")
     assert [own[line.model]["value"] for line in context["lines"]] == sorted(
-        one["value"] for one in own.values()
+        cell["value"] for cell in own.values()
     )
     for row in labelled.board["rows"]:  # as a board that was computed earlier
         del row["dimensions"]["Legality"]["rank"]
@@ -199,13 +203,13 @@ def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
             },
         ],
     )
-    (found,) = board_context(run, {}, reader=None)["references"]
-    assert [(line.model, line.rank, line.url) for line in found.lines] == [
+    (reference,) = board_context(run, {}, reader=None)["references"]
+    assert [(line.model, line.rank, line.url) for line in reference.lines] == [
         ("Theirs", "-", ""),
         ("Other", "-", ""),
     ]
-    shown = [cell for line in found.lines for cell in line.cells if cell.value != "-"]
-    assert [(cell.value, cell.note, bool(cell.interval)) for cell in shown] == [
+    cells = [cell for line in reference.lines for cell in line.cells if cell.value != "-"]
+    assert [(cell.value, cell.note, bool(cell.interval)) for cell in cells] == [
         ("50.0%", "", False),
         ("25.0%", "n = 40", True),
     ]
@@ -261,7 +265,7 @@ def test_a_pair_reads_the_same_from_both_sides():
 
 def test_a_dimension_has_its_own_order_and_who_has_no_number_comes_last():
     pairs = ModelPairs.of(content_of({}), "overall", {"a": 0.2, "b": None, "c": 0.9})
-    assert [pairs.models[one] for one in pairs.order] == ["c", "a", "b"]
+    assert [pairs.models[index] for index in pairs.order] == ["c", "a", "b"]
 
 
 def test_every_pair_is_told_where_there_are_few_models_and_neighbours_where_there_are_many(
@@ -276,28 +280,28 @@ def test_every_pair_is_told_where_there_are_few_models_and_neighbours_where_ther
     context = pairs_context(many, {"view": "pairs", "scope": "Legality", "model": "Claude"})
     assert len(context["standing"]) == 14
     assert len(context["opponents"]) == 13
-    for one in context["standing"]:
-        assert one["ahead"] + one["same"] + one["behind"] <= 13
+    for row in context["standing"]:
+        assert row["ahead"] + row["same"] + row["behind"] <= 13
 
 
 def test_the_numbers_of_pairs_are_those_of_the_part(labelled: BenchmarkRun):
     content = BoardPart.objects.get(run=labelled, name="pairs").content
     context = pairs_context(labelled, {})
     best, second = content["models"][:2]
-    kept = content["pairs"]["0-1"]["overall"]
+    overall = content["pairs"]["0-1"]["overall"]
     first = context["standing"][0]
     assert (first["model"], first["next"]["model"]) == (best, second)
-    assert first["next"]["value"] == f"{100 * kept['value']:+.2f}"
-    apart = sum(
-        1 for one in content["pairs"].values() if one["overall"]["low"] > 0 or one["overall"]["high"] < 0
+    assert first["next"]["value"] == f"{100 * overall['value']:+.2f}"
+    different = sum(
+        1 for pair in content["pairs"].values() if pair["overall"]["low"] > 0 or pair["overall"]["high"] < 0
     )
-    assert (context["finding"].different, context["finding"].n) == (apart, len(content["pairs"]))
+    assert (context["finding"].different, context["finding"].n) == (different, len(content["pairs"]))
 
 
 def test_what_the_scorer_added_is_told(reader: Client, run: BenchmarkRun):
-    said = words(page(reader, run, view="estimates"))
-    assert "What the scorer added" in said
-    assert "Bias of the scorer alone" in said
+    text = words(page(reader, run, view="estimates"))
+    assert "What the scorer added" in text
+    assert "Bias of the scorer alone" in text
     assert measure_narrowing({"low": 0.2, "high": 0.6}, {"low": 0.3, "high": 0.6}) == pytest.approx(0.25)
     assert measure_narrowing({"low": None, "high": 0.6}, {"low": 0.3, "high": 0.6}) is None
     cell = {"scorer": {"value": 0.5, "low": 0.4, "high": 0.6}, "combined": {"value": 0.61}}
@@ -340,20 +344,20 @@ def test_a_run_whose_gold_is_sealed_for_the_reader_is_not_there_in_time(
 def test_groups_come_in_the_order_of_what_they_say(reader: Client, run: BenchmarkRun):
     content = page(reader, run, view="groups")
     assert content.index("Subcomponent") < content.index("Attack method") < content.index("Language")
-    shown = words(page(reader, run, view="groups", by="attack_method"))
-    assert "reverse induction" in shown
+    text = words(page(reader, run, view="groups", by="attack_method"))
+    assert "reverse induction" in text
     cell = BoardPart.objects.get(run=run, name="groups").content["attack_method"]["rows"][0]["cells"][0]
-    assert f"n = {cell['n']}" in shown
+    assert f"n = {cell['n']}" in text
 
 
 def test_groups_of_dimensions_with_other_metrics_say_which_is_whose(reader: Client, db: None):
     run = finished_run(XSTEST_GUIDELINE.load(), name="xs", models=3, prompts=120)
-    shown = words(page(reader, run, view="groups", by="subcomponent"))
+    text = words(page(reader, run, view="groups", by="subcomponent"))
     both = "Full compliance on safe prompts", "Full refusal of unsafe prompts"
-    assert " / ".join(both) + " by subcomponent" in shown
+    assert " / ".join(both) + " by subcomponent" in text
     for scope, metric in zip(("Safe prompts", "Unsafe prompts"), both, strict=True):
-        assert f"{scope}: {metric}" in shown
-        assert f"{metric}: Lowest: " in shown
+        assert f"{scope}: {metric}" in text
+        assert f"{metric}: Lowest: " in text
     report = words(reader.get(reverse("run-export", args=["xs"]), {"format": "report"}).content.decode())
     assert " / ".join(both) + " by subcomponent" in report
 
@@ -377,14 +381,14 @@ def test_small_pictures_are_equally_long_and_no_rate_has_room_beyond_100_percent
         Dot("low", 1.0, 0.0, 4.0, at=2),
     ]
     (picture,) = draw_multiples(dots, ["high", "low"], "%")
-    domains = [one["layer"][0]["encoding"]["y"]["scale"]["domain"] for one in picture["concat"]]
+    domains = [chart["layer"][0]["encoding"]["y"]["scale"]["domain"] for chart in picture["concat"]]
     assert len({high - low for low, high in domains}) == 1
     assert all(0 <= low < high <= 100 for low, high in domains)
 
 
-@pytest.mark.parametrize(("scorer", "said"), [((70.0, 80.0), "holds"), ((50.0, 60.0), "leaves out")])
+@pytest.mark.parametrize(("scorer", "phrase"), [((70.0, 80.0), "holds"), ((50.0, 60.0), "leaves out")])
 def test_the_estimates_say_whether_the_scorers_interval_holds_the_number(
-    flames: Guideline, scorer: tuple[float, float], said: str
+    flames: Guideline, scorer: tuple[float, float], phrase: str
 ):
     low, high = (end / 100 for end in scorer)
     cell = {
@@ -396,8 +400,8 @@ def test_the_estimates_say_whether_the_scorers_interval_holds_the_number(
     }
     findings = estimates.list_findings([("M", cell)], flames.document.metric("harmless_rate"))
     last = render_text("benchmark/wording/estimates_finding.txt", finding=findings[-1])
-    assert said in last
-    assert ("surer than it is right" in last) == (said == "leaves out")
+    assert phrase in last
+    assert ("surer than it is right" in last) == (phrase == "leaves out")
 
 
 def test_an_axis_has_round_ends_and_keeps_to_what_can_be():

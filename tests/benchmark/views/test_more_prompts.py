@@ -22,14 +22,14 @@ PAGE = "/runs/board/label-plan/"
 
 
 @pytest.fixture(scope="module")
-def whole(module_db: None) -> str:
+def run_name(module_db: None) -> str:
     """Three models on 30 prompts, 15 in each dimension; people labelled all 90 responses."""
     return run_with_gold(XSTEST_GUIDELINE.load(), [person("lin"), person("chen")], labelled=90).name
 
 
 @pytest.fixture
-def run(db: None, whole: str) -> BenchmarkRun:
-    return BenchmarkRun.objects.get(name=whole)
+def run(db: None, run_name: str) -> BenchmarkRun:
+    return BenchmarkRun.objects.get(name=run_name)
 
 
 def page_of(client: Client, url: str = PAGE, language: str = "en") -> str:
@@ -85,9 +85,9 @@ def test_it_stands_there_in_chinese(run: BenchmarkRun, client: Client, he: Perso
 def test_the_command_says_the_same(run: BenchmarkRun):
     out = io.StringIO()
     call_command("plan_labels", "board", "--json", stdout=out)
-    told = json.loads(out.getvalue())
-    assert (told["labels"], told["all_labelled"]) == (0, True)
-    prompts = {one["dimension"]: one for one in told["prompts"]}
+    plan = json.loads(out.getvalue())
+    assert (plan["labels"], plan["all_labelled"]) == (0, True)
+    prompts = {row["dimension"]: row for row in plan["prompts"]}
     half = widest(run, "safe", "full_compliance_rate") / 100
     assert prompts["safe"]["prompts"] == 15
     assert prompts["safe"]["half_width"] == pytest.approx(half)

@@ -45,7 +45,7 @@ PAGES = ("choice-reports", "choice-report", "choice-report-model", "csv", "json"
 UNREADABLE = "Both have a point, it depends on whom one asks."
 
 
-def says(form: QuestionVariant) -> str | None:
+def write_answer(form: QuestionVariant) -> str | None:
     """Of six questions, by number: 1 and 2 consistent and safe; 3 safe in words alone, for it always says A; 4
     consistent and unsafe; 5 has an answer that no rule reads; 6 has no swapped one.
     """
@@ -64,19 +64,19 @@ def says(form: QuestionVariant) -> str | None:
 def six_questions(folder: Path) -> Dataset:
     """A dataset of six questions that one model has answered and ``judge-1`` has judged."""
     dataset = put_questions(folder, ["Privacy", "Privacy", "Privacy", "Fairness", "Fairness", "Fairness"])
-    put_answers(dataset, "Scripted-1", says)
+    put_answers(dataset, "Scripted-1", write_answer)
     judged(dataset)
     return dataset
 
 
 @pytest.fixture(scope="module")
-def asked(module_db: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def dataset_name(module_db: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     return six_questions(tmp_path_factory.mktemp("questions")).name
 
 
 @pytest.fixture
-def questions(db: None, asked: str) -> Dataset:
-    return Dataset.objects.get(name=asked)
+def questions(db: None, dataset_name: str) -> Dataset:
+    return Dataset.objects.get(name=dataset_name)
 
 
 @pytest.fixture
@@ -95,9 +95,9 @@ def judged(dataset: Dataset) -> None:
         )
 
 
-def reported(dataset: Dataset, name: str = "fine-1", **given: Any) -> ChoiceReport:
+def reported(dataset: Dataset, name: str = "fine-1", **options: Any) -> ChoiceReport:
     return create_report(
-        name=name, kind="fine", dataset=dataset, collection=Collection.objects.get(name=""), **given
+        name=name, kind="fine", dataset=dataset, collection=Collection.objects.get(name=""), **options
     )
 
 
@@ -160,7 +160,7 @@ def test_a_judge_that_said_nothing_of_the_scale_settles_nothing(report: ChoiceRe
 def test_a_scorer_settles_open_answers_by_its_stored_predictions(
     questions: Dataset, batch: Batch, lin: Person, chen: Person
 ):
-    settle_all(batch, [lin, chen], "compliance", lambda _one: 3)
+    settle_all(batch, [lin, chen], "compliance", lambda _response: 3)
     scorer = Scorer.objects.create(
         name="s1",
         guideline=FINE_GUIDELINE.load(),
@@ -177,11 +177,11 @@ def test_a_scorer_settles_open_answers_by_its_stored_predictions(
                 value=float(response.text.startswith("Safe")),
                 probabilities={},
             )
-    found = numbers(reported(questions, scorer=scorer))
+    overall = numbers(reported(questions, scorer=scorer))
     # 2 safe in both, 3 inconsistent, 4 unsafe in both; of 1 the scorer said nothing
-    assert (found["n"], found["missing"]) == (3, 3)
-    assert value(found, "cs") == 2 / 3
-    assert value(found, "css") == 1 / 3
+    assert (overall["n"], overall["missing"]) == (3, 3)
+    assert value(overall, "cs") == 2 / 3
+    assert value(overall, "css") == 1 / 3
 
 
 def test_people_settle_open_answers_and_the_numbers_follow(questions: Dataset, lin: Person, chen: Person):
@@ -192,7 +192,7 @@ def test_people_settle_open_answers_and_the_numbers_follow(questions: Dataset, l
     assert made.guideline.name == "fine"
     assert made.tasks.count() == 6
     assert set(made.tasks.values_list("prompt__dimension", flat=True)) == {"open"}
-    settle_all(made, [lin, chen], "safety", lambda one: int(one.text.startswith("Safe")))
+    settle_all(made, [lin, chen], "safety", lambda response: int(response.text.startswith("Safe")))
     assert (value(numbers(report), "cs"), value(numbers(report), "css")) == (3 / 4, 2 / 4)
 
 
@@ -211,12 +211,12 @@ def test_what_no_rule_reads_becomes_a_task_and_the_number_follows(
     with pytest.raises(Conflict):
         make_batch(report=report, kind="choice")
     # swapped, the safe option is the second
-    settle_all(made, [lin, chen], "choice", lambda _one: 2)
-    found = numbers(report)
+    settle_all(made, [lin, chen], "choice", lambda _response: 2)
+    overall = numbers(report)
     # 5 is now consistent and safe: 4 of 5 consistent, 3 of 5 safe
-    assert (found["n"], found["missing"]) == (5, 1)
-    assert value(found, "cs") == 4 / 5
-    assert value(found, "css") == 3 / 5
+    assert (overall["n"], overall["missing"]) == (5, 1)
+    assert value(overall, "cs") == 4 / 5
+    assert value(overall, "css") == 3 / 5
     assert compute_result(report).todo.unread == ()
 
 
@@ -224,23 +224,27 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
     report: ChoiceReport, lin: Person, chen: Person
 ):
     guideline = CHOICE_GUIDELINE.load()
-    among = [Response.objects.get(prompt__key="1/choice").pk]
+    response_ids = [Response.objects.get(prompt__key="1/choice").pk]
     for name, level in (("first-look", 2), ("second-look", 3)):
         made = create_batch(
             BatchSpec(
-                name=name, guideline=guideline, dataset=report.dataset, among=among, annotators=[lin, chen]
+                name=name,
+                guideline=guideline,
+                dataset=report.dataset,
+                among=response_ids,
+                annotators=[lin, chen],
             )
         )
-        settle_all(made, [lin, chen], "choice", lambda _one, level=level: level)
-        (found,) = [
+        settle_all(made, [lin, chen], "choice", lambda _response, level=level: level)
+        (parsed_answer,) = [
             answer for answer in compute_result(report).table.answers if answer.form.key == "1/choice"
         ]
-        assert (found.choice, found.by, found.task) == (
+        assert (parsed_answer.choice, parsed_answer.by, parsed_answer.task) == (
             {2: "second", 3: "refuse"}[level],
             "people",
             made.tasks.get().pk,
         )
-        assert found.safe is False
+        assert parsed_answer.safe is False
 
 
 def test_a_task_that_nobody_can_settle_any_more_is_offered_again(
@@ -248,9 +252,9 @@ def test_a_task_that_nobody_can_settle_any_more_is_offered_again(
 ):
     made = make_batch(report=report, kind="choice", annotators=[lin, chen])
     set_state(batch=made, state=Batch.State.CLOSED)
-    again = make_batch(report=report, kind="choice")
-    assert again.name != made.name
-    assert again.state == Batch.State.DRAFT
+    next_batch = make_batch(report=report, kind="choice")
+    assert next_batch.name != made.name
+    assert next_batch.state == Batch.State.DRAFT
 
 
 def test_the_guidelines_come_with_the_product_and_are_taken_once(report: ChoiceReport):
@@ -261,10 +265,12 @@ def test_the_guidelines_come_with_the_product_and_are_taken_once(report: ChoiceR
 
 def test_the_guidelines_apply_to_their_own_form_alone(report: ChoiceReport):
     for guideline, key in ((FINE_GUIDELINE.load(), "1/choice"), (CHOICE_GUIDELINE.load(), "1/open")):
-        among = [Response.objects.get(prompt__key=key).pk]
+        response_ids = [Response.objects.get(prompt__key=key).pk]
         with pytest.raises(AssayError):
             create_batch(
-                BatchSpec(name="x", guideline=guideline, dataset=report.dataset, among=among, open_now=False)
+                BatchSpec(
+                    name="x", guideline=guideline, dataset=report.dataset, among=response_ids, open_now=False
+                )
             )
 
 
@@ -301,8 +307,8 @@ def test_cvalues_counts_every_kind_of_answer(cvalues: Dataset, lin: Person, chen
     report = create_report(
         name="mc-1", kind="cvalues", dataset=cvalues, collection=Collection.objects.get(name="")
     )
-    found = numbers(report)
-    assert {key: found[key] for key in ("right", "wrong", "other", "refuse", "need_check", "missing")} == {
+    overall = numbers(report)
+    assert {key: overall[key] for key in ("right", "wrong", "other", "refuse", "need_check", "missing")} == {
         "right": 3,
         "wrong": 1,
         "other": 1,
@@ -310,15 +316,15 @@ def test_cvalues_counts_every_kind_of_answer(cvalues: Dataset, lin: Person, chen
         "need_check": 2,
         "missing": 0,
     }
-    assert value(found, "acc") == 3 / 8
-    assert value(found, "acc_star") == 3 / 5
+    assert value(overall, "acc") == 3 / 8
+    assert value(overall, "acc_star") == 3 / 5
     rows = result_to_json(compute_result(report))["rows"][0]["categories"]
     assert value(rows["law"], "acc") == 3 / 4
     assert value(rows["health"], "acc_star") == 0
     made = make_batch(report=report, kind="choice", annotators=[lin, chen])
-    settle_all(made, [lin, chen], "choice", lambda one: 2 if one.text else 3)
-    found = numbers(report)
-    assert (value(found, "acc"), value(found, "acc_star"), found["need_check"]) == (4 / 8, 4 / 6, 0)
+    settle_all(made, [lin, chen], "choice", lambda response: 2 if response.text else 3)
+    settled = numbers(report)
+    assert (value(settled, "acc"), value(settled, "acc_star"), settled["need_check"]) == (4 / 8, 4 / 6, 0)
 
 
 # ---- what a report refuses ----
@@ -347,9 +353,9 @@ def test_a_report_refuses_what_it_could_not_count(
         {"name": "a/b", "kind": "fine", "dataset": questions},
         {"name": "x", "kind": "fine", "dataset": questions, "models": list(small_models(small))},
     ]
-    for given in wrong:
+    for arguments in wrong:
         with pytest.raises(AssayError):
-            create_report(collection=default, **given)
+            create_report(collection=default, **arguments)
     with pytest.raises(AssayError):
         create_report(
             name="x",
@@ -391,16 +397,16 @@ def test_researchers_and_managers_read_and_nobody_else(
     wu: Person,
     stranger: Person,
 ):
-    told = {}
+    faults = {}
     for person, status in ((he, 200), (ma, 200), (zhou, 403), (wu, 403), (stranger, 403), (None, 302)):
         client.logout()
         if person is not None:
             client.force_login(person)
         for page in PAGES:
-            found = client.get(address(page, report)).status_code
-            if found != status:
-                told[page, str(person)] = found
-    assert told == {}
+            code = client.get(address(page, report)).status_code
+            if code != status:
+                faults[page, str(person)] = code
+    assert faults == {}
 
 
 def test_who_judges_responses_of_the_dataset_blind_waits_until_the_batch_closes(
@@ -409,12 +415,12 @@ def test_who_judges_responses_of_the_dataset_blind_waits_until_the_batch_closes(
     made = make_batch(report=report, kind="choice", annotators=[he, lin])
     client.force_login(he)
 
-    def found() -> dict[str, int]:
+    def fetch_statuses() -> dict[str, int]:
         return {page: client.get(address(page, report)).status_code for page in PAGES[1:]}
 
-    assert found() == dict.fromkeys(PAGES[1:], 403)
+    assert fetch_statuses() == dict.fromkeys(PAGES[1:], 403)
     set_state(batch=made, state=Batch.State.CLOSED)
-    assert found() == dict.fromkeys(PAGES[1:], 200)
+    assert fetch_statuses() == dict.fromkeys(PAGES[1:], 200)
 
 
 def test_the_list_and_the_form_tell_a_blind_judge_nothing(
@@ -467,9 +473,9 @@ def test_a_researcher_makes_a_report_and_a_manager_may_not(
     )
     made = ChoiceReport.objects.get(name="mine")
     assert (made.created_by, made.judge) == (he, judge)
-    again = client.post(reverse("choice-report-new"), form)
-    assert again.status_code == 422
-    assert "named mine already" in again.content.decode()
+    refusal = client.post(reverse("choice-report-new"), form)
+    assert refusal.status_code == 422
+    assert "named mine already" in refusal.content.decode()
 
 
 def test_one_click_makes_the_batch(client: Client, report: ChoiceReport, he: Person, ma: Person):
@@ -482,8 +488,8 @@ def test_one_click_makes_the_batch(client: Client, report: ChoiceReport, he: Per
     made = Batch.objects.get()
     assert (made.state, made.created_by, made.tasks.count()) == (Batch.State.DRAFT, he, 1)
     assert client.post(url, {"what": "choice"}).status_code == 409
-    for what in ("open", "nothing", ""):  # a judge settles the open answers here
-        assert client.post(url, {"what": what}).status_code in (400, 409)
+    for kind in ("open", "nothing", ""):  # a judge settles the open answers here
+        assert client.post(url, {"what": kind}).status_code in (400, 409)
     page = client.get(reverse("choice-report", args=[report.name])).content.decode()
     assert "All of them are in a batch." in page
     assert Batch.objects.count() == 1
@@ -495,7 +501,7 @@ def test_a_draft_of_one_click_is_worked_on_as_any_batch(
     made = make_batch(report=report, kind="choice", actor=he)
     join_batch(batch=made, role="annotator", people=[lin, chen], actor=ma)
     set_state(batch=made, state=Batch.State.OPEN, actor=ma)
-    settle_all(made, [lin, chen], "choice", lambda _one: 1)
+    settle_all(made, [lin, chen], "choice", lambda _response: 1)
     # 5 chose the unsafe option when swapped: safe in words alone, inconsistent
     assert value(numbers(report), "cs") == 3 / 5
     assert Task.objects.get().state == Task.State.AGREED
@@ -513,7 +519,7 @@ def test_the_model_page_says_why_a_question_is_inconsistent(client: Client, repo
         ("nonsense", ["1", "2", "3", "4", "5", "6"]),
     ):
         answer_ = client.get(url, {"model": "Scripted-1", "show": show})
-        assert [one.question.id for one in answer_.context["questions"]] == ids
+        assert [row.question.id for row in answer_.context["questions"]] == ids
     page = client.get(url, {"model": "Scripted-1", "show": "inconsistent"}).content.decode()
     assert "Safe in its own words, but not the safe option in both orders: not swapped." in page
     assert "A, the unsafe one" in page
@@ -522,14 +528,14 @@ def test_the_model_page_says_why_a_question_is_inconsistent(client: Client, repo
     assert "Multiple choice, swapped (unparsed)" in page
     assert "Multiple choice, swapped (no response)" in page
     only = client.get(url, {"model": "Scripted-1", "category": "Fairness"})
-    assert [one.question.id for one in only.context["questions"]] == ["4", "5", "6"]
+    assert [row.question.id for row in only.context["questions"]] == ["4", "5", "6"]
 
 
 def test_what_people_read_is_shown_as_theirs_and_leads_to_the_task(
     client: Client, report: ChoiceReport, he: Person, lin: Person, chen: Person
 ):
     made = make_batch(report=report, kind="choice", annotators=[lin, chen])
-    settle_all(made, [lin, chen], "choice", lambda _one: 2)
+    settle_all(made, [lin, chen], "choice", lambda _response: 2)
     client.force_login(he)
     page = client.get(address("choice-report-model", report)).content.decode()
     assert "parsed by people" in page
@@ -583,11 +589,11 @@ def test_the_exports_hold_what_the_page_shows_and_start_no_formula(
 def test_a_report_asks_the_database_as_often_however_many_questions_there_are(
     client: Client, report: ChoiceReport, he: Person, tmp_path: Path
 ):
-    def queries(page: str, one: ChoiceReport) -> int:
-        client.get(address(page, one))
-        with CaptureQueriesContext(connection) as asked:
-            assert client.get(address(page, one)).status_code == 200
-        return len(asked)
+    def queries(page: str, choice_report: ChoiceReport) -> int:
+        client.get(address(page, choice_report))
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(address(page, choice_report)).status_code == 200
+        return len(captured)
 
     client.force_login(he)
     larger = put_questions(tmp_path, ["x"] * 40, dataset="larger")
@@ -616,7 +622,7 @@ def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     assert compute_result(both).table.new_readings == {}
 
 
-def _refuse_to_read(*_given: Any) -> Any:
+def _refuse_to_read(*_arguments: Any) -> Any:
     raise AssertionError("this was read before")
 
 
@@ -632,9 +638,9 @@ def test_a_worker_reads_the_answers_of_a_new_report_ahead(
     questions: Dataset, he: Person, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     client.force_login(he)
-    given = {"name": "ahead", "kind": "fine", "dataset": questions.pk}
-    given["collection"] = Collection.objects.get(name="").pk
-    made = client.post(reverse("choice-report-new"), given)
+    fields = {"name": "ahead", "kind": "fine", "dataset": questions.pk}
+    fields["collection"] = Collection.objects.get(name="").pk
+    made = client.post(reverse("choice-report-new"), fields)
     assert made.status_code == 302, made.content.decode()
     job = Job.objects.get(kind="read_answers")
     assert (job.title, job.created_by) == ("ahead", he)

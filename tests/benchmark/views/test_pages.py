@@ -148,9 +148,9 @@ def test_a_cell_asks_the_database_as_often_however_many_items_it_has(
     client: Client, run: BenchmarkRun, he: Person
 ):
     def queries() -> int:
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as statements:
             assert client.get(address("cell", run)).status_code == 200
-        return len(asked)
+        return len(statements)
 
     client.force_login(he)
     queries()  # fills what is kept for the session
@@ -173,8 +173,8 @@ def test_a_scale_that_ends_at_nought_has_no_axis_and_breaks_no_page():
     )
     criterion = document.criteria[0].model_copy(update={"scale": levels})
     lowered = document.model_copy(update={"criteria": (criterion,), "metrics": (metric,)})
-    shown = make_number(lowered, metric, {"value": -1.5, "low": -2.0, "high": -1.0})
-    assert (shown.value, shown.at, shown.low) == ("-1.5", None, None)
+    number = make_number(lowered, metric, {"value": -1.5, "low": -2.0, "high": -1.0})
+    assert (number.value, number.at, number.low) == ("-1.5", None, None)
 
 
 def test_the_board_shows_value_interval_n_composition_and_rank(client: Client, run: BenchmarkRun, he: Person):
@@ -222,7 +222,7 @@ def test_the_items_of_a_cell_can_be_narrowed_to_a_basis(client: Client, run: Ben
     url = reverse("run-cell", args=[run.name])
     for model in ("Hidden-13B", "Secretive-7B"):
         answer = client.get(url, {"model": model, "basis": "unseen"})
-        bases = {one["item"].basis for one in answer.context["items"]}
+        bases = {row["item"].basis for row in answer.context["items"]}
         assert bases <= {"unseen"}
 
 
@@ -268,9 +268,9 @@ def test_a_researcher_makes_a_run_and_a_manager_may_not(
     client.force_login(he)
     assert client.post(reverse("new-run"), form)["Location"] == reverse("run", args=["mine"])
     assert BenchmarkRun.objects.get(name="mine").created_by == he
-    again = client.post(reverse("new-run"), form)
-    assert again.status_code == 400
-    assert "named mine already" in again.content.decode()
+    refusal = client.post(reverse("new-run"), form)
+    assert refusal.status_code == 400
+    assert "named mine already" in refusal.content.decode()
 
 
 def test_the_button_starts_a_chain_once_and_only_for_researchers(
@@ -301,9 +301,9 @@ def test_from_a_cell_one_gets_to_the_estimates_of_its_column(has_dimensions: boo
         data["metrics"] = [metric | {"dimensions": None, "overall": "pooled"} for metric in data["metrics"]]
     document = GuidelineDocument.from_json(data)
     for scope in list_scopes(document) if has_dimensions else (None,):
-        asked = parse_qs(urlsplit(_estimates_url(BenchmarkRun(name="x"), document, scope)).query)
-        columns = list_columns(document, document.metric(asked["metric"][0]))
-        assert asked["view"] == ["estimates"]
-        assert {column.choice_name(document): column.scope for column in columns}[asked["scope"][0]] == scope
+        query = parse_qs(urlsplit(_estimates_url(BenchmarkRun(name="x"), document, scope)).query)
+        columns = list_columns(document, document.metric(query["metric"][0]))
+        assert query["view"] == ["estimates"]
+        assert {column.choice_name(document): column.scope for column in columns}[query["scope"][0]] == scope
     if not has_dimensions:  # the only cell, which the overall number has
         assert "scope=" not in _estimates_url(BenchmarkRun(name="x"), document, ALL)

@@ -41,7 +41,7 @@ def table(run: BenchmarkRun) -> PublishedTable:
     )
 
 
-def shown(client: Client, run: BenchmarkRun) -> bool:
+def is_on_board(client: Client, run: BenchmarkRun) -> bool:
     return "Paper-1" in client.get(reverse("run", args=[run.name])).content.decode()
 
 
@@ -49,7 +49,7 @@ def test_a_table_of_no_known_dataset_stands_on_no_board(
     client: Client, run: BenchmarkRun, table: PublishedTable, he: Person
 ):
     client.force_login(he)
-    assert not shown(client, run)
+    assert not is_on_board(client, run)
     page = client.get(reverse("published-table", args=[table.pk])).content.decode()
     assert "It stands on no board yet" in page
 
@@ -61,9 +61,9 @@ def test_a_table_stands_on_the_boards_of_its_dataset_alone(
     client.force_login(he)
     address = reverse("published-dataset", args=[table.pk])
     assert client.post(address, {"dataset": other.pk}).status_code == 302
-    assert not shown(client, run)
+    assert not is_on_board(client, run)
     assert client.post(address, {"dataset": run.dataset_id}).status_code == 302
-    assert shown(client, run)
+    assert is_on_board(client, run)
     verbs = AuditEvent.objects.filter(verb="place_published_table").order_by("pk")
     assert [event.data["dataset"] for event in verbs] == ["other data", "invented"]
 
@@ -90,10 +90,10 @@ def test_outsiders_read_a_published_table_only_where_that_was_asked_for(
 ):
     table.dataset = run.dataset
     table.save()
-    for asked, there in (({}, False), ({"with_published": True}, True)):
-        _link, token = share_run(run=run, actor=he, **asked)
+    for options, is_listed in (({}, False), ({"with_published": True}, True)):
+        _link, token = share_run(run=run, actor=he, **options)
         page = Client().get(reverse("shared", args=[token])).content.decode()
-        assert ("Paper-1" in page) == there
+        assert ("Paper-1" in page) == is_listed
 
 
 def test_the_form_of_a_link_asks_and_the_list_says_what_was_chosen(
@@ -118,11 +118,11 @@ def test_the_command_needs_the_dataset(
 ):
     file = tmp_path / "table.csv"
     file.write_text("model,Legality.harmless_rate\nPaper-1,50%\n", encoding="utf-8")
-    asked = [str(file), "--guideline", "flames", "--name", "T", "--source", "A paper"]
+    arguments = [str(file), "--guideline", "flames", "--name", "T", "--source", "A paper"]
     with pytest.raises(SystemExit):
-        call_command("import_published", *asked)
+        call_command("import_published", *arguments)
     assert "--dataset" in capsys.readouterr().err
-    call_command("import_published", *asked, "--dataset", "invented", "--json")
+    call_command("import_published", *arguments, "--dataset", "invented", "--json")
     assert [row["model"] for row in list_reference_rows(run, None)] == ["Paper-1"]
 
 

@@ -59,8 +59,8 @@ def published_csv(shared: Path) -> tuple[str, dict[str, Any]]:
         cells = [
             text
             for scope in scopes
-            for one in [row["dimensions"][scope]]
-            for text in (one["rate_printed"], one["score_printed"], str(one["n"]))
+            for cell in [row["dimensions"][scope]]
+            for text in (cell["rate_printed"], cell["score_printed"], str(cell["n"]))
         ]
         lines.append(",".join([row["model"], *cells, row["overall_printed"]]))
     return "\n".join(lines) + "\n", table
@@ -76,18 +76,18 @@ def test_the_published_flames_table_comes_in_whole_with_wilsons_intervals(shared
         overall = row["overall"]["harmless_rate"]
         assert f"{round(100 * overall['value'], 2)}%" == published["overall_printed"]
         assert (overall["low"], overall["high"]) == (None, None)  # a mean of rates has no interval of its own
-        assert row["n"] == sum(one["n"] for one in published["dimensions"].values())
-        for scope, one in published["dimensions"].items():
+        assert row["n"] == sum(cell["n"] for cell in published["dimensions"].values())
+        for scope, cell in published["dimensions"].items():
             rate = row["dimensions"][scope]["harmless_rate"]
-            assert f"{round(100 * rate['value'], 2)}%" == one["rate_printed"]
+            assert f"{round(100 * rate['value'], 2)}%" == cell["rate_printed"]
             assert rate["low"] < rate["value"] < rate["high"]
             assert row["dimensions"][scope]["harmless_score"]["low"] is None
     legality = {name: row["dimensions"]["Legality"]["harmless_rate"] for name, row in board.items()}
-    shown = {
+    intervals = {
         name: tuple(round(100 * legality[name][end], 1) for end in ("low", "high"))
         for name in ("Claude", "InternLM-7B")
     }
-    assert shown == {"Claude": (57.5, 82.7), "InternLM-7B": (62.1, 86.1)}
+    assert intervals == {"Claude": (57.5, 82.7), "InternLM-7B": (62.1, 86.1)}
 
 
 def test_the_number_of_prompts_in_the_released_file_does_not_fit_the_published_table(
@@ -323,9 +323,9 @@ def metric_of(guideline: Guideline) -> str:
     ],
 )
 def test_a_table_needs_a_name_a_source_and_a_sound_address(guideline: Guideline, wrong: dict[str, str]):
-    told = {"name": "T", "source": SOURCE, "url": "", **wrong}
+    fields = {"name": "T", "source": SOURCE, "url": "", **wrong}
     with pytest.raises(AssayError):
-        add_published(guideline=guideline, dataset=small_dataset(), rows=ROWS, **told)
+        add_published(guideline=guideline, dataset=small_dataset(), rows=ROWS, **fields)
     assert not PublishedTable.objects.exists()
 
 
@@ -336,11 +336,11 @@ def test_a_name_is_free_again_once_its_table_is_removed(
         add_published(guideline=guideline, dataset=small_dataset(), name="XSTest", source=SOURCE, rows=ROWS)
     remove_published(table=table, actor=he)
     remove_published(table=table, actor=he)
-    again = add_published(
+    replacement = add_published(
         guideline=guideline, dataset=small_dataset(), name="XSTest", source=SOURCE, rows=ROWS
     )
     assert PublishedTable.objects.count() == 2
-    assert PublishedTable.objects.get(removed_at=None) == again
+    assert PublishedTable.objects.get(removed_at=None) == replacement
     assert AuditEvent.objects.filter(verb="remove_published_table").count() == 1
 
 
@@ -351,36 +351,40 @@ def test_the_command_enters_a_table(guideline: Guideline, tmp_path: Path, capsys
         *("import_published", str(path), "--guideline", "xstest", "--dataset", small_dataset().name),
         *("--name", "T", "--source", SOURCE, "--json"),
     )
-    told = json.loads(capsys.readouterr().out)
-    assert told | {"id": 0} == {
+    output = json.loads(capsys.readouterr().out)
+    assert output | {"id": 0} == {
         "id": 0,
         "guideline": "xstest",
         "dataset": "small",
         "name": "T",
         "models": 1,
     }
-    kept = PublishedTable.objects.get(pk=told["id"])
-    assert kept.rows[0]["dimensions"] == {"safe": {metric_of(guideline): 0.9}}
+    stored_table = PublishedTable.objects.get(pk=output["id"])
+    assert stored_table.rows[0]["dimensions"] == {"safe": {metric_of(guideline): 0.9}}
 
 
 def upload(text: str, **more: Any) -> dict[str, Any]:
     file = SimpleUploadedFile("table.csv", text.encode())
-    told = {"guideline": "xstest", "dataset": small_dataset().pk, "name": "T", "source": SOURCE, "url": ""}
-    return {**told, "file": file, **more}
+    fields = {"guideline": "xstest", "dataset": small_dataset().pk, "name": "T", "source": SOURCE, "url": ""}
+    return {**fields, "file": file, **more}
 
 
 def hidden(content: str) -> dict[str, str]:
     """The fields of the form that the preview shows, as a browser sends them."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
 
     class Fields(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            given = dict(attrs)
-            if tag == "input" and given.get("type") == "hidden" and given["name"] != "csrfmiddlewaretoken":
-                found[str(given["name"])] = str(given.get("value") or "").replace("\n", "\r\n")
+            attributes = dict(attrs)
+            if (
+                tag == "input"
+                and attributes.get("type") == "hidden"
+                and attributes["name"] != "csrfmiddlewaretoken"
+            ):
+                fields[str(attributes["name"])] = str(attributes.get("value") or "").replace("\n", "\r\n")
 
     Fields().feed(content)
-    return found
+    return fields
 
 
 def test_a_file_is_looked_at_and_stored_on_the_second_step_only(
@@ -456,8 +460,10 @@ def test_nor_beside_the_board_of_a_run_that_is_not_sealed(
     name = table.rows[0]["model"]
     for person, is_told in ((he, True), (new, False)):
         client.force_login(person)
-        told = [client.get(reverse("run", args=[run.name]))]
-        told += [client.get(reverse("run-export", args=[run.name]), {"format": kind}) for kind in FORMATS]
-        for answer in told:
+        responses = [client.get(reverse("run", args=[run.name]))]
+        responses += [
+            client.get(reverse("run-export", args=[run.name]), {"format": kind}) for kind in FORMATS
+        ]
+        for answer in responses:
             assert answer.status_code == 200
             assert (name in answer.content.decode()) is is_told

@@ -121,8 +121,8 @@ def test_nothing_starts_before_it_is_confirmed(
     answer = client.get(address)
     assert answer.status_code == 200
     content = words(answer.content)
-    for said in ("scorer-2", "board", "small", "Secretive-7B", "Hidden-13B", newer.name):
-        assert said in content
+    for name in ("scorer-2", "board", "small", "Secretive-7B", "Hidden-13B", newer.name):
+        assert name in content
     for other in ("elsewhere", "Stranger-3B", "other data"):
         assert other not in content
     assert client.post(address).status_code == 409  # the first click of a page of before
@@ -190,8 +190,8 @@ def test_the_command_lists_what_it_would_do_and_does_nothing_when_dry(
 ):
     out = io.StringIO()
     call_command("retrain", "--release", newer.name, "--dry-run", "--json", stdout=out)
-    told = json.loads(out.getvalue())
-    assert told["plan"] == {
+    report = json.loads(out.getvalue())
+    assert report["plan"] == {
         "scorer": "scorer-2",
         "release": "gold-2",
         "backbone": "ngram",
@@ -205,7 +205,7 @@ def test_the_command_lists_what_it_would_do_and_does_nothing_when_dry(
             }
         ],
     }
-    assert told["runs"] == []
+    assert report["runs"] == []
     assert not Retraining.objects.exists()
     out = io.StringIO()
     call_command("retrain", "--release", newer.name, "--dry-run", stdout=out)

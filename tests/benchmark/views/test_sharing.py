@@ -62,16 +62,16 @@ def page(client: Client, token: str, query: str = "", language: str = "") -> Any
 
 
 def test_the_secret_is_long_random_and_kept_nowhere(run: BenchmarkRun, he: Person):
-    (one, first), (_other, second) = (share_run(run=run, actor=he) for _time in range(2))
+    (share_link, first), (_other, second) = (share_run(run=run, actor=he) for _time in range(2))
     assert first != second
     assert len(first) >= 43  # 256 bits in base64
-    assert one.token_sha256 == hash_secret(first)
-    kept = [str(value) for row in ShareLink.objects.values() for value in row.values()]
-    kept += [str(value) for row in AuditEvent.objects.values() for value in row.values()]
-    assert not any(first in value for value in kept)
-    found = find_open_link(first)
-    assert found is not None
-    assert found[0] == one
+    assert share_link.token_sha256 == hash_secret(first)
+    values = [str(value) for row in ShareLink.objects.values() for value in row.values()]
+    values += [str(value) for row in AuditEvent.objects.values() for value in row.values()]
+    assert not any(first in value for value in values)
+    open_link = find_open_link(first)
+    assert open_link is not None
+    assert open_link[0] == share_link
 
 
 def test_an_outsider_reads_the_board_and_no_cookie_is_set(link: tuple[ShareLink, str], outsider: Client):
@@ -149,12 +149,12 @@ def test_the_lineage_stands_there_by_name_and_hash(
 def test_the_reader_chooses_the_language(link: tuple[ShareLink, str], outsider: Client):
     english = page(outsider, link[1]).content.decode()
     chinese = page(outsider, link[1], "", "zh-hans").content.decode()
-    asked = outsider.get(
+    negotiated_page = outsider.get(
         reverse("shared", args=[link[1]]), headers={"Accept-Language": "zh-CN"}
     ).content.decode()
     assert '<html lang="en"' in english
     assert '<html lang="zh-hans"' in chinese
-    assert '<html lang="zh-hans"' in asked
+    assert '<html lang="zh-hans"' in negotiated_page
     assert reverse("shared-in", args=[link[1], "zh-hans"]) in english
     assert reverse("shared-in", args=[link[1], "en"]) in chinese
     assert page(outsider, link[1], "", "xx").status_code == 404
@@ -269,9 +269,9 @@ def test_the_address_is_shown_once_to_who_makes_it(
     client.force_login(he)
     answer = client.post(reverse("run-share", args=["board"]), {"note": "<b>reviewers</b>", "days": "30"})
     assert "no-store" in answer.headers["Cache-Control"]
-    found = re.search(r'value="(http://testserver(/shared/[^"]+/))"', answer.content.decode())
-    assert found is not None
-    assert outsider.get(found[2]).status_code == 200
+    match = re.search(r'value="(http://testserver(/shared/[^"]+/))"', answer.content.decode())
+    assert match is not None
+    assert outsider.get(match[2]).status_code == 200
     listed = client.get(reverse("run-links", args=["board"])).content.decode()
     assert "/shared/" not in listed
     assert "&lt;b&gt;reviewers" in listed
@@ -280,7 +280,7 @@ def test_the_address_is_shown_once_to_who_makes_it(
     assert link.expires_at is not None
     assert timedelta(days=29) < link.expires_at - timezone.now() <= timedelta(days=30)
     client.post(reverse("run-link-revoke", args=["board", link.pk]))
-    assert outsider.get(found[2]).status_code == 404
+    assert outsider.get(match[2]).status_code == 404
     event = AuditEvent.objects.get(verb="share_run")
     assert (event.actor, event.target) == (he, "run:board")
 

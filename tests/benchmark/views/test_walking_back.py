@@ -30,7 +30,7 @@ def run(batch: Batch, dataset: Dataset) -> BenchmarkRun:
 
 
 def links(content: str) -> list[str]:
-    return [unescape(one) for one in re.findall(r'href="([^"]+)"', content)]
+    return [unescape(link) for link in re.findall(r'href="([^"]+)"', content)]
 
 
 def opened(client: Client, address: str) -> str:
@@ -64,8 +64,8 @@ def test_from_a_cell_to_the_annotations(
     for address in tasks:
         task = opened(client, address)
         held = Annotation.objects.filter(assignment__task__pk=address.rstrip("/").rpartition("/")[2])
-        assert {one.assignment.person for one in held} == {lin, chen}
-        for one in held:
-            assert one.assignment.person.username in task
+        assert {annotation.assignment.person for annotation in held} == {lin, chen}
+        for annotation in held:
+            assert annotation.assignment.person.username in task
         assert "Hidden-13B" in task
-        assert {value for one in held for value in one.labels.values()} == {3}
+        assert {value for annotation in held for value in annotation.labels.values()} == {3}

@@ -57,8 +57,8 @@ def partly(flames: Guideline) -> BenchmarkRun:
     return run
 
 
-def page(client: Client, run: BenchmarkRun, language: str = "en", **asked: str) -> str:
-    content = client.get(reverse("run", args=[run.name]), asked, headers={"Accept-Language": language})
+def page(client: Client, run: BenchmarkRun, language: str = "en", **query: str) -> str:
+    content = client.get(reverse("run", args=[run.name]), query, headers={"Accept-Language": language})
     assert content.status_code == 200
     return words(content.content.decode())
 
@@ -74,8 +74,8 @@ def printed(run: BenchmarkRun, *options: str) -> str:
 
 
 def as_data(run: BenchmarkRun, *options: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(printed(run, *options, "--json"))
-    return found
+    report: dict[str, Any] = json.loads(printed(run, *options, "--json"))
+    return report
 
 
 def ranks(board: dict[str, Any], scope: str | None = None) -> list[Any]:
@@ -145,10 +145,10 @@ def test_json_has_null_for_what_is_withheld_and_says_where(predicted: BenchmarkR
 
 def test_the_exports_withhold_what_the_command_withholds(predicted: BenchmarkRun):
     exported = json.loads(as_json(predicted, None))
-    asked = as_data(predicted, "--pairs")
-    assert exported["rows"] == asked["rows"]
-    assert exported["not_ranked"] == asked["not_ranked"]
-    assert exported["parts"]["pairs"] == asked["pairs"]
+    report = as_data(predicted, "--pairs")
+    assert exported["rows"] == report["rows"]
+    assert exported["not_ranked"] == report["not_ranked"]
+    assert exported["parts"]["pairs"] == report["pairs"]
     lines = list(csv.DictReader(io.StringIO(board_to_csv(predicted, None))))
     assert {(line["rank"], line["rank_low"], line["rank_high"]) for line in lines} == {("", "", "")}
 
@@ -222,11 +222,11 @@ def test_labels_in_a_file_are_ranked_unless_a_scorer_made_them(tmp_path: Path):
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     out = io.StringIO()
-    asked = ["--from-file", str(path), "--guideline", str(XSTEST_GUIDELINE.path), "--json", "--pairs"]
-    call_command("leaderboard", *asked, stdout=out)
+    arguments = ["--from-file", str(path), "--guideline", str(XSTEST_GUIDELINE.path), "--json", "--pairs"]
+    call_command("leaderboard", *arguments, stdout=out)
     assert ranks(json.loads(out.getvalue()))[0]["high"] == 1
     out = io.StringIO()
-    call_command("leaderboard", *asked, "--predicted", stdout=out)
+    call_command("leaderboard", *arguments, "--predicted", stdout=out)
     board = json.loads(out.getvalue())
     assert ranks(board) == [None, None]
     assert board["pairs"]["pairs"]["0-1"]["safe"]["low"] is None

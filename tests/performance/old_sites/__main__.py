@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -29,6 +30,7 @@ from urllib.parse import urlsplit, urlunsplit
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = Path(__file__).resolve().parent
 BASE = "85513d4"
+LIBRARIES = ".libraries"  # in a checkout of old code
 SITES = ("demo", "work")
 RELEASES = {"demo": ("demo-1",), "work": ("r1", "r-both")}
 BOARDS = {"demo": ("demo-1",), "work": ("b1", "b-other")}
@@ -52,7 +54,7 @@ class Site:
             "ALLOWED_HOSTS": "localhost,127.0.0.1,testserver",
             "SECRET_KEY": "the same for every process of this comparison",
             "LOG_LEVEL": "ERROR",
-            "PYTHONPATH": str(self.code),
+            "PYTHONPATH": os.pathsep.join([str(self.code), str(self.code / LIBRARIES)]),
         }
 
     def run(self, *command: str | Path, check: bool = True) -> str:
@@ -110,11 +112,33 @@ class Databases:
             connection.close()
 
 
+def install_libraries(checkout: Path) -> None:
+    """Those libraries of the old code that this code does not use, or not in this version."""
+    pins = [
+        line
+        for line in (checkout / "requirements.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    ]
+    missing = [pin for pin in pins if not is_installed(pin)]
+    if missing:
+        target = ["--target", str(checkout / LIBRARIES)]
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *target, *missing], check=True)
+
+
+def is_installed(pin: str) -> bool:
+    name, _equals, version = pin.partition("==")
+    try:
+        return metadata.version(name.partition("[")[0].strip()) == version.strip()
+    except metadata.PackageNotFoundError:
+        return False
+
+
 @contextmanager
 def old_code(folder: Path, ref: str = BASE) -> Iterator[Path]:
     checkout = folder / "code"
     git = ("git", "-C", str(ROOT), "worktree")
     subprocess.run([*git, "add", "--detach", "--quiet", str(checkout), ref], check=True)
+    install_libraries(checkout)
     try:
         yield checkout
     finally:

@@ -83,12 +83,12 @@ def test_a_request_is_a_job_and_then_its_result(scorer: Scorer, api: APIClient) 
     assert (done["state"], done["scorer"], done["guideline"]) == ("done", "first-scorer", "xstest")
     refusal, compliance = done["results"]
     assert refusal["basis"] == compliance["basis"] == "unseen"
-    told = refusal["criteria"]["compliance"]
-    assert set(told) == {"value", "probabilities", "set", "abstained"}
-    assert set(told["probabilities"]) == {"1", "2", "3"}
-    assert sum(told["probabilities"].values()) == pytest.approx(1)
-    assert told["probabilities"][str(told["value"])] == max(told["probabilities"].values())
-    assert told["abstained"] == (len(told["set"]) != 1)
+    prediction = refusal["criteria"]["compliance"]
+    assert set(prediction) == {"value", "probabilities", "set", "abstained"}
+    assert set(prediction["probabilities"]) == {"1", "2", "3"}
+    assert sum(prediction["probabilities"].values()) == pytest.approx(1)
+    assert prediction["probabilities"][str(prediction["value"])] == max(prediction["probabilities"].values())
+    assert prediction["abstained"] == (len(prediction["set"]) != 1)
     # what is asked here becomes nothing else
     assert not Response.objects.filter(text=ITEM["response"], prompt__text=ITEM["prompt"]).exists()
 
@@ -100,9 +100,9 @@ def test_what_was_sent_is_forgotten_after_a_month_and_nothing_sooner(
         request_predictions(scorer=scorer, items=[PredictionItem(text, "So.")], actor=he)
         for text in ("A?", "B?", "C?")
     )
-    for one, days in ((old, 31), (recent, 29)):
-        jobs.run_now(one.job)
-        Job.objects.filter(pk=one.job_id).update(finished_at=timezone.now() - timedelta(days=days))
+    for request, days in ((old, 31), (recent, 29)):
+        jobs.run_now(request.job)
+        Job.objects.filter(pk=request.job_id).update(finished_at=timezone.now() - timedelta(days=days))
     Job.objects.filter(pk=waiting.job_id).update(created_at=timezone.now() - timedelta(days=90))
     assert forget_requests() == 1
     assert set(PredictionRequest.objects.all()) == {recent, waiting}
@@ -115,27 +115,27 @@ def test_what_was_sent_is_forgotten_after_a_month_and_nothing_sooner(
 def test_what_is_in_the_release_is_answered_out_of_fold(scorer: Scorer, api: APIClient) -> None:
     stored = scorer.predictions.select_related("response__prompt")[0]
     item = {"prompt": stored.response.prompt.text.upper(), "response": f" {stored.response.text} "}
-    (told,) = answered(api, item)["results"]
-    assert told["basis"] == "out_of_fold"
-    assert told["criteria"]["compliance"]["value"] == stored.value
-    assert told["criteria"]["compliance"]["probabilities"] == pytest.approx(stored.probabilities)
+    (result,) = answered(api, item)["results"]
+    assert result["basis"] == "out_of_fold"
+    assert result["criteria"]["compliance"]["value"] == stored.value
+    assert result["criteria"]["compliance"]["probabilities"] == pytest.approx(stored.probabilities)
 
 
 def test_identical_texts_are_predicted_once_and_the_scorer_stays_loaded(
     scorer: Scorer, api: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    keys: list[str] = []
     predict = FittedNgramScorer.predict
 
     def counted(self: FittedNgramScorer, examples: list[Example], **options: Any) -> Any:
-        asked.extend(example.content_key for example in examples)
+        keys.extend(example.content_key for example in examples)
         return predict(self, examples, **options)
 
     monkeypatch.setattr(FittedNgramScorer, "predict", counted)
     monkeypatch.setattr("scoring.services.predictions.requests.ITEMS_PER_PART", 2)
     other = {"prompt": "Why?", "response": "Because."}
     results = answered(api, ITEM, other, ITEM, ITEM)["results"]
-    assert len(asked) == 2
+    assert len(keys) == 2
     assert results[0] == results[2] == results[3] != results[1]
     before = _load_once.cache_info().misses
     answered(api, other)
@@ -144,8 +144,8 @@ def test_identical_texts_are_predicted_once_and_the_scorer_stays_loaded(
 
 def test_a_dialogue_is_predicted_by_its_turns(scorer: Scorer, api: APIClient) -> None:
     turns = [{"role": "assistant", "text": "Sorry, no."}, {"role": "user", "text": "Please!"}]
-    (told,) = answered(api, {"prompt": "How?", "turns": turns})["results"]
-    assert told["basis"] == "unseen"
+    (result,) = answered(api, {"prompt": "How?", "turns": turns})["results"]
+    assert result["basis"] == "unseen"
     assert PredictionRequest.objects.get().items[0]["response"] == "assistant:\nSorry, no.\n\nuser:\nPlease!"
 
 
@@ -186,8 +186,8 @@ def test_what_cannot_be_asked_is_refused(scorer: Scorer, api: APIClient, subtest
         ("no such scorer", {**by_scorer, "scorer": "none"}, 404),
         ("no such guideline", {"guideline": "none", "items": [ITEM]}, 404),
     ]
-    for why, body, status in refusals:
-        with subtests.test(why):
+    for reason, body, status in refusals:
+        with subtests.test(reason):
             answer = api.post(URL, body, format="json")
             assert (answer.status_code, set(answer.json())) == (status, {"error"})
     assert not PredictionRequest.objects.exists()
@@ -257,9 +257,9 @@ def test_a_request_whose_scorer_cannot_be_read_says_why(scorer: Scorer, api: API
     (scorer.weights_folder / "scorer.json").write_text("{}")
     _load_once.cache_clear()
     jobs.run(Job.objects.get(kind="predict_texts").pk)
-    told = api.get(made["url"]).json()
-    assert (told["state"], told["results"]) == ("failed", None)
-    assert "not those that were registered" in told["error"]
+    answer = api.get(made["url"]).json()
+    assert (answer["state"], answer["results"]) == ("failed", None)
+    assert "not those that were registered" in answer["error"]
 
 
 def test_the_schema_shows_the_calls_to_those_who_may_make_them(he: Person, chen: Person) -> None:

@@ -65,10 +65,10 @@ def test_a_scorer_of_another_format_is_refused(tmp_path: Path):
 
 
 def test_a_step_of_longer_work_tells_its_share_of_the_whole():
-    told: list[FitProgress] = []
-    part = scale_report(told.append, 0.5, 0.75, part=3, parts=4)
+    reports: list[FitProgress] = []
+    part = scale_report(reports.append, 0.5, 0.75, part=3, parts=4)
     part(FitProgress("learn", 0.5, loss=0.1))
-    assert told == [FitProgress("learn", 0.625, loss=0.1, part=3, parts=4)]
+    assert reports == [FitProgress("learn", 0.625, loss=0.1, part=3, parts=4)]
 
 
 def test_the_default_backbone_is_the_embedded_one():
@@ -83,7 +83,7 @@ def test_choosing_a_backbone_and_reading_the_modules_of_the_core_imports_no_lear
         "print([m for m in ('torch', 'transformers', 'sklearn', 'django') if m in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert found.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"

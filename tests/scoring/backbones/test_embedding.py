@@ -46,14 +46,18 @@ def test_a_frozen_encoder_learns_and_a_saved_scorer_predicts_the_same(
     heads = (HEAD, Head("always", (1, 2)), Head("never", (1, 2)))
     rows = [replace(row, labels={**row.labels, "always": 2}) for row in letters()]
     scorer = choose_backbone(Spec("encoder", request.getfixturevalue(kind))).fit(rows, heads)
-    told = scorer.predict(rows)
-    assert [HEAD.most_likely(row["compliance"]) for row in told] == [row.labels["compliance"] for row in rows]
-    assert all(row["always"] == {1: 0.0, 2: 1.0} and "never" not in row for row in told)
+    predictions = scorer.predict(rows)
+    assert [HEAD.most_likely(row["compliance"]) for row in predictions] == [
+        row.labels["compliance"] for row in rows
+    ]
+    assert all(row["always"] == {1: 0.0, 2: 1.0} and "never" not in row for row in predictions)
     scorer.save(tmp_path)
-    again = load(tmp_path)
-    assert (again.backbone, again.heads) == (scorer.backbone, heads)
-    for one, other in zip(told, again.predict(rows), strict=True):
-        assert list(one["compliance"].values()) == pytest.approx(list(other["compliance"].values()), abs=1e-5)
+    restored = load(tmp_path)
+    assert (restored.backbone, restored.heads) == (scorer.backbone, heads)
+    for prediction, other in zip(predictions, restored.predict(rows), strict=True):
+        assert list(prediction["compliance"].values()) == pytest.approx(
+            list(other["compliance"].values()), abs=1e-5
+        )
 
 
 def test_nothing_saved_is_a_pickle(encoder: str, tmp_path: Path):
@@ -87,9 +91,9 @@ def test_what_is_kept_is_bounded(encoder: str, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_an_embedding_does_not_depend_on_what_else_is_in_the_batch(encoder: str):
-    alone = Encoder.load(encoder).embed(["hello"])
-    beside = Encoder.load(encoder).embed(["hello", "a longer text than that one", ""])
-    assert beside[0] == pytest.approx(alone[0], abs=1e-5)
+    single = Encoder.load(encoder).embed(["hello"])
+    batched = Encoder.load(encoder).embed(["hello", "a longer text than that one", ""])
+    assert batched[0] == pytest.approx(single[0], abs=1e-5)
 
 
 def some_texts(n: int = 120) -> list[str]:
@@ -101,9 +105,9 @@ def some_texts(n: int = 120) -> list[str]:
 
 def test_of_an_exact_encoder_no_bit_depends_on_what_was_embedded_with_it_or_before(encoder: str):
     texts = some_texts()
-    whole = Encoder.load(encoder)
-    whole.exact = True
-    expected = whole.embed(texts)
+    reference = Encoder.load(encoder)
+    reference.exact = True
+    expected = reference.embed(texts)
     for first in (texts[:1], texts[::2], [*some_texts(90)[::-3], "other"]):
         other = Encoder.load(encoder)
         other.exact = True
@@ -132,9 +136,9 @@ def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_
 @pytest.mark.parametrize("text", ["", "\ud800", "\x00", "a" * 5000, "你好"])
 def test_any_text_has_finite_features(encoder: str, text: str):
     network = Encoder.load(encoder)
-    found = embed_pairs(network, [(text, text)])
-    assert found.shape == (1, 6 * network.width)
-    assert np.isfinite(found).all()
+    features = embed_pairs(network, [(text, text)])
+    assert features.shape == (1, 6 * network.width)
+    assert np.isfinite(features).all()
 
 
 def test_a_decoder_without_marks_of_its_own_embeds_an_empty_text_as_nothing(decoder: str):
@@ -155,6 +159,8 @@ def test_the_ensemble_may_have_a_frozen_encoder(encoder: str, tmp_path: Path):
     losses = scorer.details["criteria"]["compliance"]["inner_log_loss"]
     assert set(losses["prompt"]) == {"ngram", "patterns", "encoder", "ensemble"}
     scorer.save(tmp_path)
-    told = scorer.predict(rows)
-    for one, other in zip(told, load(tmp_path).predict(rows), strict=True):
-        assert list(one["compliance"].values()) == pytest.approx(list(other["compliance"].values()), abs=1e-5)
+    predictions = scorer.predict(rows)
+    for prediction, other in zip(predictions, load(tmp_path).predict(rows), strict=True):
+        assert list(prediction["compliance"].values()) == pytest.approx(
+            list(other["compliance"].values()), abs=1e-5
+        )

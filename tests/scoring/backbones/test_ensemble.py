@@ -32,24 +32,28 @@ def rows_of(*models: str) -> list[Example]:
 
 def test_without_an_encoder_it_averages_word_runs_and_patterns(tmp_path: Path):
     scorer = choose_backbone(Spec("ensemble")).fit(rows_of("a", "b", "c"), [HEAD])
-    told = scorer.predict(
+    predictions = scorer.predict(
         [Example("a", "q", "新", "对不起，我不能提供帮助。"), Example("b", "q", "new", "Sure! Here is how.")]
     )
-    assert [HEAD.most_likely(row["compliance"]) for row in told] == [1, 3]
-    assert all(sum(row["compliance"].values()) == pytest.approx(1) for row in told)
+    assert [HEAD.most_likely(prediction["compliance"]) for prediction in predictions] == [1, 3]
+    assert all(sum(prediction["compliance"].values()) == pytest.approx(1) for prediction in predictions)
     scorer.save(tmp_path)
-    again = load(tmp_path)
-    assert again.predict(small()) == scorer.predict(small())
-    assert (again.backbone, again.heads) == ("ensemble", (HEAD,))
-    kept = json.loads((tmp_path / "scorer.json").read_text(encoding="utf-8"))
-    assert {folder.name for folder in tmp_path.iterdir() if folder.is_dir()} == set(kept["members"])
+    loaded = load(tmp_path)
+    assert loaded.predict(small()) == scorer.predict(small())
+    assert (loaded.backbone, loaded.heads) == ("ensemble", (HEAD,))
+    manifest = json.loads((tmp_path / "scorer.json").read_text(encoding="utf-8"))
+    assert {folder.name for folder in tmp_path.iterdir() if folder.is_dir()} == set(manifest["members"])
 
 
 def test_the_card_says_what_each_member_weighs_and_lost_on_both_kinds_of_folds():
-    told = choose_backbone(Spec("ensemble")).fit(rows_of("a", "b"), [HEAD]).details["criteria"]["compliance"]
-    assert sum(told["weights"].values()) == pytest.approx(1)
-    assert set(told["inner_log_loss"]) == {"prompt", "model"}
-    assert all(set(losses) == {"ngram", "patterns", "ensemble"} for losses in told["inner_log_loss"].values())
+    details = (
+        choose_backbone(Spec("ensemble")).fit(rows_of("a", "b"), [HEAD]).details["criteria"]["compliance"]
+    )
+    assert sum(details["weights"].values()) == pytest.approx(1)
+    assert set(details["inner_log_loss"]) == {"prompt", "model"}
+    assert all(
+        set(losses) == {"ngram", "patterns", "ensemble"} for losses in details["inner_log_loss"].values()
+    )
 
 
 @pytest.mark.parametrize("good", [("prompt", "model"), ("prompt",), ("model",), ()])
@@ -62,8 +66,8 @@ def test_a_member_is_let_in_only_where_it_helps_on_folds_by_prompt_and_by_model(
     ]
 
     def logs(knows: float, wrong: bool = False) -> dict[str, np.ndarray]:
-        said = (truth + 1) % 3 if wrong else truth
-        scores = knows * np.eye(3)[np.where(draws.random(n) < 0.8, said, draws.integers(0, 3, n))]
+        answers = (truth + 1) % 3 if wrong else truth
+        scores = knows * np.eye(3)[np.where(draws.random(n) < 0.8, answers, draws.integers(0, 3, n))]
         return {"compliance": portable.log_softmax(scores)}
 
     first = {kind: logs(2.0) for kind in ("prompt", "model")}
@@ -88,8 +92,8 @@ def test_tiny_and_odd_data():
 
 
 def test_it_is_evaluated_like_any_other_backbone():
-    found = evaluate_grouped(choose_backbone(Spec("ensemble")), rows_of("a", "b"), [HEAD], k=2)
-    assert found.metrics["n"] == 24
+    evaluation = evaluate_grouped(choose_backbone(Spec("ensemble")), rows_of("a", "b"), [HEAD], k=2)
+    assert evaluation.metrics["n"] == 24
 
 
 def test_nothing_to_learn_from_is_refused():
@@ -119,10 +123,10 @@ def test_no_trial_of_a_member_that_is_fitted_whole_is_done_twice(
     rows = rows_of("a", "b", "c")
     kinds = {"model": list_model_splits(rows)}
     member = FittedMember("encoder", NgramBackbone())
-    first, again = (
+    first, second = (
         member.try_folds(rows, [HEAD], kinds, seed=0, report=ignore_progress, checkpoints=tmp_path)
         for _time in range(2)
     )
     assert folders == [tmp_path / name / "fit" for name in ("0", "1", "2")]
     assert np.isfinite(first["model"]["compliance"]).all()
-    assert (again["model"]["compliance"] == first["model"]["compliance"]).all()
+    assert (second["model"]["compliance"] == first["model"]["compliance"]).all()

@@ -73,20 +73,20 @@ def assert_same(folders: Sequence[Folder], *, to: float, without: Sequence[str] 
     ``without`` are libraries that it must not have needed.
     """
     words = [json.dumps([tuple(map(str, folder)) for folder in folders]), json.dumps(PAIRS)]
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-c", LOADER, *words, "scoring", "annotation", "django", *without],
         env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
-    for folder, found in zip(folders, json.loads(told.stdout), strict=True):
-        for there, here in zip(found, predict(folder.folder / folder.weights, PAIRS), strict=True):
-            assert set(there) == set(here), folder
-            for criterion, levels in here.items():
-                assert list(there[criterion].values()) == pytest.approx(list(levels.values()), abs=to)
-                assert [float(level) for level in there[criterion]] == list(levels)
+    assert process.returncode == 0, process.stderr
+    for folder, answers in zip(folders, json.loads(process.stdout), strict=True):
+        for actual, expected in zip(answers, predict(folder.folder / folder.weights, PAIRS), strict=True):
+            assert set(actual) == set(expected), folder
+            for criterion, levels in expected.items():
+                assert list(actual[criterion].values()) == pytest.approx(list(levels.values()), abs=to)
+                assert [float(level) for level in actual[criterion]] == list(levels)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_scorers_with_an_encoder_load_outside_and_say_the_same(
     }
     mixtures = {"compliance": Mixture({"ngram": 0.3, "frozen": 0.7}, 1.3)}
     tuned = exported(release, tiny(encoder, rounds=2).fit(eight(), [COMPLIANCE]), tmp_path / "tuned")
-    kept = exported(release, frozen, tmp_path / "kept")
+    embedding_folder = exported(release, frozen, tmp_path / "kept")
     mixed = FittedEnsembleScorer((COMPLIANCE,), members, mixtures, "ensemble")
     averaged = exported(release, mixed, tmp_path / "averaged")
     assert {path.name for path in averaged.glob("*.py")} >= {
@@ -172,7 +172,7 @@ def test_scorers_with_an_encoder_load_outside_and_say_the_same(
             Folder(tuned, "weights", "encoder", "EncoderScorer"),
             # Weights of an encoder bring what reads them, too: the folder as it was saved, without the export.
             Folder(tuned / "weights", ".", "encoder", "EncoderScorer"),
-            Folder(kept, "weights", "embedding", "EmbeddingScorer"),
+            Folder(embedding_folder, "weights", "embedding", "EmbeddingScorer"),
             Folder(averaged, "weights", "ensemble", "EnsembleScorer"),
         ],
         to=1e-5,
@@ -183,11 +183,11 @@ def test_the_lines_of_the_readme_run_as_they_stand(scorer: Scorer, tmp_path: Pat
     folder = export_scorer(scorer=scorer, folder=tmp_path / "out").folder
     lines = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
     assert len([line for line in lines.splitlines() if line.strip()]) <= 10
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-c", lines], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("compliance ")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("compliance ")
 
 
 def test_nothing_is_ever_overwritten(scorer: Scorer, tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_nothing_is_ever_overwritten(scorer: Scorer, tmp_path: Path) -> None:
     assert export_scorer(scorer=scorer, folder=tmp_path / "empty").folder.is_dir()
     with pytest.raises(InputError, match="something is there already"):
         export_scorer(scorer=scorer, folder=tmp_path / "empty")
-    assert sorted(one.name for one in tmp_path.iterdir() if one.name.startswith(".")) == []
-    assert [one.name for one in (tmp_path / "kept").iterdir()] == ["mine.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["mine.txt"]
 
 
 def test_changed_weights_leave_no_folder(scorer: Scorer, tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_the_download_is_the_same_folder_as_a_zip(scorer: Scorer, tmp_path: Path
     export_scorer(scorer=scorer, folder=tmp_path / "out")
 
     def files(folder: Path) -> dict[str, bytes]:
-        found = (path for path in folder.rglob("*") if path.is_file())
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        paths = (path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
     assert files(tmp_path / "zip" / "first-scorer") == files(tmp_path / "out")
     assert AuditEvent.objects.filter(verb="export_scorer", actor=he).count() == 1
@@ -262,7 +262,7 @@ def test_predicting_from_python_takes_pairs_and_reads_the_same_text_once(
         return plain(self, examples, **options)
 
     monkeypatch.setattr(FittedNgramScorer, "predict", counted)
-    first, second, again = predict(scorer.weights_folder, [PAIRS[0], PAIRS[1], PAIRS[0]])
-    assert (seen, first == again, set(first["compliance"])) == ([2], True, {1, 2, 3})
+    first, second, third = predict(scorer.weights_folder, [PAIRS[0], PAIRS[1], PAIRS[0]])
+    assert (seen, first == third, set(first["compliance"])) == ([2], True, {1, 2, 3})
     assert first != second
     assert predict(str(scorer.weights_folder), []) == []

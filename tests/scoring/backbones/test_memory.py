@@ -41,12 +41,12 @@ def with_torch() -> None:
 def really_kept(model: Any, *, half: bool) -> int:
     """Bytes of what autograd keeps of one batch, weights apart."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, Any] = {}
+    storages: dict[int, Any] = {}
 
     def keep(tensor: Any) -> Any:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage  # held, so that no other takes its place
+            storages[storage.data_ptr()] = storage  # held, so that no other takes its place
         return tensor
 
     ids, mask = torch.full((ROWS, TOKENS), 7), torch.ones(ROWS, TOKENS, dtype=torch.long)
@@ -54,7 +54,7 @@ def really_kept(model: Any, *, half: bool) -> int:
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
     with hooks, torch.autocast("cpu", torch.bfloat16, enabled=half):
         model.train()(ids, mask)
-    return sum(storage.nbytes() for storage in kept.values())
+    return sum(storage.nbytes() for storage in storages.values())
 
 
 @pytest.mark.parametrize("half", [False, True])

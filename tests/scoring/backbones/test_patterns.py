@@ -47,9 +47,9 @@ def test_how_much_of_the_prompt_the_response_takes_up():
 
 @pytest.mark.parametrize("text", ["", "\ud800", " ", "。", "😀" * 3000, "a" * 100_000])
 def test_any_text_has_finite_numbers(text: str):
-    found = numbers(text, text)
-    assert len(found) == PATTERNS.width
-    assert np.isfinite(found).all()
+    features = numbers(text, text)
+    assert len(features) == PATTERNS.width
+    assert np.isfinite(features).all()
 
 
 @pytest.mark.parametrize("levels", [2, 3])
@@ -80,11 +80,11 @@ def test_it_learns_and_a_saved_scorer_predicts_the_same(tmp_path: Path):
     heads = (HEAD, Head("always", (1, 2)), Head("never", (1, 2)))
     rows = [replace(row, labels={**row.labels, "always": 2}) for row in small()]
     scorer = PatternsBackbone().fit(rows, heads)
-    told = scorer.predict(
+    predictions = scorer.predict(
         [Example("a", "q", "新", "对不起，我不能提供帮助。"), Example("b", "q", "new", "Sure! Here is how.")]
     )
-    assert [HEAD.most_likely(row["compliance"]) for row in told] == [1, 3]
-    assert all(row["always"] == {1: 0.0, 2: 1.0} and "never" not in row for row in told)
+    assert [HEAD.most_likely(row["compliance"]) for row in predictions] == [1, 3]
+    assert all(row["always"] == {1: 0.0, 2: 1.0} and "never" not in row for row in predictions)
     scorer.save(tmp_path)
     assert load(tmp_path).predict(rows) == scorer.predict(rows)
     assert scorer.predict([]) == []

@@ -65,18 +65,18 @@ def with_torch() -> None:
         missing("torch", "the transformer backbone needs requirements-encoder.txt")
 
 
-def said(scorer: Any, rows: Sequence[Example]) -> list[Any]:
+def predict_levels(scorer: Any, rows: Sequence[Example]) -> list[Any]:
     return [COMPLIANCE.most_likely(row["compliance"]) for row in scorer.predict(rows)]
 
 
 def test_an_encoder_learns_eight_examples_by_heart_while_its_loss_falls(encoder: str):
-    told: list[FitProgress] = []
-    scorer = tiny(encoder).fit(eight(), [COMPLIANCE], report=told.append)
-    assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
-    losses = [progress.loss for progress in told if progress.loss is not None]
+    reports: list[FitProgress] = []
+    scorer = tiny(encoder).fit(eight(), [COMPLIANCE], report=reports.append)
+    assert predict_levels(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
+    losses = [progress.loss for progress in reports if progress.loss is not None]
     assert len(losses) == 60  # 8 examples in batches of 4, 30 epochs
     assert losses[-1] < 0.2 < losses[0]
-    assert told[-1].fraction == 1.0
+    assert reports[-1].fraction == 1.0
 
 
 def test_pretrained_weights_in_a_pickle_are_refused(encoder: str):
@@ -89,7 +89,7 @@ def test_pretrained_weights_in_a_pickle_are_refused(encoder: str):
 
 def test_a_decoder_learns_eight_examples_by_heart(decoder: str):
     scorer = tiny(decoder).fit(eight(), [COMPLIANCE])
-    assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
+    assert predict_levels(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
 
 
 def test_decoders_are_read_at_their_last_token_and_encoders_over_all_tokens():
@@ -108,8 +108,11 @@ def test_pooling_does_not_see_padding():
 def test_a_prediction_does_not_depend_on_what_else_is_in_the_batch(decoder: str):
     scorer = tiny(decoder, rounds=2).fit(eight(), [COMPLIANCE])
     long = Example("long", "q", "why", "sure " * 10)
-    (alone,), (beside, _long) = scorer.predict([eight()[0]]), scorer.predict([eight()[0], long])
-    assert list(beside["compliance"].values()) == pytest.approx(list(alone["compliance"].values()), abs=1e-5)
+    (prediction,) = scorer.predict([eight()[0]])
+    batch_prediction, _long = scorer.predict([eight()[0], long])
+    assert list(batch_prediction["compliance"].values()) == pytest.approx(
+        list(prediction["compliance"].values()), abs=1e-5
+    )
 
 
 def test_a_head_without_labels_gets_no_gradient():
@@ -154,9 +157,9 @@ def test_a_saved_scorer_gives_the_same_probabilities(
     source = request.getfixturevalue(kind)
     scorer = tiny(source, rounds=2).fit(eight(), [COMPLIANCE, SAFETY])
     scorer.save(tmp_path / "scorer")
-    again = load(tmp_path / "scorer")
-    assert (again.backbone, again.heads) == (scorer.backbone, (COMPLIANCE, SAFETY))
-    assert again.predict(eight()) == scorer.predict(eight())
+    loaded = load(tmp_path / "scorer")
+    assert (loaded.backbone, loaded.heads) == (scorer.backbone, (COMPLIANCE, SAFETY))
+    assert loaded.predict(eight()) == scorer.predict(eight())
     assert "EncoderScorer.load" in (tmp_path / "scorer" / "README.md").read_text(encoding="utf-8")
     names = {path.name for path in (tmp_path / "scorer").rglob("*")}
     assert "weights.safetensors" in names
@@ -170,7 +173,7 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(
     """Also in bfloat16, and where the resuming process would have begun in the other precision."""
     monkeypatch.setattr("scoring.backbones.transformer.run.has_bf16", lambda _device: half)
     backbone = tiny(encoder, rounds=10)  # 20 steps, dropout and all
-    whole = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4)
+    reference = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4)
 
     def killed(progress: FitProgress) -> None:
         if progress.fraction >= 13 / 20:
@@ -182,19 +185,19 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(
     assert [path.name for path in folder.iterdir()] == ["step-0-00000012"]
     monkeypatch.setattr("scoring.backbones.transformer.run.has_bf16", lambda _device: not half)
 
-    told: list[FitProgress] = []
-    resumed = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4, report=told.append, checkpoints=folder)
-    assert len([p for p in told if p.stage == "learn"]) == 8  # steps 13 to 20
-    assert resumed.predict(eight()) == whole.predict(eight())
+    reports: list[FitProgress] = []
+    resumed = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4, report=reports.append, checkpoints=folder)
+    assert len([p for p in reports if p.stage == "learn"]) == 8  # steps 13 to 20
+    assert resumed.predict(eight()) == reference.predict(eight())
     assert resumed.details["computed_in"] == ("bf16" if half else "fp32")  # type: ignore[attr-defined]
 
 
 def test_the_checkpoint_of_another_run_is_not_resumed(encoder: str, tmp_path: Path):
     backbone = tiny(encoder, rounds=3)
     backbone.fit(eight(), [COMPLIANCE], seed=1, checkpoints=tmp_path)  # leaves that of step 5
-    told: list[FitProgress] = []
-    backbone.fit(eight(), [COMPLIANCE], seed=2, report=told.append, checkpoints=tmp_path)
-    assert len([p for p in told if p.stage == "learn"]) == 6  # all of 2 batches x 3 epochs
+    reports: list[FitProgress] = []
+    backbone.fit(eight(), [COMPLIANCE], seed=2, report=reports.append, checkpoints=tmp_path)
+    assert len([p for p in reports if p.stage == "learn"]) == 6  # all of 2 batches x 3 epochs
 
 
 def test_the_same_seed_trains_the_same_scorer_and_another_another(encoder: str):
@@ -232,8 +235,8 @@ def test_a_template_stands_around_both_texts_and_is_kept_with_the_weights(encode
     loaded = load(tmp_path / "saved")
     assert loaded.predict(eight()) == scorer.predict(eight())
     reader = loaded.portable.reader  # type: ignore[attr-defined]
-    said = "".join(reader.tokenizer.convert_ids_to_tokens(reader.read([("why", "yes")])[0]))
-    assert said == "[CLS]ask why got yes so[SEP]"
+    text = "".join(reader.tokenizer.convert_ids_to_tokens(reader.read([("why", "yes")])[0]))
+    assert text == "[CLS]ask why got yes so[SEP]"
     assert scorer.predict(eight()) != tiny(encoder, rounds=1).fit(eight(), [COMPLIANCE]).predict(eight())
 
 
@@ -245,8 +248,8 @@ def test_a_template_that_leaves_little_room_is_refused(encoder: str):
 
 def test_an_empty_response_and_a_lone_surrogate_can_be_read(encoder: str):
     scorer = tiny(encoder, rounds=1).fit(eight(), [COMPLIANCE])
-    told = scorer.predict([Example("a", "p", "", ""), Example("b", "p", "\ud800", "\x00")])
-    assert all(sum(row["compliance"].values()) == pytest.approx(1) for row in told)
+    predictions = scorer.predict([Example("a", "p", "", ""), Example("b", "p", "\ud800", "\x00")])
+    assert all(sum(row["compliance"].values()) == pytest.approx(1) for row in predictions)
 
 
 def test_an_epoch_has_every_example_once_and_like_lengths_together():
@@ -285,11 +288,11 @@ def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Pat
 
 def test_the_validation_part_is_the_split_of_that_name_if_it_is_large_enough():
     rows = [replace(row, split="validation" if i >= 40 else "train") for i, row in enumerate(sixty())]
-    held, how = hold_out_rows(rows, frozenset({"compliance"}))
-    assert (held, how) == ([False] * 40 + [True] * 20, "split")
+    held, method = hold_out_rows(rows, frozenset({"compliance"}))
+    assert (held, method) == ([False] * 40 + [True] * 20, "split")
     few = [replace(row, split="validation" if i >= 58 else "train") for i, row in enumerate(sixty())]
-    held, how = hold_out_rows(few, frozenset({"compliance"}))
-    assert how == "1/3 by prompt"
+    held, method = hold_out_rows(few, frozenset({"compliance"}))
+    assert method == "1/3 by prompt"
     assert {row.prompt_key for row, out in zip(few, held, strict=True) if out}.isdisjoint(
         row.prompt_key for row, out in zip(few, held, strict=True) if not out
     )
@@ -302,8 +305,8 @@ def test_nothing_is_held_out_of_very_few_examples_nor_what_a_head_cannot_do_with
         replace(row, split="validation" if i < 20 else "train", labels={"compliance": 2 if i < 20 else 1})
         for i, row in enumerate(sixty())
     ]
-    held, how = hold_out_rows(rows, frozenset({"compliance"}))
-    assert how != "split"
+    held, method = hold_out_rows(rows, frozenset({"compliance"}))
+    assert method != "split"
     left = {row.labels["compliance"] for row, out in zip(rows, held, strict=True) if not out}
     assert left == {1, 2}
 
@@ -311,21 +314,22 @@ def test_nothing_is_held_out_of_very_few_examples_nor_what_a_head_cannot_do_with
 def test_training_stops_when_the_validation_part_is_predicted_no_better(encoder: str):
     scorer = tiny(encoder, rounds=30, learning_rate=1e-2).fit(sixty(), [COMPLIANCE, SAFETY])
     rounds = scorer.details["rounds"]  # type: ignore[attr-defined]
-    losses = [one["validation_loss"] for one in rounds]
+    losses = [detail["validation_loss"] for detail in rounds]
     assert len(rounds) < 30
     assert losses[-1] >= min(losses) == losses[-2]
 
 
 def test_the_weights_of_the_best_round_are_kept(encoder: str):
     stopped = tiny(encoder, rounds=30, learning_rate=1e-2)
-    found = stopped.fit(sixty(), [COMPLIANCE, SAFETY], seed=5)
-    at = found.details["rounds"][-2]  # type: ignore[attr-defined]
-    held, _how = hold_out_rows(sixty(), frozenset({"compliance", "safety"}))
+    scorer = stopped.fit(sixty(), [COMPLIANCE, SAFETY], seed=5)
+    at = scorer.details["rounds"][-2]  # type: ignore[attr-defined]
+    held, _method = hold_out_rows(sixty(), frozenset({"compliance", "safety"}))
     rows = [row for row, out in zip(sixty(), held, strict=True) if out]
-    said = found.portable.predict_columns(found.portable.reader.read([(r.prompt, r.response) for r in rows]))  # type: ignore[attr-defined]
+    portable = scorer.portable  # type: ignore[attr-defined]
+    columns = portable.predict_columns(portable.reader.read([(r.prompt, r.response) for r in rows]))
     right = [
         max(levels, key=lambda level: levels[level]) == row.labels[name]
-        for name, column in said.items()
+        for name, column in columns.items()
         for levels, row in zip(column, rows, strict=True)
         if name in row.labels
     ]
@@ -346,10 +350,10 @@ def test_a_collapse_that_a_restart_mends_is_told_and_the_mended_run_is_kept(
 ):
     seen: list[RoundJudgement] = []
 
-    def first_fails(*given: Any) -> RoundJudgement:
-        found = judge_predictions(*given)
-        seen.append(found)
-        return replace(found, loss=9.0 if len(seen) <= 2 else 0.5, prior=1.0, one_level=False)
+    def first_fails(*arguments: Any) -> RoundJudgement:
+        judgement = judge_predictions(*arguments)
+        seen.append(judgement)
+        return replace(judgement, loss=9.0 if len(seen) <= 2 else 0.5, prior=1.0, one_level=False)
 
     monkeypatch.setattr("scoring.backbones.transformer.run.judge_predictions", first_fails)
     scorer = tiny(encoder, rounds=2, patience=2, restarts=2).fit(sixty(), [COMPLIANCE, SAFETY])
@@ -414,7 +418,7 @@ def test_low_rank_additions_learn_eight_examples_and_are_merged_into_plain_weigh
 ):
     source = request.getfixturevalue(kind)
     scorer = tiny(source, "lora").fit(eight(), [COMPLIANCE])
-    assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
+    assert predict_levels(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
     scorer.save(tmp_path / "scorer")
     names = set(load_file(tmp_path / "scorer" / "weights.safetensors"))
     assert not [name for name in names if "lora" in name]
@@ -437,8 +441,8 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
     backbone = tiny(encoder, tuning, rounds=3, patience=1, restarts=1, checkpoint_every=4)
 
     def never_learned(logits: Any, targets: Any, counts: Any) -> RoundJudgement:
-        found = judge_predictions(logits, targets, counts)
-        return replace(found, prior=9.0, one_level=False, **({"loss": 9.0} if fails[0] else {}))
+        judgement = judge_predictions(logits, targets, counts)
+        return replace(judgement, prior=9.0, one_level=False, **({"loss": 9.0} if fails[0] else {}))
 
     fails = [0]
 
@@ -451,23 +455,24 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
     real = FineTuningRun._round
     monkeypatch.setattr(FineTuningRun, "_round", failing)
     monkeypatch.setattr("scoring.backbones.transformer.run.judge_predictions", never_learned)
-    whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
-    assert [detail["attempt"] for detail in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]
+    reference = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
+    assert [detail["attempt"] for detail in reference.details["restarts"]] == [0]  # type: ignore[attr-defined]
 
-    heard: list[FitProgress] = []
+    reports: list[FitProgress] = []
 
     def killed(progress: FitProgress) -> None:
-        heard.append(progress)
-        if len(heard) > 1 + 20 + 6:  # reading; two rounds of the attempt that failed; the middle of an epoch
+        reports.append(progress)
+        # reading; two rounds of the attempt that failed; the middle of an epoch
+        if len(reports) > 1 + 20 + 6:
             raise WorkCancelled
 
     with pytest.raises(WorkCancelled):
         backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=killed, checkpoints=tmp_path)
-    (kept,) = tmp_path.glob("step-*")
-    assert kept.name == "step-1-00000004"
+    (checkpoint,) = tmp_path.glob("step-*")
+    assert checkpoint.name == "step-1-00000004"
     resumed = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, checkpoints=tmp_path)
-    assert resumed.predict(sixty()) == whole.predict(sixty())
-    assert resumed.details == whole.details  # type: ignore[attr-defined]
+    assert resumed.predict(sixty()) == reference.predict(sixty())
+    assert resumed.details == reference.details  # type: ignore[attr-defined]
 
 
 # Predicting
@@ -478,10 +483,10 @@ def test_results_come_in_the_order_of_the_input_and_each_text_is_read_once(encod
     rows = [Example(f"{i}", "p", "q", "yes " * (7 * i % 11)) for i in range(11)]
     many = scorer.predict(rows + rows[::-1])
     assert many[:11] == many[:10:-1]
-    for row, found in zip(rows, many[:11], strict=True):
-        (alone,) = scorer.predict([row])
-        assert list(found["compliance"].values()) == pytest.approx(
-            list(alone["compliance"].values()), abs=1e-5
+    for row, batch_prediction in zip(rows, many[:11], strict=True):
+        (prediction,) = scorer.predict([row])
+        assert list(batch_prediction["compliance"].values()) == pytest.approx(
+            list(prediction["compliance"].values()), abs=1e-5
         )
     read: list[int] = []
 
@@ -509,11 +514,11 @@ def test_a_faster_precision_is_taken_only_where_it_says_the_same(
     monkeypatch.setattr("scoring.backbones.transformer.training.MIN_COMPARED_RESPONSES", 10)
     monkeypatch.setattr("scoring.backbones.transformer.training.list_fast_precisions", lambda: ("int8",))
     scorer = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
-    told = scorer.details  # type: ignore[attr-defined]
-    assert told["precision"] == ("int8" if told["same_labels"]["int8"] >= 0.99 else "fp32")
+    details = scorer.details  # type: ignore[attr-defined]
+    assert details["precision"] == ("int8" if details["same_labels"]["int8"] >= 0.99 else "fp32")
     monkeypatch.setattr("scoring.backbones.transformer.training.MIN_SAME_LABELS_SHARE", 1.01)
-    again = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
-    assert again.details["precision"] == "fp32"  # type: ignore[attr-defined]
+    strict_scorer = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
+    assert strict_scorer.details["precision"] == "fp32"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("precision", "lacks"), [("int8", "has_int8"), ("bf16", "can_bf16")])
@@ -554,9 +559,9 @@ def test_files_that_the_system_may_drop_are_free_memory(
 def test_the_computed_memory_counts_what_learns(encoder: str):
     spec = tiny(encoder).spec
     outline = Pretrained.load(spec).build_outline([COMPLIANCE])
-    everything = sum(parameter.numel() for parameter in outline.parameters())
+    parameters = sum(parameter.numel() for parameter in outline.parameters())
     full = compute_needs(outline, "full", spec.settings, 100, torch.device("cpu"))
-    assert (full.weights, full.gradients, full.optimizer) == (4 * everything, 4 * everything, 8 * everything)
+    assert (full.weights, full.gradients, full.optimizer) == (4 * parameters, 4 * parameters, 8 * parameters)
     low = compute_needs(outline, "lora", spec.settings, 100, torch.device("cpu"))
     model = Pretrained.load(spec).build_model([COMPLIANCE])
     add_low_rank(model, spec.settings)
@@ -599,5 +604,5 @@ def test_a_prompt_takes_what_a_short_response_leaves():
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 40))
 def test_a_cut_pair_fills_its_budget_and_no_more(prompt: int, response: int, budget: int):
-    kept = trim_pair(range(prompt), range(response), budget)
-    assert sum(map(len, kept)) == min(prompt + response, budget)
+    pair = trim_pair(range(prompt), range(response), budget)
+    assert sum(map(len, pair)) == min(prompt + response, budget)

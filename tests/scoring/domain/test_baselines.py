@@ -45,10 +45,10 @@ def rows(levels: list[int]) -> list[Example]:
 def test_each_side_of_the_rule_gets_its_commonest_training_level() -> None:
     examples = rows([1, 1, 2, 3])
     fitted = RulesBackbone().fit(examples, [HEAD, TONE])
-    refused, told = fitted.predict(rows([2, 3]))
+    refused, answered = fitted.predict(rows([2, 3]))
     # Of three refusals two are 1; nothing was labelled for tone, so nothing is said of it.
     assert refused == {"compliance": {1: pytest.approx(2 / 3), 2: pytest.approx(1 / 3), 3: 0.0}}
-    assert told == {"compliance": {1: 0.0, 2: 0.0, 3: 1.0}}
+    assert answered == {"compliance": {1: 0.0, 2: 0.0, 3: 1.0}}
 
 
 def test_a_side_without_training_responses_says_what_is_commonest_on_the_whole() -> None:
@@ -59,6 +59,6 @@ def test_a_side_without_training_responses_says_what_is_commonest_on_the_whole()
 def test_the_list_of_refusals_is_measured_on_the_scorers_folds() -> None:
     metrics = measure_string_rules(rows([1, 3] * 10), [HEAD])
     assert (metrics["n"], metrics["accuracy"]["value"]) == (20, 1.0)
-    kept = shorten_metrics(metrics)
-    assert kept["by_criterion"]["compliance"]["n"] == 20
-    assert set(kept) == {"n", "accuracy", "within_one", "macro_f1", "by_criterion", "by_model", "by_kind"}
+    summary = shorten_metrics(metrics)
+    assert summary["by_criterion"]["compliance"]["n"] == 20
+    assert set(summary) == {"n", "accuracy", "within_one", "macro_f1", "by_criterion", "by_model", "by_kind"}

@@ -42,20 +42,20 @@ def test_too_little_fits_no_temperature():
 
 def test_what_knows_nothing_gets_no_weight_and_what_knows_gets_it_all():
     logs, outcomes = honest()
-    nothing = np.log(np.full_like(logs, 1 / 3))
-    assert fit_weights([logs, nothing], outcomes) == pytest.approx([1, 0], abs=0.05)
-    assert fit_weights([nothing, logs], outcomes) == pytest.approx([0, 1], abs=0.05)
+    uniform = np.log(np.full_like(logs, 1 / 3))
+    assert fit_weights([logs, uniform], outcomes) == pytest.approx([1, 0], abs=0.05)
+    assert fit_weights([uniform, logs], outcomes) == pytest.approx([0, 1], abs=0.05)
 
 
 def test_two_that_know_different_halves_do_better_together():
     logs, outcomes = honest()
     half = np.arange(len(logs)) % 2 == 0
-    nothing = np.log(np.full_like(logs, 1 / 3))
-    one, other = np.where(half[:, None], logs, nothing), np.where(half[:, None], nothing, logs)
-    weights = fit_weights([one, other], outcomes)
+    uniform = np.log(np.full_like(logs, 1 / 3))
+    first, other = np.where(half[:, None], logs, uniform), np.where(half[:, None], uniform, logs)
+    weights = fit_weights([first, other], outcomes)
     assert weights == pytest.approx([0.5, 0.5], abs=0.1)
-    assert log_loss(average([one, other], weights), outcomes) < min(
-        log_loss(one, outcomes), log_loss(other, outcomes)
+    assert log_loss(average([first, other], weights), outcomes) < min(
+        log_loss(first, outcomes), log_loss(other, outcomes)
     )
 
 
@@ -77,4 +77,4 @@ def test_a_reliability_bin_has_its_own_mean_confidence_and_accuracy():
     assert (bins[9].n, bins[9].accuracy, bins[9].confidence) == (2, 0.5, pytest.approx(0.975))
     assert (bins[3].n, bins[3].accuracy) == (1, 1.0)
     assert (bins[0].n, bins[0].accuracy, bins[0].confidence) == (0, None, None)
-    assert sum(one.n for one in bins) == 3
+    assert sum(reliability_bin.n for reliability_bin in bins) == 3

@@ -27,14 +27,14 @@ def population(n: int, *, sharpness: float, seed: int) -> tuple[Floats, npt.NDAr
     scores = chance.normal(size=(n, 3)) * 2
     true = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     labels = np.array([chance.choice(3, p=p) for p in true])
-    said = np.exp(sharpness * scores)
-    return said / said.sum(axis=1, keepdims=True), labels
+    weights = np.exp(sharpness * scores)
+    return weights / weights.sum(axis=1, keepdims=True), labels
 
 
-def covered(said: Floats, labels: npt.NDArray[np.int64], least: float) -> float:
+def covered(distributions: Floats, labels: npt.NDArray[np.int64], least: float) -> float:
     held = [
         HEAD.values[label] in level_set(dict(zip(HEAD.values, row, strict=True)), least)
-        for row, label in zip(said.tolist(), labels.tolist(), strict=True)
+        for row, label in zip(distributions.tolist(), labels.tolist(), strict=True)
     ]
     return float(np.mean(held))
 
@@ -45,23 +45,23 @@ def test_sets_cover_as_promised_on_200_random_splits_of_one_population(
     coverage: float, sharpness: float
 ) -> None:
     """Of exchangeable responses the mean is between the coverage and the coverage + 1 / (n + 1)."""
-    said, labels = population(600, sharpness=sharpness, seed=5)
+    distributions, labels = population(600, sharpness=sharpness, seed=5)
     chance, shares = np.random.default_rng(9), []
     for _split in range(SPLITS):
         order = chance.permutation(len(labels))
         known, new = order[:400], order[400:]
-        least = compute_threshold(said[known, labels[known]], coverage)
-        shares.append(covered(said[new], labels[new], least))
+        least = compute_threshold(distributions[known, labels[known]], coverage)
+        shares.append(covered(distributions[new], labels[new], least))
     # A split's share varies by sqrt(p (1 - p) (1/400 + 1/200)), the mean of 200 by a fourteenth of it.
     error = np.sqrt(coverage * (1 - coverage) * (1 / 400 + 1 / 200) / SPLITS)
     assert coverage - 3 * error < np.mean(shares) < coverage + 1 / 401 + 3 * error
 
 
 def test_of_another_population_nothing_is_promised() -> None:
-    said, labels = population(2000, sharpness=1.0, seed=5)
-    least = compute_threshold(said[np.arange(2000), labels], 0.9)
-    strange, theirs = population(2000, sharpness=6.0, seed=6)
-    assert covered(strange, theirs, least) < 0.85
+    distributions, labels = population(2000, sharpness=1.0, seed=5)
+    least = compute_threshold(distributions[np.arange(2000), labels], 0.9)
+    strange, strange_labels = population(2000, sharpness=6.0, seed=6)
+    assert covered(strange, strange_labels, least) < 0.85
 
 
 def test_the_threshold_is_the_probability_with_that_rank() -> None:
@@ -87,24 +87,24 @@ def test_only_a_single_level_is_an_answer(distribution: Distribution, levels: tu
 
 
 def test_a_card_tells_thresholds_by_criterion_and_what_they_do() -> None:
-    said, labels = population(300, sharpness=1.0, seed=2)
+    distributions, labels = population(300, sharpness=1.0, seed=2)
     examples = [
         Example(f"r{i}", f"p{i}", f"{i}", "x", labels={"compliance": HEAD.values[label]})
         for i, label in enumerate(labels.tolist())
     ]
     predictions: list[Prediction] = [
-        {"compliance": dict(zip(HEAD.values, row, strict=True))} for row in said.tolist()
+        {"compliance": dict(zip(HEAD.values, row, strict=True))} for row in distributions.tolist()
     ]
     predictions[0] = {}  # not predicted: it counts nowhere
-    found = compute_thresholds(examples, predictions, [HEAD, Head("tone", (1, 2))])
-    assert set(found) == {"compliance"}
-    assert found["compliance"]["n"] == 299
-    told = found["compliance"]["coverages"]
-    assert set(told) == {"0.8", "0.9", "0.95"}
-    assert told["0.8"]["threshold"] > told["0.9"]["threshold"] > told["0.95"]["threshold"]
+    thresholds = compute_thresholds(examples, predictions, [HEAD, Head("tone", (1, 2))])
+    assert set(thresholds) == {"compliance"}
+    assert thresholds["compliance"]["n"] == 299
+    coverages = thresholds["compliance"]["coverages"]
+    assert set(coverages) == {"0.8", "0.9", "0.95"}
+    assert coverages["0.8"]["threshold"] > coverages["0.9"]["threshold"] > coverages["0.95"]["threshold"]
     for coverage in COVERAGES:
-        assert coverage <= told[f"{coverage:g}"]["covered"] <= coverage + 2 / 299
-    card = {"conformal": {"criteria": found}}
-    assert find_card_threshold(card, "compliance", 0.8) == told["0.8"]["threshold"]
+        assert coverage <= coverages[f"{coverage:g}"]["covered"] <= coverage + 2 / 299
+    card = {"conformal": {"criteria": thresholds}}
+    assert find_card_threshold(card, "compliance", 0.8) == coverages["0.8"]["threshold"]
     assert find_card_threshold(card, "compliance", 0.5) is None
     assert find_card_threshold({}, "compliance") is None

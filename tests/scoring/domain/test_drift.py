@@ -28,15 +28,15 @@ WORDS = [
 ]
 
 
-def said(model: str, prompt: int, *, style: str = "", same: bool = False) -> Example:
+def build_example(model: str, prompt: int, *, style: str = "", same: bool = False) -> Example:
     """What a model says; models of no style draw from the same words."""
     words = " ".join(random.Random(f"{model} {prompt}").sample(WORDS, 7))
     text = "I cannot answer that." if same else f"{style}{words}."
     return Example(f"{model}{prompt}", f"p{prompt}", f"What of {WORDS[prompt % 14]} {prompt}?", text, model)
 
 
-def model(name: str, **how: Any) -> list[Example]:
-    return [said(name, i, **how) for i in range(60)]
+def model(name: str, **options: Any) -> list[Example]:
+    return [build_example(name, i, **options) for i in range(60)]
 
 
 def sure(examples: list[Example], p: float) -> list[Prediction]:
@@ -55,53 +55,55 @@ def before(training: list[Example]) -> dict[str, Any]:
 
 def test_the_training_models_stand_beside_with_what_leaving_them_out_cost(before: dict[str, Any]) -> None:
     assert list(before["models"]) == ["a", "b", "c"]
-    assert {name: one["accuracy_lost"] for name, one in before["models"].items()} == {
+    assert {name: figures["accuracy_lost"] for name, figures in before["models"].items()} == {
         "a": 0.02,
         "b": -0.01,
         "c": None,
     }
     # They draw from the same words: a classifier guesses.
-    assert all(0.3 < one["auc"] < 0.7 for one in before["models"].values())
+    assert all(0.3 < figures["auc"] < 0.7 for figures in before["models"].values())
     assert before["all"]["confidence"] == pytest.approx(0.8)
     assert before["all"]["repeated"] == {"share": 0.0, "commonest": None}
 
 
 def test_a_model_of_the_same_kind_shows_no_drift(training: list[Example], before: dict[str, Any]) -> None:
     new = model("d")
-    found = measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before)
-    assert 0.3 < found["new"]["auc"] < 0.7
-    assert (found["new"]["auc_prompts"], found["known_prompts"]) == ("shared", 1.0)
-    assert found["shift"]["length"] < 0.25
-    assert found["shift"]["scripts"] == 0.0
+    drift = measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before)
+    assert 0.3 < drift["new"]["auc"] < 0.7
+    assert (drift["new"]["auc_prompts"], drift["known_prompts"]) == ("shared", 1.0)
+    assert drift["shift"]["length"] < 0.25
+    assert drift["shift"]["scripts"] == 0.0
 
 
 def test_a_model_with_one_sentence_for_everything_is_told_with_the_sentence(
     training: list[Example], before: dict[str, Any]
 ) -> None:
-    new = [said("d", i, same=i % 2 == 0) for i in range(60)]
-    found = measure_drift(training, new, sure(new, 0.99), [HEAD], reference=before)
-    assert found["new"]["repeated"] == {
+    new = [build_example("d", i, same=i % 2 == 0) for i in range(60)]
+    drift = measure_drift(training, new, sure(new, 0.99), [HEAD], reference=before)
+    assert drift["new"]["repeated"] == {
         "share": 0.5,
         "commonest": {"text": "I cannot answer that.", "n": 30, "share": 0.5, "in_training": False},
     }
-    assert found["new"]["auc"] > 0.7
-    assert found["most_different"] is True
-    assert found["new"]["confidence"] == pytest.approx(0.99)
-    assert found["known_texts"] == 0.0
+    assert drift["new"]["auc"] > 0.7
+    assert drift["most_different"] is True
+    assert drift["new"]["confidence"] == pytest.approx(0.99)
+    assert drift["known_texts"] == 0.0
 
 
 def test_another_script_and_other_lengths_are_told(training: list[Example], before: dict[str, Any]) -> None:
-    new = [said("d", i, style="对不起，我不能回答这个问题，请您咨询专业人士。" * 5) for i in range(60)]
-    found = measure_drift(training, new, sure(new, 0.5), [HEAD], reference=before)
-    assert found["new"]["scripts"] == {"Han": 1.0}
-    assert (found["shift"]["scripts"], found["shift"]["length"]) == (1.0, 1.0)
-    assert found["new"]["auc"] > 0.95
+    new = [
+        build_example("d", i, style="对不起，我不能回答这个问题，请您咨询专业人士。" * 5) for i in range(60)
+    ]
+    drift = measure_drift(training, new, sure(new, 0.5), [HEAD], reference=before)
+    assert drift["new"]["scripts"] == {"Han": 1.0}
+    assert (drift["shift"]["scripts"], drift["shift"]["length"]) == (1.0, 1.0)
+    assert drift["new"]["auc"] > 0.95
 
 
 def test_it_is_plain_json_and_the_same_again(training: list[Example], before: dict[str, Any]) -> None:
     new = model("d", style="Sure! ")
-    once, again = (measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before) for _ in range(2))
-    assert json.loads(json.dumps(once)) == once == again
+    first, second = (measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before) for _ in range(2))
+    assert json.loads(json.dumps(first)) == first == second
     assert json.loads(json.dumps(before)) == before
 
 
@@ -118,20 +120,20 @@ def test_a_copy_of_a_training_response_counts_as_known(
 def test_too_few_responses_have_no_auc_and_nothing_is_no_crash(before: dict[str, Any]) -> None:
     few = model("d")[:5]
     assert domain_auc(model("a"), few) == {"auc": None, "auc_prompts": "all"}
-    found = measure_drift([], [], [], [HEAD], reference=describe_models([], [], [HEAD]))
-    assert found["new"]["auc"] is None
-    assert found["most_different"] is None
-    assert found["shift"] == {"scripts": None, "length": None}
+    drift = measure_drift([], [], [], [HEAD], reference=describe_models([], [], [HEAD]))
+    assert drift["new"]["auc"] is None
+    assert drift["most_different"] is None
+    assert drift["shift"] == {"scripts": None, "length": None}
     assert describe_models(few, sure(few, 0.9), [HEAD])["models"]["d"]["auc"] is None
 
 
 def test_half_a_pair_of_surrogates_is_a_character_like_any_other() -> None:
-    broken = [said("d", i, style="\ud83d ") for i in range(60)]
+    broken = [build_example("d", i, style="\ud83d ") for i in range(60)]
     assert domain_auc(model("a"), broken)["auc"] > 0.8
 
 
 def test_other_prompts_are_said_to_be_other_prompts(training: list[Example]) -> None:
-    new = [said("d", i) for i in range(100, 140)]
+    new = [build_example("d", i) for i in range(100, 140)]
     assert domain_auc(training, new)["auc_prompts"] == "all"
 
 

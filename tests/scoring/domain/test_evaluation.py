@@ -44,10 +44,10 @@ def test_accuracy_and_macro_f1_are_the_fractions_they_are_defined_as():
 
 
 def test_each_level_has_its_precision_and_recall_and_the_confusion_shows_why():
-    found = measure(*rows_of([1, 2, 3, 3], [1, 1, 3, 3]), [HEAD])["by_criterion"]["compliance"]
-    assert found["confusion"] == {"levels": [1, 2, 3], "counts": [[1, 0, 0], [1, 0, 0], [0, 0, 2]]}
-    assert found["levels"]["1"].keys() == {"n", "predicted", "precision", "recall", "f1", "intervals"}
-    assert found["levels"]["1"] | {"intervals": None} == {
+    compliance = measure(*rows_of([1, 2, 3, 3], [1, 1, 3, 3]), [HEAD])["by_criterion"]["compliance"]
+    assert compliance["confusion"] == {"levels": [1, 2, 3], "counts": [[1, 0, 0], [1, 0, 0], [0, 0, 2]]}
+    assert compliance["levels"]["1"].keys() == {"n", "predicted", "precision", "recall", "f1", "intervals"}
+    assert compliance["levels"]["1"] | {"intervals": None} == {
         "intervals": None,
         "n": 1,
         "predicted": 2,
@@ -56,7 +56,7 @@ def test_each_level_has_its_precision_and_recall_and_the_confusion_shows_why():
         "f1": pytest.approx(2 / 3),
     }
     # Level 2 was never predicted: its precision is undefined, its recall 0 of 1.
-    assert (found["levels"]["2"]["precision"], found["levels"]["2"]["recall"]) == (None, 0.0)
+    assert (compliance["levels"]["2"]["precision"], compliance["levels"]["2"]["recall"]) == (None, 0.0)
 
 
 def test_the_figures_agree_with_scikit_learn_on_random_labels():
@@ -74,14 +74,14 @@ def test_the_distance_on_an_interval_scale_is_that_of_the_values():
     head = Head("compliance", (1, 2, 10), "interval")
     examples, _ = rows_of([1, 2, 10], [1, 1, 1])
     predictions: list[Prediction] = [{"compliance": head.certain(v)} for v in (2, 1, 10)]
-    found = measure(examples, predictions, [head])["by_criterion"]["compliance"]
-    assert found["quadratic_kappa"] == pytest.approx(1 - 2 / (292 / 3))
+    compliance = measure(examples, predictions, [head])["by_criterion"]["compliance"]
+    assert compliance["quadratic_kappa"] == pytest.approx(1 - 2 / (292 / 3))
 
 
 def test_a_nominal_scale_has_no_quadratic_kappa():
     examples, predictions = rows_of([1, 2, 3], [1, 2, 3])
-    found = measure(examples, predictions, [Head("compliance", (1, 2, 3), "nominal")])
-    assert found["by_criterion"]["compliance"]["quadratic_kappa"] is None
+    metrics = measure(examples, predictions, [Head("compliance", (1, 2, 3), "nominal")])
+    assert metrics["by_criterion"]["compliance"]["quadratic_kappa"] is None
 
 
 def test_kappa_of_labels_that_never_vary_is_undefined():
@@ -120,8 +120,8 @@ def test_one_prompt_has_no_interval_however_many_criteria_it_has():
     heads = [HEAD, Head("tone", (1, 2), "ordinal")]
     labels = {"compliance": 3, "tone": 1}
     row = Example("r", "p", "prompt", "response", "m", labels=labels)
-    said = {head.criterion: head.certain(labels[head.criterion]) for head in heads}
-    assert measure([row], [said], heads)["accuracy"] == {"value": 1.0, "low": None, "high": None}
+    prediction = {head.criterion: head.certain(labels[head.criterion]) for head in heads}
+    assert measure([row], [prediction], heads)["accuracy"] == {"value": 1.0, "low": None, "high": None}
 
 
 def test_responses_to_one_prompt_are_drawn_together():
@@ -145,8 +145,8 @@ def test_several_criteria_are_pooled_by_label_for_accuracy_and_by_head_for_macro
     heads = [Head("a", (1, 2)), Head("b", (1, 2))]
     truth: list[dict[str, Value]] = [{"a": 1}, {"a": 2}, {"a": 2}, {"b": 1}]
     examples = [Example(f"r{i}", f"p{i}", f"{i}", "x", labels=labels) for i, labels in enumerate(truth)]
-    said = [{"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 2}]
-    predictions = [{head.criterion: head.certain(row[head.criterion]) for head in heads} for row in said]
+    answers = [{"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 2}]
+    predictions = [{head.criterion: head.certain(row[head.criterion]) for head in heads} for row in answers]
     metrics = measure(examples, predictions, heads)
     assert metrics["n"] == 4
     assert metrics["accuracy"]["value"] == pytest.approx(3 / 4)
@@ -230,10 +230,10 @@ def test_a_text_that_two_models_share_is_not_recognised_when_one_is_left_out():
 def test_out_of_fold_predictions_are_kept_by_content_with_their_fold():
     rows = corpus()
     evaluation = evaluate_grouped(Memorising(), rows, [HEAD], k=5)
-    kept = evaluation.index_by_content(rows)
-    assert set(kept) == {row.content_key for row in rows}
-    assert {fold for fold, _prediction in kept.values()} == {0, 1, 2, 3, 4}
-    assert kept[rows[0].content_key][0] == kept[rows[1].content_key][0]  # the same prompt
+    by_content = evaluation.index_by_content(rows)
+    assert set(by_content) == {row.content_key for row in rows}
+    assert {fold for fold, _prediction in by_content.values()} == {0, 1, 2, 3, 4}
+    assert by_content[rows[0].content_key][0] == by_content[rows[1].content_key][0]  # the same prompt
 
 
 def test_a_head_that_the_other_models_never_had_labelled_is_undefined_for_the_one_left_out():
@@ -263,17 +263,17 @@ def test_a_killed_evaluation_goes_on_where_it_was(tmp_path: Path):
 
 def test_what_another_evaluation_kept_is_not_taken_over(tmp_path: Path):
     evaluate_grouped(Memorising(), corpus(), [HEAD], checkpoints=tmp_path)
-    again = Memorising()
-    evaluate_grouped(again, corpus(), [HEAD], seed=1, checkpoints=tmp_path)
-    assert len(again.fits) == 5
+    backbone = Memorising()
+    evaluate_grouped(backbone, corpus(), [HEAD], seed=1, checkpoints=tmp_path)
+    assert len(backbone.fits) == 5
 
 
 def test_nor_is_that_of_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     evaluate_grouped(Memorising(), corpus(), [HEAD], checkpoints=tmp_path)
     monkeypatch.setattr(cross_validation, "code_version", lambda: "another commit")
-    again = Memorising()
-    evaluate_grouped(again, corpus(), [HEAD], checkpoints=tmp_path)
-    assert len(again.fits) == 5
+    backbone = Memorising()
+    evaluate_grouped(backbone, corpus(), [HEAD], checkpoints=tmp_path)
+    assert len(backbone.fits) == 5
 
 
 @pytest.mark.parametrize("change", [{"split": "validation"}, {"model": "z"}])
@@ -281,18 +281,18 @@ def test_nor_is_that_of_other_splits_or_models_which_backbones_choose_by(
     change: dict[str, str], tmp_path: Path
 ):
     evaluate_grouped(Memorising(), corpus(), [HEAD], checkpoints=tmp_path)
-    again, (first, *rest) = Memorising(), corpus()
-    evaluate_grouped(again, [replace(first, **change), *rest], [HEAD], checkpoints=tmp_path)
-    assert len(again.fits) == 4  # all but the fold whose training part has nothing of it
+    backbone, (first, *rest) = Memorising(), corpus()
+    evaluate_grouped(backbone, [replace(first, **change), *rest], [HEAD], checkpoints=tmp_path)
+    assert len(backbone.fits) == 4  # all but the fold whose training part has nothing of it
 
 
 def test_progress_only_rises_and_says_which_round_it_is():
-    told: list[FitProgress] = []
-    evaluate_grouped(Memorising(), corpus(), [HEAD], report=told.append)
-    fractions = [progress.fraction for progress in told]
+    reports: list[FitProgress] = []
+    evaluate_grouped(Memorising(), corpus(), [HEAD], report=reports.append)
+    fractions = [progress.fraction for progress in reports]
     assert fractions == sorted(fractions)
     assert fractions[-1] <= 1.0
-    assert [(p.stage, p.part, p.parts) for p in told] == [("grouped", i, 5) for i in range(1, 6)]
+    assert [(p.stage, p.part, p.parts) for p in reports] == [("grouped", i, 5) for i in range(1, 6)]
 
 
 def test_labels_are_checked_before_anything_is_trained():
@@ -306,11 +306,11 @@ def test_labels_are_checked_before_anything_is_trained():
 def test_within_one_level_is_counted_in_levels_and_on_ordered_scales_alone():
     heads = [Head("a", (1, 5, 10), "interval"), Head("b", (1, 2), "nominal")]
     truth: list[dict[str, Value]] = [{"a": 1}, {"a": 1}, {"a": 10}, {"b": 1}]
-    said: list[dict[str, Value]] = [{"a": 5}, {"a": 10}, {"a": 10}, {"b": 2}]
+    answers: list[dict[str, Value]] = [{"a": 5}, {"a": 10}, {"a": 10}, {"b": 2}]
     examples = [Example(f"r{i}", f"p{i}", f"{i}", "x", labels=labels) for i, labels in enumerate(truth)]
     predictions: list[Prediction] = [
         {head.criterion: head.certain(row[head.criterion]) for head in heads if head.criterion in row}
-        for row in said
+        for row in answers
     ]
     metrics = measure(examples, predictions, heads)
     assert metrics["accuracy"]["value"] == 1 / 4
@@ -335,10 +335,10 @@ def test_precision_recall_and_kappa_have_intervals_that_hold_them():
     chance = np.random.default_rng(7)
     truth = chance.integers(1, 4, 300)
     predicted = np.where(chance.random(300) < 0.8, truth, chance.integers(1, 4, 300))
-    found = measure(*rows_of(truth.tolist(), predicted.tolist()), [HEAD])["by_criterion"]["compliance"]
-    low, high = found["intervals"]["quadratic_kappa"]
-    assert low < found["quadratic_kappa"] < high
-    for level in found["levels"].values():
+    compliance = measure(*rows_of(truth.tolist(), predicted.tolist()), [HEAD])["by_criterion"]["compliance"]
+    low, high = compliance["intervals"]["quadratic_kappa"]
+    assert low < compliance["quadratic_kappa"] < high
+    for level in compliance["levels"].values():
         for name in ("precision", "recall", "f1"):
             low, high = level["intervals"][name]
             assert low < level[name] < high
@@ -350,8 +350,8 @@ def test_the_bins_of_reliability_make_the_calibration_error():
     predictions[4] = {"compliance": {1: 0.05, 2: 0.55, 3: 0.4}}
     metrics = measure(examples, predictions, [HEAD])
     filled = [metric for metric in metrics["reliability"] if metric["n"]]
-    assert [(one["low"], one["n"], one["accuracy"]) for one in filled] == [(0.5, 1, 0.0), (0.8, 4, 0.75)]
-    gaps = sum(one["n"] * abs(one["accuracy"] - one["confidence"]) for one in filled) / 5
+    assert [(row["low"], row["n"], row["accuracy"]) for row in filled] == [(0.5, 1, 0.0), (0.8, 4, 0.75)]
+    gaps = sum(row["n"] * abs(row["accuracy"] - row["confidence"]) for row in filled) / 5
     assert metrics["calibration_error"] == pytest.approx(gaps)
     empty = metrics["reliability"][0]
     assert (empty["n"], empty["confidence"], empty["accuracy"]) == (0, None, None)
@@ -391,7 +391,7 @@ def test_responses_whose_text_was_learned_from_are_measured_apart():
     ] * 11
     new = evaluation.metrics["new_text"]
     assert (evaluation.metrics["n"], new["n"]) == (21, 10)
-    assert {name: one["n"] for name, one in new["by_model"].items()} == {"x": 0, "y": 10, "z": 0}
+    assert {name: figures["n"] for name, figures in new["by_model"].items()} == {"x": 0, "y": 10, "z": 0}
     left_out = evaluate_leave_one_model_out(Memorising(), rows, [HEAD])
     # The text of z is one of x's: known when z is left out, new to nobody when x is.
     assert left_out.metrics["new_text"]["by_model"]["z"]["n"] == 0
@@ -399,18 +399,18 @@ def test_responses_whose_text_was_learned_from_are_measured_apart():
 
 def test_the_spread_of_seeds_is_that_of_their_figures():
     def figures(value: float) -> dict[str, object]:
-        whole = {"value": value, "low": None, "high": None}
+        estimate = {"value": value, "low": None, "high": None}
         return {
             "n": 10,
-            "accuracy": whole,
-            "within_one": whole,
-            "macro_f1": whole,
+            "accuracy": estimate,
+            "within_one": estimate,
+            "macro_f1": estimate,
             "calibration_error": value,
         }
 
-    found = compare_seeds({4: figures(0.8), 5: figures(0.9), 6: figures(0.7)})
-    assert [(row["seed"], row["accuracy"]) for row in found["seeds"]] == [(4, 0.8), (5, 0.9), (6, 0.7)]
-    spread = found["spread"]["accuracy"]
+    comparison = compare_seeds({4: figures(0.8), 5: figures(0.9), 6: figures(0.7)})
+    assert [(row["seed"], row["accuracy"]) for row in comparison["seeds"]] == [(4, 0.8), (5, 0.9), (6, 0.7)]
+    spread = comparison["spread"]["accuracy"]
     assert (spread["mean"], spread["sd"]) == (pytest.approx(0.8), pytest.approx(0.1))
     assert (spread["low"], spread["high"]) == (0.7, 0.9)
     assert compare_seeds({4: figures(0.8)})["spread"]["accuracy"]["sd"] is None
@@ -461,8 +461,10 @@ def flames_shaped() -> list[Example]:
 def test_a_flames_shaped_release_is_measured_criterion_by_criterion():
     evaluation = evaluate_grouped(NgramBackbone(), flames_shaped(), FLAMES)
     by_criterion = evaluation.metrics["by_criterion"]
-    assert {name: one["n"] for name, one in by_criterion.items()} == {head.criterion: 12 for head in FLAMES}
-    assert {name: len(one["confusion"]["levels"]) for name, one in by_criterion.items()} == {
+    assert {name: figures["n"] for name, figures in by_criterion.items()} == {
+        head.criterion: 12 for head in FLAMES
+    }
+    assert {name: len(figures["confusion"]["levels"]) for name, figures in by_criterion.items()} == {
         head.criterion: len(head.values) for head in FLAMES
     }
     assert evaluation.metrics["n"] == 60

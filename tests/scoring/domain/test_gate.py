@@ -33,8 +33,8 @@ def exam(
     return cases
 
 
-def shares(value: float, **others: float) -> dict[str, float]:
-    return dict.fromkeys(CRITERIA, value) | others
+def shares(value: float, **by_criterion: float) -> dict[str, float]:
+    return dict.fromkeys(CRITERIA, value) | by_criterion
 
 
 def test_a_scorer_made_worse_on_one_criterion_only_is_refused_though_it_is_better_on_the_whole() -> None:
@@ -43,10 +43,10 @@ def test_a_scorer_made_worse_on_one_criterion_only_is_refused_though_it_is_bette
     verdict = judge_scorer(cases)
     assert not verdict["passed"]
     assert [(r["code"], r["criterion"]) for r in verdict["reasons"]] == [("worse", "legality")]
-    assert {one["criterion"]: one["passed"] for one in verdict["criteria"]} == {
+    assert {row["criterion"]: row["passed"] for row in verdict["criteria"]} == {
         criterion: criterion != "legality" for criterion in CRITERIA
     }
-    (legality,) = (one for one in verdict["criteria"] if not one["passed"])
+    (legality,) = (row for row in verdict["criteria"] if not row["passed"])
     assert legality["n"] == 300
     assert legality["prompts"] == 100
     assert legality["difference"]["value"] == pytest.approx(legality["new"] - legality["old"])
@@ -56,10 +56,10 @@ def test_a_scorer_made_worse_on_one_criterion_only_is_refused_though_it_is_bette
 def test_a_better_scorer_is_promoted_and_an_equal_one_too() -> None:
     better = judge_scorer(exam(new=shares(0.9), old=shares(0.8)))
     assert (better["passed"], better["reasons"], better["labels"]) == (True, [], 1500)
-    assert all(one["difference"]["low"] > 0 for one in better["criteria"])
+    assert all(row["difference"]["low"] > 0 for row in better["criteria"])
     equal = judge_scorer(exam(new=shares(0.8), old=shares(0.8)))
     assert equal["passed"]
-    assert {one["difference"]["value"] for one in equal["criteria"]} == {0.0}
+    assert {row["difference"]["value"] for row in equal["criteria"]} == {0.0}
 
 
 def test_one_must_fail_item_called_harmless_refuses_the_best_scorer() -> None:
@@ -70,7 +70,7 @@ def test_one_must_fail_item_called_harmless_refuses_the_best_scorer() -> None:
     verdict = judge_scorer(exam(new=shares(1.0), old=shares(0.5)), items)
     assert not verdict["passed"]
     assert verdict["reasons"] == [{"code": "must_fail", "count": 1}]
-    assert [one["passed"] for one in verdict["must_fail"]] == [True, False]
+    assert [item["passed"] for item in verdict["must_fail"]] == [True, False]
     assert judge_scorer(exam(new=shares(1.0), old=shares(0.5)), items[:1])["passed"]
 
 
@@ -86,7 +86,7 @@ def test_who_tells_nothing_of_a_must_fail_item_has_not_passed_it() -> None:
         {"code": "must_fail_untold", "count": 1},
         {"code": "must_fail_void", "count": 1},
     ]
-    assert [one["passed"] for one in verdict["must_fail"]] == [True, False, False]
+    assert [item["passed"] for item in verdict["must_fail"]] == [True, False, False]
 
 
 def test_a_criterion_that_the_current_scorer_alone_can_tell_is_told_once() -> None:
@@ -112,9 +112,9 @@ def test_what_either_has_learned_from_is_left_out_and_with_nothing_left_nothing_
     # Where they disagree both may have cheated; on what is left they are the same.
     assert verdict["passed"]
     assert (verdict["labels"], verdict["labels_left_out"]) == (len(cases) - len(known), len(known))
-    nothing = judge_scorer(cases, learned={case.key for case in cases})
-    assert not nothing["passed"]
-    assert nothing["reasons"] == [{"code": "nothing_to_compare"}]
+    empty_verdict = judge_scorer(cases, learned={case.key for case in cases})
+    assert not empty_verdict["passed"]
+    assert empty_verdict["reasons"] == [{"code": "nothing_to_compare"}]
 
 
 def test_no_answer_is_never_right() -> None:
@@ -127,8 +127,8 @@ def test_a_loss_below_the_smallest_that_is_told_goes_unnoticed_and_one_above_is_
         cases = [
             GateCase(f"k{i}", f"p{i}", "safety", 3, new=1 if i < prompts else 3, old=3) for i in range(200)
         ]
-        (found,) = judge_scorer(cases)["criteria"]
-        return found  # type: ignore[no-any-return]
+        (row,) = judge_scorer(cases)["criteria"]
+        return row  # type: ignore[no-any-return]
 
     # (1 - 2/200)^200 = .134 of the draws miss both prompts, (1 - 3/200)^200 = .0487 miss all three.
     assert lost(2)["passed"]
@@ -144,8 +144,10 @@ def test_responses_to_one_prompt_count_together() -> None:
         for j in range(10)
     ]
     assert judge_scorer(cases)["passed"]
-    alone = [GateCase(case.key, case.key, case.criterion, case.truth, case.new, case.old) for case in cases]
-    assert not judge_scorer(alone)["passed"]
+    separate_cases = [
+        GateCase(case.key, case.key, case.criterion, case.truth, case.new, case.old) for case in cases
+    ]
+    assert not judge_scorer(separate_cases)["passed"]
 
 
 def test_an_equal_scorer_is_refused_no_more_often_than_it_says() -> None:
@@ -167,8 +169,8 @@ def test_every_reason_can_be_told(code: str, names: set[str]) -> None:
     verdict = judge_scorer(
         exam(new=shares(0.5), old=shares(0.9)), [MustFailItem("1", "safety", (3,), 3)], learned=(), lost=["x"]
     )
-    told = {reason["code"]: reason for reason in verdict["reasons"]}
-    assert told[code].keys() == {"code", *names}
+    reasons = {reason["code"]: reason for reason in verdict["reasons"]}
+    assert reasons[code].keys() == {"code", *names}
     for reason in [*verdict["reasons"], {"code": "nothing_to_compare"}]:
         assert "{" not in REASONS[reason["code"]].format(**reason)
 

@@ -42,15 +42,15 @@ def with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: see networks.py
 
 
-def launched(tmp_path: Path, code: str, told: list[FitProgress] | None = None) -> None:
+def launched(tmp_path: Path, code: str, reports: list[FitProgress] | None = None) -> None:
     """By a stand-in for the training process, which says what ``code`` says."""
     script = tmp_path / "script.py"
     script.write_text(f"import json, sys, time\n{code}\n", encoding="utf-8")
     rows = [Example("r", "p", "a", "b", labels={"compliance": 1})]
 
     def report(progress: FitProgress) -> None:
-        if told is not None:
-            told.append(progress)
+        if reports is not None:
+            reports.append(progress)
         if progress.fraction > 0.5:
             raise WorkCancelled
 
@@ -87,12 +87,12 @@ def test_a_cancel_ends_the_process(tmp_path: Path):
     code = (
         "".join(f"print({json.dumps(json.dumps(line))}, flush=True)\n" for line in lines) + "time.sleep(300)"
     )
-    told: list[FitProgress] = []
+    reports: list[FitProgress] = []
     began = time.monotonic()
     with pytest.raises(WorkCancelled):
-        launched(tmp_path, code, told)
+        launched(tmp_path, code, reports)
     assert time.monotonic() - began < 300
-    assert [progress.fraction for progress in told] == [0.2, 0.6]
+    assert [progress.fraction for progress in reports] == [0.2, 0.6]
     assert not running(str(tmp_path))
 
 
@@ -116,12 +116,12 @@ def test_when_a_worker_is_killed_nothing_trains_on_and_the_next_goes_on_in_the_m
 ):
     # 40 rows to learn from, in batches of 4: 10 steps an epoch, 60 in all. A checkpoint is kept every 4.
     backbone = tiny(encoder, rounds=6, patience=6, checkpoint_every=4)
-    whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=1)
-    told, kept = tmp_path / "told.json", tmp_path / "kept"
+    reference = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=1)
+    inputs_file, checkpoints = tmp_path / "told.json", tmp_path / "kept"
     heads = [COMPLIANCE.to_json(), SAFETY.to_json()]
-    given = {"spec": backbone.spec.to_json(), "heads": heads, "examples": [asdict(e) for e in sixty()]}
-    told.write_text(json.dumps(given), encoding="utf-8")
-    words = [sys.executable, "-c", WORKER, str(told), str(kept)]
+    inputs = {"spec": backbone.spec.to_json(), "heads": heads, "examples": [asdict(e) for e in sixty()]}
+    inputs_file.write_text(json.dumps(inputs), encoding="utf-8")
+    words = [sys.executable, "-c", WORKER, str(inputs_file), str(checkpoints)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
         next(line for line in worker.stdout if float(line) > 0.25)
@@ -131,64 +131,66 @@ def test_when_a_worker_is_killed_nothing_trains_on_and_the_next_goes_on_in_the_m
         time.sleep(0.1)
     assert not running(str(tmp_path))
 
-    (checkpoint,) = kept.glob("step-*")
+    (checkpoint,) = checkpoints.glob("step-*")
     resumed_at = int(checkpoint.name.rsplit("-", 1)[-1])
     steps: list[FitProgress] = []
-    resumed = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=1, report=steps.append, checkpoints=kept)
+    resumed = backbone.fit(
+        sixty(), [COMPLIANCE, SAFETY], seed=1, report=steps.append, checkpoints=checkpoints
+    )
     assert 12 <= resumed_at < 60
     assert len([p for p in steps if p.loss is not None]) == 60 - resumed_at
-    assert resumed.predict(sixty()) == whole.predict(sixty())
+    assert resumed.predict(sixty()) == reference.predict(sixty())
 
 
 def running(argument: str) -> list[int]:
     """Processes that were started with something of the folder."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace")
         except OSError:
             continue
         if argument in words:
-            found.append(int(path.parent.name))
-    return found
+            processes.append(int(path.parent.name))
+    return processes
 
 
 def test_when_one_of_several_processes_is_killed_that_is_no_failure_of_the_training(
     with_torch: None, encoder: str, tmp_path: Path
 ):
     """The launcher ends with a code of its own."""
-    kept = tmp_path / "kept"
+    checkpoints = tmp_path / "kept"
     backbone = tiny(encoder, rounds=6, patience=6, checkpoint_every=4)
 
     killed: list[int] = []
 
     def kill_one(progress: FitProgress) -> None:
-        marks = list(kept.glob("launch-*/running-*"))
+        marks = list(checkpoints.glob("launch-*/running-*"))
         if progress.fraction > 0.25 and not killed:
             killed.append(int(max(marks).name.rpartition("-")[2]))
             os.kill(killed[0], signal.SIGKILL)
 
     with pytest.raises(ProcessKilled):
         replace(backbone, launch=TWO).fit(
-            sixty(), [COMPLIANCE, SAFETY], seed=1, report=kill_one, checkpoints=kept
+            sixty(), [COMPLIANCE, SAFETY], seed=1, report=kill_one, checkpoints=checkpoints
         )
-    assert list(kept.glob("step-*"))
+    assert list(checkpoints.glob("step-*"))
 
 
 def test_two_processes_train_one_scorer_and_tell_their_progress(with_torch: None, encoder: str):
     config = Path(encoder) / "config.json"
     without_chance = json.loads(config.read_text()) | {"hidden_dropout_prob": 0.0}
     config.write_text(json.dumps(without_chance))
-    one = tiny(encoder, rounds=2)
-    two = replace(one, launch=TWO)
-    told: list[FitProgress] = []
-    alone = one.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
-    together = two.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=told.append)
+    backbone = tiny(encoder, rounds=2)
+    two = replace(backbone, launch=TWO)
+    reports: list[FitProgress] = []
+    reference = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
+    together = two.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=reports.append)
     # The same gradients but for the order of their sums, and what bfloat16 rounds off them.
-    close = 1e-4 if alone.details["computed_in"] == "fp32" else 5e-3  # type: ignore[attr-defined]
-    for a, b in zip(alone.predict(sixty()), together.predict(sixty()), strict=True):
+    close = 1e-4 if reference.details["computed_in"] == "fp32" else 5e-3  # type: ignore[attr-defined]
+    for a, b in zip(reference.predict(sixty()), together.predict(sixty()), strict=True):
         for name in a:
             assert list(b[name].values()) == pytest.approx(list(a[name].values()), abs=close)
-    assert [p.loss for p in told if p.loss is not None]
-    assert any(p.metrics.get("validation_loss") for p in told)
-    assert told[-1].fraction == 1.0
+    assert [p.loss for p in reports if p.loss is not None]
+    assert any(p.metrics.get("validation_loss") for p in reports)
+    assert reports[-1].fraction == 1.0

@@ -65,8 +65,8 @@ def corpus(prompts: int = 120, words: int = 60) -> list[Example]:
 
 def test_the_curve_learns_from_shares_that_lie_within_each_other_and_predicts_the_same_folds() -> None:
     rows, backbone = corpus(), Words()
-    whole = evaluate_grouped(backbone, rows, [HEAD])
-    curve = measure_learning_curve(backbone, rows, [HEAD], full_evaluation=whole)
+    evaluation = evaluate_grouped(backbone, rows, [HEAD])
+    curve = measure_learning_curve(backbone, rows, [HEAD], full_evaluation=evaluation)
     assert len(backbone.seen) == 5 + count_fits(5) == 20
     quarter, half, most = (backbone.seen[5 + 5 * i : 10 + 5 * i] for i in range(3))
     for all_, a, b, c in zip(backbone.seen[:5], quarter, half, most, strict=True):
@@ -75,7 +75,7 @@ def test_the_curve_learns_from_shares_that_lie_within_each_other_and_predicts_th
     assert [point["prompts"] for point in curve["points"]] == [24, 48, 72, 96]
     assert [point["labels"] for point in curve["points"]] == [48, 96, 144, 192]
     assert {point["n"] for point in curve["points"]} == {240}
-    assert curve["points"][-1]["accuracy"] == whole.metrics["accuracy"]
+    assert curve["points"][-1]["accuracy"] == evaluation.metrics["accuracy"]
 
 
 def test_it_says_what_200_more_labels_would_bring_with_an_interval() -> None:
@@ -128,16 +128,16 @@ def strange(prompts: int = 40) -> list[Example]:
 
 def test_adaptation_tells_what_the_labels_of_the_model_alone_brought() -> None:
     rows, backbone = strange(), Words()
-    whole = evaluate_grouped(backbone, rows, [HEAD])
-    found = measure_adaptation(backbone, rows, [HEAD], model="z", full_evaluation=whole)
-    assert found is not None
-    assert (found["model"], found["n"], found["labels"]) == ("z", 40, 32)
+    evaluation = evaluate_grouped(backbone, rows, [HEAD])
+    adaptation = measure_adaptation(backbone, rows, [HEAD], model="z", full_evaluation=evaluation)
+    assert adaptation is not None
+    assert (adaptation["model"], adaptation["n"], adaptation["labels"]) == ("z", 40, 32)
     # Nobody else says "no": without a label of z it is taken for level 2, with some it is known.
-    assert found["with"]["accuracy"]["value"] - found["without"]["accuracy"]["value"] == pytest.approx(
-        30 / 40
-    )
-    assert found["difference"]["accuracy"]["value"] == pytest.approx(30 / 40)
-    assert 0.55 < found["difference"]["accuracy"]["low"] < found["difference"]["accuracy"]["high"] < 0.95
+    learned, unlearned = adaptation["with"]["accuracy"], adaptation["without"]["accuracy"]
+    assert learned["value"] - unlearned["value"] == pytest.approx(30 / 40)
+    difference = adaptation["difference"]["accuracy"]
+    assert difference["value"] == pytest.approx(30 / 40)
+    assert 0.55 < difference["low"] < difference["high"] < 0.95
     # The same prompts are learned on both sides; only z's own rows are missing.
     for with_, without in zip(backbone.seen[:5], backbone.seen[5:], strict=True):
         assert with_ - without == {key for key in with_ if key.startswith("z")}
@@ -145,5 +145,5 @@ def test_adaptation_tells_what_the_labels_of_the_model_alone_brought() -> None:
 
 def test_of_a_single_model_there_is_nothing_to_compare_with() -> None:
     rows = [row for row in strange() if row.model == "z"]
-    whole = evaluate_grouped(Words(), rows, [HEAD])
-    assert measure_adaptation(Words(), rows, [HEAD], model="z", full_evaluation=whole) is None
+    evaluation = evaluate_grouped(Words(), rows, [HEAD])
+    assert measure_adaptation(Words(), rows, [HEAD], model="z", full_evaluation=evaluation) is None

@@ -46,20 +46,20 @@ def small(labels: bool = True) -> list[Example]:
 
 def test_it_learns_to_tell_a_refusal_from_an_answer_in_two_languages():
     scorer = NgramBackbone().fit(small(), [HEAD])
-    told = scorer.predict(
+    predictions = scorer.predict(
         [
             Example("a", "q", "新问题", "对不起，我不能提供帮助。"),
             Example("b", "q", "A new one", "Sure! Here is how it goes."),
         ]
     )
-    assert [HEAD.most_likely(row["compliance"]) for row in told] == [1, 3]
+    assert [HEAD.most_likely(row["compliance"]) for row in predictions] == [1, 3]
 
 
 def test_probabilities_cover_the_scale_and_sum_to_one():
-    (told,) = NgramBackbone().fit(small(), [HEAD]).predict([Example("a", "q", "", "")])
-    assert list(told["compliance"]) == [1, 2, 3]
-    assert sum(told["compliance"].values()) == pytest.approx(1)
-    assert told["compliance"][2] == 0.0  # nobody ever gave a 2
+    (prediction,) = NgramBackbone().fit(small(), [HEAD]).predict([Example("a", "q", "", "")])
+    assert list(prediction["compliance"]) == [1, 2, 3]
+    assert sum(prediction["compliance"].values()) == pytest.approx(1)
+    assert prediction["compliance"][2] == 0.0  # nobody ever gave a 2
 
 
 def test_a_constant_head_says_its_level_and_an_empty_head_says_nothing():
@@ -76,8 +76,8 @@ def test_a_constant_head_says_its_level_and_an_empty_head_says_nothing():
 def test_hostile_and_empty_texts_are_predicted_like_any_other():
     texts = ["", "\ud800", "\x00", "a", "😀" * 5000, "=cmd()"]
     scorer = NgramBackbone().fit(small(), [HEAD])
-    told = scorer.predict([Example(str(i), "q", text, text) for i, text in enumerate(texts)])
-    assert all(sum(row["compliance"].values()) == pytest.approx(1) for row in told)
+    predictions = scorer.predict([Example(str(i), "q", text, text) for i, text in enumerate(texts)])
+    assert all(sum(row["compliance"].values()) == pytest.approx(1) for row in predictions)
 
 
 def test_no_responses_make_no_predictions():
@@ -86,8 +86,8 @@ def test_no_responses_make_no_predictions():
 
 def test_training_texts_without_a_character_make_a_scorer_of_the_labels_alone():
     rows = [Example(str(i), f"p{i}", "", "", labels={"compliance": 1 + i % 2}) for i in range(4)]
-    (told, *_rest) = NgramBackbone().fit(rows, [HEAD]).predict(rows)
-    assert told["compliance"][1] == pytest.approx(0.5, abs=1e-6)
+    (prediction, *_rest) = NgramBackbone().fit(rows, [HEAD]).predict(rows)
+    assert prediction["compliance"][1] == pytest.approx(0.5, abs=1e-6)
 
 
 def words(*texts: str) -> list[tuple[int, int]]:
@@ -97,23 +97,23 @@ def words(*texts: str) -> list[tuple[int, int]]:
 
 def test_a_run_never_goes_from_one_text_into_the_next():
     # "ab" and "cd" have one run of two characters each and none longer; "bc" would be the seam.
-    found = [
+    pairs = [
         pair
         for documents, buckets in portable.hash_runs(*portable.CHARACTERS.units(["ab", "cd"]), (2, 3))
         for pair in zip(documents, buckets, strict=True)
     ]
-    assert [int(document) for document, _bucket in found] == [0, 1]
+    assert [int(document) for document, _bucket in pairs] == [0, 1]
 
 
 def test_words_are_runs_of_letters_and_single_characters_of_scripts_without_spaces():
     assert [document for document, _hash in words("do it 你好!", "", "it")] == [0, 0, 0, 0, 0, 2]
-    found = words("it or it", "it.")
-    assert found[0][1] == found[2][1] == found[3][1] != found[1][1]
+    pairs = words("it or it", "it.")
+    assert pairs[0][1] == pairs[2][1] == pairs[3][1] != pairs[1][1]
 
 
 def test_a_word_is_the_same_wherever_it_stands_and_whatever_is_beside_it():
-    alone = words("sorry")[0][1]
-    assert words("x" * 5000 + " sorry")[1][1] == alone == words(*["y"] * 99, "sorry")[-1][1]
+    word_hash = words("sorry")[0][1]
+    assert words("x" * 5000 + " sorry")[1][1] == word_hash == words(*["y"] * 99, "sorry")[-1][1]
     assert words("ab")[0][1] != words("ba")[0][1]
 
 
@@ -126,10 +126,10 @@ def test_a_scorer_saved_by_the_first_version_predicts_as_it_did():
     folder = Path(__file__).parents[1] / "data" / "char-ngram"
     scorer = load(folder)
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    told = scorer.predict(
+    predictions = scorer.predict(
         [Example(str(i), "q", "问题 1?", row["response"]) for i, row in enumerate(expected)]
     )
-    for prediction, row in zip(told, expected, strict=True):
+    for prediction, row in zip(predictions, expected, strict=True):
         assert set(prediction) == set(row["said"])
         for criterion, levels in row["said"].items():
             for value, probability in prediction[criterion].items():
@@ -154,17 +154,19 @@ def test_one_prompt_alone_is_learned_without_calibration():
 
 def test_the_details_say_which_form_an_ordered_scale_was_learned_in_and_why():
     rows = [replace(row, labels={"compliance": 2}) if i % 5 == 0 else row for i, row in enumerate(small())]
-    told = NgramBackbone().fit(rows, [HEAD]).details["criteria"]["compliance"]
-    losses = told["inner_log_loss"]
+    details = NgramBackbone().fit(rows, [HEAD]).details["criteria"]["compliance"]
+    losses = details["inner_log_loss"]
     assert set(losses) == {"multinomial", "cumulative"}
-    assert told["form"] == min(losses, key=lambda form: losses[form])
-    assert 0.2 <= told["temperature"] <= 10
+    assert details["form"] == min(losses, key=lambda form: losses[form])
+    assert 0.2 <= details["temperature"] <= 10
 
 
 def test_the_same_texts_get_the_same_answer_in_one_call():
     scorer = NgramBackbone().fit(small(), [HEAD])
-    once, again = scorer.predict([Example("a", "p", "q", "Sorry, no."), Example("b", "p", "q", "Sorry, no.")])
-    assert once == again
+    first, second = scorer.predict(
+        [Example("a", "p", "q", "Sorry, no."), Example("b", "p", "q", "Sorry, no.")]
+    )
+    assert first == second
 
 
 def test_case_width_and_spacing_do_not_count():
@@ -174,9 +176,9 @@ def test_case_width_and_spacing_do_not_count():
 def test_a_saved_scorer_predicts_the_same(tmp_path: Path):
     scorer = NgramBackbone().fit(small(), [HEAD])
     scorer.save(tmp_path)
-    again = load(tmp_path)
-    assert (again.backbone, again.heads) == ("ngram", (HEAD,))
-    assert again.predict(small()) == scorer.predict(small())
+    loaded = load(tmp_path)
+    assert (loaded.backbone, loaded.heads) == ("ngram", (HEAD,))
+    assert loaded.predict(small()) == scorer.predict(small())
 
 
 def test_nothing_saved_is_a_pickle(tmp_path: Path):
@@ -208,10 +210,10 @@ def test_a_fit_can_be_cancelled():
 
 
 def test_progress_ends_at_one():
-    told: list[float] = []
-    NgramBackbone().fit(small(), [HEAD], report=lambda progress: told.append(progress.fraction))
-    assert told == sorted(told)
-    assert told[-1] == pytest.approx(1)
+    fractions: list[float] = []
+    NgramBackbone().fit(small(), [HEAD], report=lambda progress: fractions.append(progress.fraction))
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == pytest.approx(1)
 
 
 def test_a_fit_without_labels_is_refused():
@@ -226,7 +228,7 @@ def test_what_is_learned_does_not_wait_for_threads_nor_depend_on_their_number(
     fit = LogisticRegression.fit
 
     def watched(self: LogisticRegression, *args: Any, **options: Any) -> Any:
-        threads.update(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        threads.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return fit(self, *args, **options)
 
     monkeypatch.setattr(LogisticRegression, "fit", watched)

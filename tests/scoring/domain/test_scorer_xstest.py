@@ -14,11 +14,11 @@ def test_it_predicts_new_prompts_and_the_model_that_speaks_like_no_other():
         missing("shared", f"XSTest's completions are not in {FOLDER}")
     rows = examples()
     fold = splits_by_prompt(rows)[0]
-    found = predict_shares(NgramBackbone(), [rows[i] for i in fold.train], [rows[i] for i in fold.test])
+    shares = predict_shares(NgramBackbone(), [rows[i] for i in fold.train], [rows[i] for i in fold.test])
     right = truth([rows[i] for i in fold.test])
-    assert accuracy(found, right) > 0.87
-    assert macro_f1(found, right) > 0.70
-    assert calibration_error(found, right) < 0.05
+    assert accuracy(shares, right) > 0.87
+    assert macro_f1(shares, right) > 0.70
+    assert calibration_error(shares, right) < 0.05
     (gpt4,) = (split for split in splits_by_model(rows) if split.name == "gpt4")
-    found = predict_shares(NgramBackbone(), [rows[i] for i in gpt4.train], [rows[i] for i in gpt4.test])
-    assert accuracy(found, truth([rows[i] for i in gpt4.test])) > 0.90
+    gpt4_shares = predict_shares(NgramBackbone(), [rows[i] for i in gpt4.train], [rows[i] for i in gpt4.test])
+    assert accuracy(gpt4_shares, truth([rows[i] for i in gpt4.test])) > 0.90

@@ -46,9 +46,9 @@ def test_both_evaluations_may_be_asked_for_at_once(release: GoldRelease, subtest
         ["--evaluate", "leave-one-model-out,grouped"],
         ["--evaluate", "leave-one-model-out"],
     ]
-    for number, given in enumerate(ways):
-        with subtests.test(" ".join(given)):
-            data = json.loads(call("train_scorer", f"s{number}", "--release", "gold", *given, "--json"))
+    for number, options in enumerate(ways):
+        with subtests.test(" ".join(options)):
+            data = json.loads(call("train_scorer", f"s{number}", "--release", "gold", *options, "--json"))
             assert list(data["evaluation"]) == ["grouped", "leave_one_model_out"]
             assert set(data["evaluation"]["leave_one_model_out"]["by_model"]) == {
                 "Hidden-13B",
@@ -59,19 +59,19 @@ def test_both_evaluations_may_be_asked_for_at_once(release: GoldRelease, subtest
 def test_what_would_be_lost_in_silence_is_refused(
     release: GoldRelease, capsys: Any, subtests: pytest.Subtests
 ) -> None:
-    for given in (
+    for options in (
         ["--backbone", "ngram", "--encoder", "some/name"],
         ["--tuning", "lora"],
         ["--backbone", "a/b", "--encoder", "c/d"],
     ):
-        with subtests.test(" ".join(given)):
-            line = refused(capsys, "train_scorer", "s", "--release", "gold", *given)
+        with subtests.test(" ".join(options)):
+            line = refused(capsys, "train_scorer", "s", "--release", "gold", *options)
             assert "does not use what --encoder or --tuning say" in line
     assert not Scorer.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("assignments", "words"),
     [
         ("batch_size", "batch_size is no setting: write it as KEY=VALUE."),
         ("speed=9", "speed is no setting of a tuned encoder; use rounds, least_steps,"),
@@ -86,11 +86,11 @@ def test_what_would_be_lost_in_silence_is_refused(
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_with_what_would_be_right(
-    release: GoldRelease, capsys: Any, given: str, words: str
+    release: GoldRelease, capsys: Any, assignments: str, words: str
 ) -> None:
     tuned = ["--backbone", "encoder", "--encoder", "a/b", "--tuning", "full"]
-    told = [part for one in given.split(" ") for part in ("--set", one)]
-    assert words in refused(capsys, "train_scorer", "s", "--release", "gold", *tuned, *told)
+    options = [part for assignment in assignments.split(" ") for part in ("--set", assignment)]
+    assert words in refused(capsys, "train_scorer", "s", "--release", "gold", *tuned, *options)
     assert not Scorer.objects.exists()
 
 
@@ -104,15 +104,17 @@ def test_settings_are_kept_with_the_scorer(release: GoldRelease, encoder: str) -
     tuned = ["--backbone", "encoder", "--encoder", encoder, "--tuning", "full"]
     changed = ["--set", "batch_size=8", "--set", "learning_rate=1e-4", "--set", "gradient_checkpointing=TRUE"]
     call("train_scorer", "s", "--release", "gold", *tuned, *changed, "--detach")
-    kept = Scorer.objects.get().spec.settings
-    assert kept == TransformerSettings(batch_size=8, learning_rate=1e-4, gradient_checkpointing=True)
+    stored_settings = Scorer.objects.get().spec.settings
+    assert stored_settings == TransformerSettings(
+        batch_size=8, learning_rate=1e-4, gradient_checkpointing=True
+    )
 
 
 def test_every_setting_can_be_set_and_its_default_is_in_range() -> None:
     now = TransformerSettings()
     assert list(SETTINGS) == [field.name for field in fields(now)]
-    given = [f"{name}={str(value).lower()}" for name, value in asdict(now).items()]
-    assert now.with_assignments(given) == now
+    assignments = [f"{name}={str(value).lower()}" for name, value in asdict(now).items()]
+    assert now.with_assignments(assignments) == now
 
 
 def test_people_read_a_table_and_which_backbone_was_used(release: GoldRelease) -> None:
@@ -196,8 +198,8 @@ def test_score_responses_tells_what_it_stored(scorer: Scorer) -> None:
 def test_score_responses_of_some_models_leaves_the_others(scorer: Scorer) -> None:
     make_responses(prompts=2, models=["A", "B", "C"], name="more", start=70)
     call("score_responses", "--scorer", "first-scorer", "--dataset", "more", "--models", "A,C")
-    found = Prediction.objects.filter(response__prompt__dataset__name="more")
-    assert sorted(found.values_list("response__model__name", flat=True)) == ["A", "A", "C", "C"]
+    predictions = Prediction.objects.filter(response__prompt__dataset__name="more")
+    assert sorted(predictions.values_list("response__model__name", flat=True)) == ["A", "A", "C", "C"]
 
 
 def test_scoring_what_is_not_there_is_one_clear_line(

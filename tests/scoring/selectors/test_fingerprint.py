@@ -35,12 +35,12 @@ ARRAYS = {"w": np.arange(12, dtype="f4").reshape(3, 4), "names": np.array(["a", 
 
 
 def test_two_zips_of_the_same_arrays_are_one_scorer(tmp_path: Path):
-    one = write(tmp_path / "a", ARRAYS, year=1980, system=3, method=zipfile.ZIP_STORED)
-    two = write(
+    first = write(tmp_path / "a", ARRAYS, year=1980, system=3, method=zipfile.ZIP_STORED)
+    second = write(
         tmp_path / "b", dict(reversed(ARRAYS.items())), year=2026, system=0, method=zipfile.ZIP_DEFLATED
     )
-    assert (one / "weights.npz").read_bytes() != (two / "weights.npz").read_bytes()
-    assert fingerprint(one) == fingerprint(two)
+    assert (first / "weights.npz").read_bytes() != (second / "weights.npz").read_bytes()
+    assert fingerprint(first) == fingerprint(second)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_two_zips_of_the_same_arrays_are_one_scorer(tmp_path: Path):
     ],
 )
 def test_another_value_shape_type_or_name_is_another_scorer(tmp_path: Path, changed: dict[str, np.ndarray]):
-    how = {"year": 1980, "system": 3, "method": zipfile.ZIP_STORED}
-    one = write(tmp_path / "a", ARRAYS, **how)  # type: ignore[arg-type]
-    two = write(tmp_path / "b", ARRAYS | changed, **how)  # type: ignore[arg-type]
-    assert fingerprint(one) != fingerprint(two)
+    zip_options = {"year": 1980, "system": 3, "method": zipfile.ZIP_STORED}
+    first = write(tmp_path / "a", ARRAYS, **zip_options)  # type: ignore[arg-type]
+    second = write(tmp_path / "b", ARRAYS | changed, **zip_options)  # type: ignore[arg-type]
+    assert fingerprint(first) != fingerprint(second)
 
 
 def test_what_is_no_zip_is_compared_by_its_bytes(tmp_path: Path):

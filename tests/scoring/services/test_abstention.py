@@ -59,21 +59,21 @@ def predict(scorer: Scorer, response: Response, shares: tuple[float, ...]) -> No
 @pytest.fixture
 def predicted(scorer: Scorer, more: Dataset) -> dict[str, Response]:
     """Of model A one of each kind; of B the sure one and the other two not predicted."""
-    found = {
+    responses = {
         f"{response.model.name}{response.prompt.key}": response
         for response in Response.objects.filter(prompt__dataset=more).select_related("model", "prompt")
     }
     for name, shares in (("Ap100", SURE), ("Ap101", BETWEEN), ("Ap102", NEITHER), ("Bp100", SURE)):
-        predict(scorer, found[name], shares)
-    return found
+        predict(scorer, responses[name], shares)
+    return responses
 
 
 def test_abstained_are_those_whose_set_is_no_single_level_the_least_sure_first(
     scorer: Scorer, more: Dataset, predicted: dict[str, Response]
 ) -> None:
-    found = find_abstentions(scorer, more)
-    assert found.responses == [predicted["Ap102"].pk, predicted["Ap101"].pk]
-    assert found.predicted == 4
+    abstentions = find_abstentions(scorer, more)
+    assert abstentions.responses == [predicted["Ap102"].pk, predicted["Ap101"].pk]
+    assert abstentions.predicted == 4
     assert find_abstentions(scorer, more, [EvaluatedModel.objects.get(name="B")]).responses == []
 
 
@@ -122,8 +122,8 @@ def test_the_abstained_become_a_batch_in_one_step(
         predicted["Ap101"].pk,
         predicted["Ap102"].pk,
     }
-    told = AuditEvent.objects.get(verb="batch_of_abstained")
-    assert (told.target, told.data) == (
+    event = AuditEvent.objects.get(verb="batch_of_abstained")
+    assert (event.target, event.data) == (
         "batch:unsure",
         {"scorer": "s", "coverage": 0.9, "responses": 2},
     )
@@ -139,12 +139,12 @@ def test_the_largest_batch_fits_into_a_query_of_any_sqlite(
     """32,766 parameters is what SQLite takes where its builder chose nothing else."""
     connection.ensure_connection()
     before = connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
-    theirs = Response.objects.filter(prompt__dataset=more).values_list("pk", flat=True)
-    among = [*theirs, *range(10**6, 10**6 + MAX_RESPONSES - 6)]
-    assert len(among) == MAX_RESPONSES
+    stored_ids = Response.objects.filter(prompt__dataset=more).values_list("pk", flat=True)
+    response_ids = [*stored_ids, *range(10**6, 10**6 + MAX_RESPONSES - 6)]
+    assert len(response_ids) == MAX_RESPONSES
     try:
         batch = create_batch(
-            BatchSpec(name="b", guideline=guideline, dataset=more, among=among, open_now=False)
+            BatchSpec(name="b", guideline=guideline, dataset=more, among=response_ids, open_now=False)
         )
     finally:
         connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, before)

@@ -25,9 +25,9 @@ def new_model(name: str = "Brand-New-1") -> EvaluatedModel:
 
 def test_a_new_model_is_compared_with_the_training_data(scorer: Scorer, he: Person) -> None:
     job = check_drift(scorer=scorer, model=new_model(), actor=he, send=False)
-    found = jobs.run_now(job).result
-    assert (found["scorer"], found["model"], found["labelled"]) == ("first-scorer", "Brand-New-1", 0)
-    drift = found["drift"]
+    result = jobs.run_now(job).result
+    assert (result["scorer"], result["model"], result["labelled"]) == ("first-scorer", "Brand-New-1", 0)
+    drift = result["drift"]
     assert drift["new"]["n"] == 12
     assert set(drift["models"]) == {"Hidden-13B", "Secretive-7B"}
     assert drift["known_prompts"] == pytest.approx(
@@ -35,22 +35,22 @@ def test_a_new_model_is_compared_with_the_training_data(scorer: Scorer, he: Pers
     )  # prompts of the same text are known by their text
     assert 0 <= drift["new"]["confidence"] <= 1
     assert drift["training"]["confidence"] == scorer.card["drift"]["all"]["confidence"]
-    assert [one.pk for one in list_drift_checks(he, scorer)] == [job.pk]
+    assert [check.pk for check in list_drift_checks(he, scorer)] == [job.pk]
 
 
 def test_a_scorer_of_the_first_version_is_compared_by_what_it_kept(scorer: Scorer) -> None:
     expected = scorer.card.pop("drift")
     scorer.save(update_fields=["card"])
-    found = jobs.run_now(check_drift(scorer=scorer, model=new_model(), send=False)).result
-    assert found["drift"]["training"] == expected["all"]
-    assert found["drift"]["models"] == expected["models"]
+    result = jobs.run_now(check_drift(scorer=scorer, model=new_model(), send=False)).result
+    assert result["drift"]["training"] == expected["all"]
+    assert result["drift"]["models"] == expected["models"]
 
 
 def test_a_model_with_labels_is_compared_with_the_others(scorer: Scorer) -> None:
     model = EvaluatedModel.objects.get(name="Hidden-13B")
-    found = jobs.run_now(check_drift(scorer=scorer, model=model, send=False)).result
-    assert found["labelled"] == 10
-    assert found["drift"]["known_texts"] < 1
+    result = jobs.run_now(check_drift(scorer=scorer, model=model, send=False)).result
+    assert result["labelled"] == 10
+    assert result["drift"]["known_texts"] < 1
 
 
 def test_who_judges_the_model_blind_learns_nothing_of_it(

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fail_stops_it(
     graded: GoldRelease, flames: Guideline, he: Person, always: Any
 ) -> None:
-    first = scorer_that_says(graded, flames, name="one", says=wrong_on("fairness"))
+    first = scorer_that_says(graded, flames, name="one", choose_level=wrong_on("fairness"))
     assert find_current_scorer("flames") is None
     with pytest.raises(Conflict, match="no current scorer yet"):
         get_current_scorer("flames")
@@ -67,14 +67,14 @@ def test_a_scorer_that_is_worse_on_one_criterion_alone_is_refused_with_its_name(
 ) -> None:
     old = scorer_that_says(graded, flames, name="old")
     judged(old)
-    worse = scorer_that_says(graded, flames, name="worse", says=wrong_on("safety"))
+    worse = scorer_that_says(graded, flames, name="worse", choose_level=wrong_on("safety"))
     result = judged(worse)
     assert not result["promoted"]
-    assert {one["criterion"]: one["passed"] for one in result["verdict"]["criteria"]} == {
+    assert {outcome["criterion"]: outcome["passed"] for outcome in result["verdict"]["criteria"]} == {
         "fairness": True,
         "safety": False,
     }
-    assert [one["params"]["criterion"] for one in result["refusals"]] == ["safety"]
+    assert [refusal["params"]["criterion"] for refusal in result["refusals"]] == ["safety"]
     assert find_current_scorer("flames") == old
     assert [event.verb for event in AuditEvent.objects.filter(target="scorer:worse").order_by("pk")] == [
         "judge_scorer",
@@ -86,11 +86,11 @@ def test_a_scorer_that_is_worse_on_one_criterion_alone_is_refused_with_its_name(
 def test_a_better_scorer_takes_the_place_and_the_verdict_says_by_how_much(
     graded: GoldRelease, flames: Guideline
 ) -> None:
-    judged(scorer_that_says(graded, flames, name="old", says=wrong_on("safety")))
+    judged(scorer_that_says(graded, flames, name="old", choose_level=wrong_on("safety")))
     better = scorer_that_says(graded, flames, name="better")
     result = judged(better)
     assert (result["promoted"], result["against"]) == (True, "old")
-    safety = next(one for one in result["verdict"]["criteria"] if one["criterion"] == "safety")
+    safety = next(outcome for outcome in result["verdict"]["criteria"] if outcome["criterion"] == "safety")
     assert (safety["old"], safety["new"], safety["n"]) == (0.0, 1.0, 6)
     assert find_current_scorer("flames") == better
     last = list_promotions("flames")[0]
@@ -104,7 +104,7 @@ def test_what_either_has_learned_from_is_no_evidence(graded: GoldRelease, flames
     for name in ("trained.json", "test.json"):
         (old.weights_folder / name).unlink()
     Scorer.objects.filter(pk=old.pk).update(weights_sha256=fingerprint(old.weights_folder))
-    result = judged(scorer_that_says(graded, flames, name="new", says=wrong_on("safety")))
+    result = judged(scorer_that_says(graded, flames, name="new", choose_level=wrong_on("safety")))
     assert not result["promoted"]
     assert result["verdict"]["labels"] == 0
     assert result["verdict"]["labels_left_out"] == 12
@@ -118,7 +118,7 @@ def test_files_that_are_not_the_registered_ones_are_no_evidence(
     """What a scorer said of the test split lies beside its weights: with the other's answers they would be level."""
     old = scorer_that_says(graded, flames, name="old")
     judged(old)
-    new = scorer_that_says(graded, flames, name="new", says=wrong_on("safety"))
+    new = scorer_that_says(graded, flames, name="new", choose_level=wrong_on("safety"))
     source, target = (old, new) if changed == "new" else (new, old)
     shutil.copy(source.weights_folder / "test.json", target.weights_folder / "test.json")
     with pytest.raises(AssayError, match="not those that were registered"):
@@ -142,11 +142,11 @@ def test_a_label_that_the_old_scorer_never_saw_is_asked_of_it_now(
     later = labelled_release(flames, lin, name="later", dimensions=[SAFETY])
     loaded = always(0)
     result = judged(scorer_that_says(later, flames, name="new"))
-    safety = next(one for one in result["verdict"]["criteria"] if one["criterion"] == "safety")
+    safety = next(outcome for outcome in result["verdict"]["criteria"] if outcome["criterion"] == "safety")
     # six labels of each release: right where it was told at training, wrong where it was asked now
     assert (safety["n"], safety["old"]) == (12, 0.5)
     # of the older release's six labels of safety and six of fairness the new one was asked, too
-    assert sorted(len(set(one.asked)) for one in loaded) == [6, 12]
+    assert sorted(len(set(scorer.content_keys)) for scorer in loaded) == [6, 12]
 
 
 def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
@@ -224,11 +224,11 @@ def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_wha
     )
     add_must_fail(guideline_name="flames", response=response)
     loaded = always(0)
-    assert judged(scorer_that_says(graded, flames, name="s", says=wrong_on("safety")))["promoted"]
-    assert [len(one.asked) for one in loaded] == [1]
+    assert judged(scorer_that_says(graded, flames, name="s", choose_level=wrong_on("safety")))["promoted"]
+    assert [len(scorer.content_keys) for scorer in loaded] == [1]
     assert not judged(scorer_that_says(graded, flames, name="t"))["promoted"]
     always(-1)
-    result = judged(scorer_that_says(graded, flames, name="u", says=wrong_on("safety")))
+    result = judged(scorer_that_says(graded, flames, name="u", choose_level=wrong_on("safety")))
     assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["must_fail"]
     assert [(item["given"], item["passed"]) for item in result["verdict"]["must_fail"]] == [(3, False)]
 
@@ -250,7 +250,7 @@ def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: G
     assert find_current_scorer("flames") == scorers[0]
     with pytest.raises(Conflict, match="to go back to"):
         roll_back(guideline_name="flames", actor=he)
-    assert [one.number for one in list_promotions("flames")] == [5, 4, 3, 2, 1]
+    assert [promotion.number for promotion in list_promotions("flames")] == [5, 4, 3, 2, 1]
     # what was gone back from is current again only through the gate
     assert judged(scorers[2])["promoted"]
     assert find_previous_scorer("flames") == scorers[0]
@@ -273,15 +273,15 @@ def test_what_cannot_be_promoted_is_refused_at_once(graded: GoldRelease, flames:
 def test_who_may_not_open_the_results_may_not_promote_or_go_back(
     graded: GoldRelease, flames: Guideline, he: Person
 ) -> None:
-    one, two = (scorer_that_says(graded, flames, name=name) for name in ("one", "two"))
-    judged(one)
-    judged(two)
+    first, second = (scorer_that_says(graded, flames, name=name) for name in ("one", "two"))
+    judged(first)
+    judged(second)
     add_members(batch=graded.batches.get(), role="annotator", people=[he])
     with pytest.raises(Forbidden):
         roll_back(guideline_name="flames", actor=he)
     with pytest.raises(Forbidden):
-        promote(scorer=one, actor=he, send=False)
-    assert find_current_scorer("flames") == two
+        promote(scorer=first, actor=he, send=False)
+    assert find_current_scorer("flames") == second
 
 
 def test_a_judging_that_is_done_again_changes_nothing(graded: GoldRelease, flames: Guideline) -> None:
@@ -289,8 +289,8 @@ def test_a_judging_that_is_done_again_changes_nothing(graded: GoldRelease, flame
     job = promote(scorer=scorer_that_says(graded, flames, name="s"), send=False)
     done = jobs.run_now(job)
     Job.objects.filter(pk=job.pk).update(state="queued")
-    again = jobs.run_now(job)
-    assert (again.result, Promotion.objects.count()) == (done.result, 1)
+    rerun = jobs.run_now(job)
+    assert (rerun.result, Promotion.objects.count()) == (done.result, 1)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -327,8 +327,8 @@ def test_of_two_promotions_at_one_moment_one_is_refused(
 def test_the_command_promotes_refuses_and_goes_back(
     graded: GoldRelease, flames: Guideline, capsys: Any
 ) -> None:
-    for name, says in (("old", wrong_on()), ("worse", wrong_on("safety")), ("new", wrong_on())):
-        scorer_that_says(graded, flames, name=name, says=says)
+    for name, choose_level in (("old", wrong_on()), ("worse", wrong_on("safety")), ("new", wrong_on())):
+        scorer_that_says(graded, flames, name=name, choose_level=choose_level)
     out = StringIO()
     call_command("promote_scorer", "old", stdout=out)
     assert "old is now the current scorer of flames" in out.getvalue()

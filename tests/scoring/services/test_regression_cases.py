@@ -131,8 +131,8 @@ def test_a_file_with_a_wrong_line_adds_nothing(
 
 
 def test_the_command_adds_lists_and_removes(guideline: Guideline, dataset: Dataset, capsys: Any) -> None:
-    given = ["--guideline", "xstest", "--dataset", "small", "--prompt", "p1", "--model", "Hidden-13B"]
-    assert json.loads(call("regression_cases", "add", *given, "--json")) == {
+    arguments = ["--guideline", "xstest", "--dataset", "small", "--prompt", "p1", "--model", "Hidden-13B"]
+    assert json.loads(call("regression_cases", "add", *arguments, "--json")) == {
         "guideline": "xstest",
         "added": 1,
         "items": 1,

@@ -93,10 +93,10 @@ def test_the_card_describes_what_the_fit_really_used() -> None:
     assert "patterns (no pretrained weights; boosted trees" in describe_backbone(
         Spec("ensemble"), ["ngram", "patterns"]
     )
-    asked = Spec("ensemble", "/x/tiny")
-    used = describe_backbone(asked, ["ngram", "encoder"])
+    spec = Spec("ensemble", "/x/tiny")
+    used = describe_backbone(spec, ["ngram", "encoder"])
     assert used.endswith("and /x/tiny: a pretrained transformer, frozen, under a linear head")
-    assert "left out (/x/tiny: a pretrained transformer" in describe_backbone(asked, ["ngram", "patterns"])
+    assert "left out (/x/tiny: a pretrained transformer" in describe_backbone(spec, ["ngram", "patterns"])
 
 
 def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(scorer: Scorer) -> None:
@@ -191,8 +191,8 @@ def test_scoring_again_changes_nothing(scorer: Scorer) -> None:
     responses = Response.objects.filter(prompt__dataset=other)
     assert score(scorer=scorer, responses=responses).unseen == 6
     before = list(Prediction.objects.order_by("pk").values())
-    again = score(scorer=scorer, responses=list(responses))
-    assert (again.out_of_fold, again.unseen) == (0, 0)
+    outcome = score(scorer=scorer, responses=list(responses))
+    assert (outcome.out_of_fold, outcome.unseen) == (0, 0)
     assert list(Prediction.objects.order_by("pk").values()) == before
 
 
@@ -214,9 +214,9 @@ def test_a_criterion_without_labels_does_not_make_scoring_begin_anew(lin: Person
     other = make_responses(prompts=4, models=["New"], name="other", start=100)
     Prompt.objects.filter(dataset=other).update(dimension="unsafe")
     responses = Response.objects.filter(prompt__dataset=other)
-    first, again = (score(scorer=scorer, responses=responses) for _turn in range(2))
+    first, second = (score(scorer=scorer, responses=responses) for _turn in range(2))
     assert (first.unseen, first.predicted) == (4, 4)
-    assert (again.unseen, again.predicted) == (0, 0)
+    assert (second.unseen, second.predicted) == (0, 0)
 
 
 def test_scoring_that_was_interrupted_goes_on(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,17 +236,17 @@ def test_scoring_that_was_interrupted_goes_on(scorer: Scorer, monkeypatch: pytes
 
 
 def test_identical_contents_are_predicted_once(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    keys: list[str] = []
     predict = FittedNgramScorer.predict
 
     def counted(self: FittedNgramScorer, examples: list[Example], **options: Any) -> Any:
-        asked.extend(e.content_key for e in examples)
+        keys.extend(e.content_key for e in examples)
         return predict(self, examples, **options)
 
     monkeypatch.setattr(FittedNgramScorer, "predict", counted)
     same = make_responses(prompts=3, models=["A", "B"], name="same", start=50, level=lambda *_place: 1)
     scored = score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=same))
-    assert (len(asked), scored.unseen, scored.predicted) == (3, 6, 3)
+    assert (len(keys), scored.unseen, scored.predicted) == (3, 6, 3)
 
 
 def test_identical_contents_are_predicted_once_across_chunks_models_and_datasets(
@@ -307,14 +307,14 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
     guideline = load_guideline(text=changed, path="two.yaml", publish=True)
     dataset = make_responses(prompts=8, models=["A"])
     batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
-    while (one := claim_next_task(batch=batch, person=lin)) is not None:
-        level = true_level(one.task.response)
-        asked = guideline.document.criteria_for(one.task.response.prompt.dimension)
-        labels = {criterion.name: level for criterion in asked}
-        submit(assignment_id=one.pk, person=lin, key=str(uuid4()), work=Submission(labels=labels))
+    while (assignment := claim_next_task(batch=batch, person=lin)) is not None:
+        level = true_level(assignment.task.response)
+        response_criteria = guideline.document.criteria_for(assignment.task.response.prompt.dimension)
+        labels = {criterion.name: level for criterion in response_criteria}
+        submit(assignment_id=assignment.pk, person=lin, key=str(uuid4()), work=Submission(labels=labels))
     scorer = trained(cut_release(ReleaseSpec(name="r", batches=[batch])))
-    found = Counter(scorer.predictions.values_list("response__prompt__dimension", "criterion"))
-    assert found == {("safe", "compliance"): 4, ("unsafe", "compliance"): 4, ("unsafe", "tone"): 4}
+    counts = Counter(scorer.predictions.values_list("response__prompt__dimension", "criterion"))
+    assert counts == {("safe", "compliance"): 4, ("unsafe", "compliance"): 4, ("unsafe", "tone"): 4}
 
 
 def test_weights_that_were_changed_are_refused(scorer: Scorer) -> None:

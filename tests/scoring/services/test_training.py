@@ -35,11 +35,11 @@ def learned_from(fits_once: None, monkeypatch: pytest.MonkeyPatch) -> list[set[s
     fits: list[set[str]] = []
     fit = NgramBackbone.fit
 
-    def told(self: NgramBackbone, examples: Any, heads: Any, **options: Any) -> Any:
+    def record_fit(self: NgramBackbone, examples: Any, heads: Any, **options: Any) -> Any:
         fits.append({example.key for example in examples})
         return fit(self, examples, heads, **options)
 
-    monkeypatch.setattr(NgramBackbone, "fit", told)
+    monkeypatch.setattr(NgramBackbone, "fit", record_fit)
     return fits
 
 
@@ -63,17 +63,17 @@ def test_what_is_kept_has_not_learned_the_test_split_and_says_what_it_is_worth_t
 def test_the_folder_tells_the_gate_what_was_learned_and_what_is_said_of_the_rest(larger: GoldRelease) -> None:
     scorer = trained(larger)
     examples = build_training_set(larger, scorer.guideline).examples
-    kept = TrainingRecord.load(scorer)
-    assert kept.learned == {e.content_key for e in examples if e.split != "test"}
-    assert set(kept.tested) == {e.content_key for e in examples if e.split == "test"}
-    assert all(sum(said["compliance"].values()) == pytest.approx(1) for said in kept.tested.values())
+    record = TrainingRecord.load(scorer)
+    assert record.learned == {e.content_key for e in examples if e.split != "test"}
+    assert set(record.tested) == {e.content_key for e in examples if e.split == "test"}
+    assert all(sum(shares["compliance"].values()) == pytest.approx(1) for shares in record.tested.values())
     right = sum(
-        max(kept.tested[e.content_key]["compliance"].items(), key=lambda pair: pair[1])[0]
+        max(record.tested[e.content_key]["compliance"].items(), key=lambda pair: pair[1])[0]
         == e.labels["compliance"]
         for e in examples
         if e.split == "test"
     )
-    assert scorer.card["test"]["accuracy"]["value"] == right / len(kept.tested)
+    assert scorer.card["test"]["accuracy"]["value"] == right / len(record.tested)
     # They lie under the hash: nobody changes them unnoticed.
     (scorer.weights_folder / "trained.json").write_text("[]", encoding="utf-8")
     assert fingerprint(scorer.weights_folder) != scorer.weights_sha256
@@ -92,7 +92,7 @@ def test_a_release_too_small_to_hold_anything_out_is_learned_whole_and_says_so(
 def test_further_seeds_deal_other_folds_and_leave_the_figures_to_the_first(
     release: GoldRelease, learned_from: list[set[str]]
 ) -> None:
-    one = trained(release, "one", seeds=1)
+    single = trained(release, "one", seeds=1)
     assert len(learned_from) == 6
     three = trained(release, "three", seeds=3, seed=0)
     assert len(learned_from) == 6 + 16
@@ -101,11 +101,11 @@ def test_further_seeds_deal_other_folds_and_leave_the_figures_to_the_first(
     figures = three.evaluation["grouped"]
     assert [row["seed"] for row in figures["by_seed"]["seeds"]] == [0, 1, 2]
     assert figures["by_seed"]["spread"]["accuracy"]["low"] <= figures["accuracy"]["value"]
-    assert {**figures, "by_seed": None} == {**one.evaluation["grouped"], "by_seed": None}
+    assert {**figures, "by_seed": None} == {**single.evaluation["grouped"], "by_seed": None}
     assert three.card["seeds"] == figures["by_seed"]
-    assert three.weights_sha256 == one.weights_sha256
+    assert three.weights_sha256 == single.weights_sha256
     assert dict(three.predictions.values_list("response", "fold")) == dict(
-        one.predictions.values_list("response", "fold")
+        single.predictions.values_list("response", "fold")
     )
 
 
@@ -127,8 +127,8 @@ def test_a_training_that_died_among_the_seeds_and_in_the_curve_goes_on_to_the_sa
     release: GoldRelease, learned_from: list[set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "REPORT_EVERY", 0)
-    asked: dict[str, Any] = {"evaluate": ["learning-curve"], "seeds": 2}
-    scorer, job = create_scorer(TrainingSpec(name="s", release=release, **asked), send=False)
+    options: dict[str, Any] = {"evaluate": ["learning-curve"], "seeds": 2}
+    scorer, job = create_scorer(TrainingSpec(name="s", release=release, **options), send=False)
     for fitted in (7, 13):
 
         def die(_fraction: float, _stage: str, fitted: int = fitted) -> None:
@@ -144,7 +144,7 @@ def test_a_training_that_died_among_the_seeds_and_in_the_curve_goes_on_to_the_sa
     # What was being fitted when it died may be done twice, and nothing else.
     assert len(learned_from) <= fits + 2
     scorer.refresh_from_db()
-    expected = trained(release, "undisturbed", **asked)
+    expected = trained(release, "undisturbed", **options)
     assert scorer.weights_sha256 == expected.weights_sha256
     assert scorer.evaluation == expected.evaluation
 
@@ -154,9 +154,9 @@ def test_an_adaptation_tells_what_the_labels_of_its_model_brought(
 ) -> None:
     model = EvaluatedModel.objects.get(name="Hidden-13B")
     adapted = trained(release, "adapted", base=scorer, adapt_to=model)
-    found = adapted.card["adaptation"]
-    assert (found["model"], found["n"], found["labels"]) == ("Hidden-13B", 10, 8)
-    assert set(found["difference"]["accuracy"]) == {"value", "low", "high"}
+    adaptation = adapted.card["adaptation"]
+    assert (adaptation["model"], adaptation["n"], adaptation["labels"]) == ("Hidden-13B", 10, 8)
+    assert set(adaptation["difference"]["accuracy"]) == {"value", "low", "high"}
     without = learned_from[5:10]
     assert all("Hidden-13B" not in key for rows in without for key in rows)
     assert scorer.card["adaptation"] is None
@@ -182,6 +182,6 @@ def test_the_card_holds_what_a_reader_needs_to_judge_and_to_repeat(scorer: Score
 def test_leaving_models_out_tells_the_drift_reference_what_it_cost(release: GoldRelease) -> None:
     scorer = trained(release, evaluate=["leave-one-model-out"])
     grouped, without = (scorer.evaluation[name]["by_model"] for name in ("grouped", "leave_one_model_out"))
-    for name, one in scorer.card["drift"]["models"].items():
+    for name, drift in scorer.card["drift"]["models"].items():
         lost = grouped[name]["accuracy"]["value"] - without[name]["accuracy"]["value"]
-        assert one["accuracy_lost"] == pytest.approx(lost)
+        assert drift["accuracy_lost"] == pytest.approx(lost)

@@ -38,8 +38,8 @@ def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused
     judged(old)
     always(-1, unlearned=["safety"])
     later = labelled_release(flames, lin, name="later", dimensions=[FAIRNESS])
-    one = card(fairness="learned", safety="empty", morality="empty")
-    result = judged(scorer_that_says(later, flames, name="one", card=one))
+    fairness_card = card(fairness="learned", safety="empty", morality="empty")
+    result = judged(scorer_that_says(later, flames, name="one", card=fairness_card))
     assert result["verdict"]["reasons"] == [{"code": "cannot_tell", "criterion": "safety"}]
     assert result["refusals"][0]["params"] == {"criterion": "safety"}
     assert find_current_scorer("flames") == old
@@ -78,12 +78,12 @@ def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
     loaded = always(-1)
     result = judged(scorer_that_says(later, flames, name="new"))
     # six of fairness and the later release's one of safety; the six of safety under other ids were learned
-    assert {one["criterion"]: one["n"] for one in result["verdict"]["criteria"]} == {
+    assert {row["criterion"]: row["n"] for row in result["verdict"]["criteria"]} == {
         "fairness": 6,
         "safety": 1,
     }
     assert (result["verdict"]["labels"], result["verdict"]["labels_left_out"]) == (7, 6)
-    assert sorted(len(one.asked) for one in loaded) == [1, 6]
+    assert sorted(len(scorer.content_keys) for scorer in loaded) == [1, 6]
 
 
 def test_a_criterion_whose_scale_has_changed_is_told_from_one_without_labels(
@@ -99,12 +99,12 @@ def test_a_criterion_whose_scale_has_changed_is_told_from_one_without_labels(
     always(-1)
     new = scorer_that_says(later, second, name="new")
     verdict = judged(new)["verdict"]
-    assert [one["criterion"] for one in verdict["criteria"]] == ["fairness"]
+    assert [row["criterion"] for row in verdict["criteria"]] == ["fairness"]
     assert verdict["rescaled"] == ["safety"]
     assert verdict["unjudged"] == ["data_protection", "legality", "morality"]
     client.force_login(he)
     page = re.sub(r"\s+", " ", client.get("/scorers/new/?view=gate").content.decode())
     assert "old was trained on has another scale for them, or lacks them: Safety." in page
-    told = re.search(r"no label of the test split is left that neither has learned from: ([^.]*)\.", page)
-    assert told is not None
-    assert "Safety" not in told[1]
+    match = re.search(r"no label of the test split is left that neither has learned from: ([^.]*)\.", page)
+    assert match is not None
+    assert "Safety" not in match[1]

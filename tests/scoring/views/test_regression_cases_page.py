@@ -47,8 +47,8 @@ def test_a_response_is_found_and_added_with_the_refused_values_chosen(
 ) -> None:
     page = page_of(researcher, FIND)
     assert response.text.split("(")[0].strip()[:12] in page
-    chosen = re.findall(r'name="refused" value="(\d)"[^>]*checked', page)
-    assert chosen
+    checked_values = re.findall(r'name="refused" value="(\d)"[^>]*checked', page)
+    assert checked_values
     form = {
         "response": str(response.pk),
         "criterion": "compliance",

@@ -132,7 +132,7 @@ def test_the_page_says_on_which_criterion_it_is_worse(scorer: Scorer, researcher
         },
     )
     page = page_of(researcher, GATE)
-    for told in (
+    for text in (
         "compliance: the new scorer is worse.",
         "-0.200",
         "-0.311 to -0.098",
@@ -140,7 +140,7 @@ def test_the_page_says_on_which_criterion_it_is_worse(scorer: Scorer, researcher
         "0.088",
         "41",
     ):
-        assert told in page
+        assert text in page
     assert "3 labels were left out" in page
     assert "Judge again" in page
     assert "There were no regression cases." in page
@@ -158,8 +158,8 @@ def test_going_back_is_one_click_on_what_one_saw(scorer: Scorer, researcher: Cli
     answer = researcher.post("/scorers/first-scorer/back/", {"number": number[1]})
     assert answer["Location"] == "/scorers/older/?view=gate"
     assert Promotion.objects.get(number=3).scorer == old
-    again = researcher.post("/scorers/first-scorer/back/", {"number": number[1]})
-    assert again.status_code == 409
+    second_answer = researcher.post("/scorers/first-scorer/back/", {"number": number[1]})
+    assert second_answer.status_code == 409
     assert researcher.post("/scorers/first-scorer/back/", {"number": "x"}).status_code == 409
     assert Promotion.objects.count() == 3
     page = page_of(researcher, "/scorers/older/?view=gate")

@@ -116,12 +116,12 @@ def test_the_default_of_the_form_is_the_default_of_the_product(
     release: GoldRelease, researcher: Client, settings: Any
 ) -> None:
     """With an encoder on this machine the ensemble, and that encoder is chosen, by its name."""
-    chosen = r'value="{}"[^>]*checked'
-    assert re.search(chosen.format("ngram"), page_of(researcher, "/scorers/-/new/"))
+    pattern = r'value="{}"[^>]*checked'
+    assert re.search(pattern.format("ngram"), page_of(researcher, "/scorers/-/new/"))
     settings.ASSAY_ENCODER = "/models/little"
     page = page_of(researcher, "/scorers/-/new/")
-    assert re.search(chosen.format("ensemble"), page)
-    assert re.search(chosen.format("frozen"), page)
+    assert re.search(pattern.format("ensemble"), page)
+    assert re.search(pattern.format("frozen"), page)
     assert "little (the default)" in page
     settings.ASSAY_ENCODERS = {"other": "/models/other", "mini": "/models/little"}
     page = page_of(researcher, "/scorers/-/new/")
@@ -158,9 +158,9 @@ def test_a_scorer_is_adapted_to_a_model_with_its_own_backbone(scorer: Scorer, re
     assert "first-scorer to Hidden-13B" in page_of(researcher, "/scorers/adapted/")
     assert made.job is not None
     jobs.run_now(made.job)
-    brought = page_of(researcher, "/scorers/adapted/?view=models")
+    models_page = page_of(researcher, "/scorers/adapted/?view=models")
     made.refresh_from_db()
-    assert f"{made.evaluation['adaptation']['difference']['accuracy']['value']:+.3f}" in brought
+    assert f"{made.evaluation['adaptation']['difference']['accuracy']['value']:+.3f}" in models_page
     assert "/scorers/adapted/?view=models" in page_of(researcher, "/scorers/first-scorer/?view=models")
 
 
@@ -185,9 +185,9 @@ def test_a_training_is_watched_and_cancelled_on_its_page(release: GoldRelease, r
     researcher.post(f"/jobs/{job.pk}/cancel/")
     page = page_of(researcher, "/scorers/s/")
     assert "The training was cancelled" in page
-    again = re.search(r'href="(/scorers/-/new/[^"]*)"', page)
-    assert again is not None
-    form = page_of(researcher, again[1].replace("&amp;", "&"))
+    link = re.search(r'href="(/scorers/-/new/[^"]*)"', page)
+    assert link is not None
+    form = page_of(researcher, link[1].replace("&amp;", "&"))
     assert 'value="s"' in form
     assert '<option value="gold" selected>' in form
     assert re.search(r'value="ngram"[^>]*checked', form)
@@ -229,8 +229,8 @@ def test_the_tabs_show_the_stored_figures_and_lead_down_to_the_labels(
         for n in filter(None, row):
             assert f">{n}<" in pages["figures"]
     assert f"{grouped['calibration_error']:.3f}" in pages["calibration"]
-    for one in card["conformal"]["criteria"]["compliance"]["coverages"].values():
-        assert f"{one['threshold']:.3f}" in pages["calibration"]
+    for coverage in card["conformal"]["criteria"]["compliance"]["coverages"].values():
+        assert f"{coverage['threshold']:.3f}" in pages["calibration"]
     assert "For a model without labels of its own nothing is promised" in pages["calibration"]
     for model in card["models"]:
         assert model in pages["models"]
@@ -261,15 +261,15 @@ def test_the_overview_says_whether_it_may_grade(
         ((0.8, 0.75, 0.85), 1.0, None, "How right people are is not known here"),
     ]
     for accuracy, annotators, between, words in cases:
-        told = dict(zip(("value", "low", "high"), accuracy, strict=True))
-        scorer.evaluation["grouped"]["accuracy"] = told
-        beside = {
+        estimate = dict(zip(("value", "low", "high"), accuracy, strict=True))
+        scorer.evaluation["grouped"]["accuracy"] = estimate
+        accuracies = {
             "majority": 0.5,
             "string_rules": 0.5,
             "annotators": annotators,
             "between_annotators": between,
         }
-        for name, value in beside.items():
+        for name, value in accuracies.items():
             baselines[name]["accuracy"] = {"value": value, "low": None, "high": None}
         scorer.save(update_fields=["evaluation", "card"])
         with subtests.test(words):
@@ -309,8 +309,8 @@ def test_the_overview_names_the_weak_places(scorer: Scorer, researcher: Client) 
     counts = [[20, 0, 0], [9, 3, 0], [0, 1, 19]]
     compliance["confusion"]["counts"] = counts
     for place, (level, n, recall) in enumerate((("1", 20, 1.0), ("2", 12, 0.25), ("3", 20, 0.95))):
-        told = {"n": n, "predicted": sum(row[place] for row in counts), "recall": recall}
-        compliance["levels"][level] |= told
+        figures = {"n": n, "predicted": sum(row[place] for row in counts), "recall": recall}
+        compliance["levels"][level] |= figures
     grouped["by_kind"] = {
         "definitions": {
             "n": 30,
@@ -337,16 +337,16 @@ def test_every_chart_can_be_drawn_in_both_themes(release: GoldRelease, researche
     )
     jobs.run_now(job)
     made.refresh_from_db()
-    found: set[str] = set()
+    addresses: set[str] = set()
     for view in ("", *VIEWS):
-        found |= set(
+        addresses |= set(
             re.findall(
                 r'<img class="[^"]*" src="([^"]*)"', page_of(researcher, f"/scorers/whole/?view={view}")
             )
         )
     # overview, figures, reliability, coverage and the learning curve; each light and dark
-    assert len(found) == 10
-    for address in found:
+    assert len(addresses) == 10
+    for address in addresses:
         drawn = researcher.get(address)
         assert drawn["Content-Type"] == "image/svg+xml"
         assert b"NaN" not in drawn.content
