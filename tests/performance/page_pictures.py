@@ -6,7 +6,7 @@
 Sites of an old version are built (tests/performance/old_sites); each code migrates a copy and serves it, under one
 clock. Each reader opens each page in both languages; a load gives a picture for each look (width, theme, print). Clock
 times and random ids are masked. FOLDER/index.html lays both pictures of each differing page side by side. Exit code 1:
-some differ. ``--quick`` takes one page of each route, in English, as the first reader who may open it.
+some differ. ``--quick`` takes one page of each route, as the first reader who may open it.
 """
 
 from __future__ import annotations
@@ -172,11 +172,11 @@ def wait_until_served(port: int) -> None:
     sys.exit(f"nothing answers at port {port}")
 
 
-def list_visits(site: str, readers: dict[str, dict[str, str]], *, is_quick: bool, match: str) -> list[Visit]:
+def list_visits(site: str, readers: dict[str, dict[str, str]], *, match: str) -> list[Visit]:
     return [
         Visit(site, reader, language, path)
         for reader, pages in readers.items()
-        for language in (LANGUAGES[:1] if is_quick else LANGUAGES)
+        for language in LANGUAGES
         for path in pages
         if re.search(match, path)
     ]
@@ -301,7 +301,7 @@ def compare_site(
             own = shutil.copy(pages, copy.folder)
             sessions = stack.enter_context(serving(copy, Path(own), PORTS[side]))
             sides[side] = Photographer(browser, side, sessions)
-        visits = list_visits(name, listing["readers"], is_quick=options.quick, match=options.match)
+        visits = list_visits(name, listing["readers"], match=options.match)
         looks = tuple(look for look in LOOKS if look.name in options.looks)
         judge = browser.new_page()
         differences = []
@@ -316,7 +316,7 @@ def main() -> int:
     )
     parser.add_argument("--before", required=True, metavar="REF", help="the commit to compare with")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="where the report goes")
-    parser.add_argument("--quick", action="store_true", help="one page of each route, in English")
+    parser.add_argument("--quick", action="store_true", help="one page of each route")
     parser.add_argument("--match", default="", metavar="REGEX", help="only addresses in which this occurs")
     parser.add_argument("--sites", nargs="+", choices=SITES, default=SITES)
     parser.add_argument("--looks", nargs="+", choices=[look.name for look in LOOKS])
