@@ -38,6 +38,7 @@ from tests.test_everyone_everywhere import (
 )
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+BASIC_KINDS = frozenset({"not signed in", "in no group", "annotator", "adjudicator", "manager", "researcher"})
 SAFE = frozenset({"GET", "HEAD"})
 REFUSED = frozenset({403, 404, 405})
 # What only members of the world's batch, and whoever holds its claims, are given.
@@ -176,14 +177,14 @@ def make_expired_token(person: Person) -> Client:
 def requests(
     kinds: Sequence[Kind], share: float = 1.0, seed: int = 0
 ) -> Iterator[tuple[str, list[str], str, Kind]]:
-    """Name, parameters, method and kind of people of each request: all, or a share of the GETs and POSTs drawn by
-    ``seed`` and a tenth of it of the other methods.
+    """Name, parameters, method and kind of people of each request: the GETs and POSTs of each role and of strangers,
+    and of all the others a share drawn by ``seed``.
     """
     rng = random.Random(seed)
-    shares = {method: share if share == 1 or method in {"GET", "POST"} else share / 10 for method in METHODS}
     for name, parameters in ADDRESSES:
         for method, kind in product(METHODS, kinds):
-            if name != "logout" and rng.random() < shares[method]:
+            is_basic = kind.name in BASIC_KINDS and method in {"GET", "POST"}
+            if name != "logout" and (is_basic or rng.random() < share):
                 yield name, parameters, method, kind
 
 

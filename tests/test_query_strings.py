@@ -98,7 +98,9 @@ def asked_for(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> set
 
 
 def queries_of(path: str, names: set[str]) -> list[str]:
-    """Each value under all names at once; and as the first that is refused hides the others, some under each alone."""
+    """Each value under all names at once; and as the first that is refused hides the others, some under each alone,
+    always the same.
+    """
     draw = random.Random(path).sample
     values = [quote(value) for value in HOSTILE]
     queries = [

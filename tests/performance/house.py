@@ -199,7 +199,9 @@ def _find_private_words(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
     libraries = {
         alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in OUR_PACKAGES
+        if isinstance(node, ast.ImportFrom)
+        and not node.level
+        and (node.module or "").partition(".")[0] not in OUR_PACKAGES
         for alias in node.names
     }
     return (

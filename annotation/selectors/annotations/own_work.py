@@ -99,7 +99,7 @@ def find_other_claim(batch: Batch, person: Person, excluded: Collection[UUID]) -
 
 
 def find_saved_draft(assignment_id: UUID) -> SavedDraft | None:
-    """One look by primary key: most items have none."""
+    """Most items have none; where there is one, a second statement reads it."""
     if not sql.has_draft(assignment_id):
         return None
     draft = Draft.objects.filter(pk=assignment_id).defer("why").first()

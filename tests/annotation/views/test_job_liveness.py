@@ -31,6 +31,12 @@ REAL_NOW = timezone.now
 
 
 @pytest.fixture(autouse=True)
+def _beats(settings: LazySettings) -> None:
+    """As the product beats; the other tests' jobs do not (tests/settings.py)."""
+    settings.JOB_HEARTBEAT_SECONDS = 2
+
+
+@pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_send_message", lambda _job_id: None)
 
@@ -47,7 +53,7 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> Callable[[jobs.Handler], Job]:
 
 
 @pytest.fixture
-def quick(settings: LazySettings) -> None:
+def quick(_beats: None, settings: LazySettings) -> None:
     settings.JOB_HEARTBEAT_SECONDS, settings.JOB_STALE_SECONDS = 0.2, 3
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import LazySettings, settings
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -31,6 +31,12 @@ from tests.conftest import ROOT, missing
 
 pytestmark = pytest.mark.django_db
 Sent = list[int]
+
+
+@pytest.fixture(autouse=True)
+def _beats(settings: LazySettings) -> None:
+    """As the product beats; the other tests' jobs do not (tests/settings.py)."""
+    settings.JOB_HEARTBEAT_SECONDS = 2
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ def install_libraries(checkout: Path) -> None:
     ]
     missing = [pin for pin in pins if not is_installed(pin)]
     if missing:
-        target = ["--target", str(checkout / LIBRARIES)]
+        target = ["--target", str(checkout / LIBRARIES), "--constraint", str(checkout / "requirements.txt")]
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *target, *missing], check=True)
 
 
@@ -138,8 +138,8 @@ def old_code(folder: Path, ref: str = BASE) -> Iterator[Path]:
     checkout = folder / "code"
     git = ("git", "-C", str(ROOT), "worktree")
     subprocess.run([*git, "add", "--detach", "--quiet", str(checkout), ref], check=True)
-    install_libraries(checkout)
     try:
+        install_libraries(checkout)
         yield checkout
     finally:
         subprocess.run([*git, "remove", "--force", str(checkout)], check=True)
