@@ -474,10 +474,7 @@ def find_own_assignment(assignment_id: UUID, person: Person) -> Assignment | Non
     return assignment
 
 
-BATCH_OF_OWN = (
-    *("id", "name", "state", "pairing", "overlap", "lease_seconds", "due_date"),
-    *("check_share", "check_feedback", "qualifying"),
-)
+BATCH_OF_OWN = (*BATCH, "due_date", "check_share", "check_feedback", "qualifying")
 OWN_ASSIGNMENT = f"""
 SELECT a.task_id, a.slot, a.state, {", ".join(f"b.{column}" for column in BATCH_OF_OWN)}
 FROM {ASSIGNMENTS} a JOIN {BATCHES} b ON b.id = a.batch_id WHERE a.id = %s AND a.person_id = %s

@@ -14,6 +14,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -121,7 +122,9 @@ def install_libraries(checkout: Path) -> None:
     ]
     missing = [pin for pin in pins if not is_installed(pin)]
     if missing:
-        target = ["--target", str(checkout / LIBRARIES), "--constraint", str(checkout / "requirements.txt")]
+        constraints = checkout / f"{LIBRARIES}.txt"  # pip takes no extras there
+        constraints.write_text("\n".join(re.sub(r"\[.*?\]", "", pin) for pin in pins), encoding="utf-8")
+        target = ["--target", str(checkout / LIBRARIES), "--constraint", str(constraints)]
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *target, *missing], check=True)
 
 
