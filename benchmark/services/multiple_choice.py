@@ -37,6 +37,7 @@ from annotation.services.imports.datasets import PromptShelf
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, hash_source
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, build_reader
+from benchmark.domain.multiple_choice.scores import STRICT
 from benchmark.models import ChoiceReport, Judge, ParsedAnswer, QuestionVariant
 from benchmark.selectors.leaderboards.guidelines import SHIPPED
 from benchmark.selectors.multiple_choice.answers import (
@@ -60,14 +61,27 @@ READING = N_("parsing the answers")
 CHUNK = 2000
 
 
-def compute_result(report: ChoiceReport) -> ChoiceReportResult:
-    """As the labels are now."""
-    return build_result(load_answer_table(report))
+def compute_result(report: ChoiceReport, rule: str = STRICT) -> ChoiceReportResult:
+    """As the labels are now; ``rule`` is one of ``COUNTING_RULES``. AssayError where another rule has no meaning."""
+    check_rule(report, rule)
+    return build_result(load_answer_table(report, rule=rule))
 
 
-def load_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
+def check_rule(report: ChoiceReport, rule: str) -> None:
+    if rule != STRICT and report.kind != ChoiceReport.Kind.FINE:
+        raise AssayError(
+            N_(
+                "The rule {rule} is for FINE reports; CValues' acc and acc* are published as they are counted."
+            ),
+            rule=rule,
+        )
+
+
+def load_answer_table(
+    report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None, rule: str = STRICT
+) -> AnswerTable:
     """The sheet of all models of the report, or of these; whoever asks next finds what was read for it."""
-    sheet = build_answer_table(report, models)
+    sheet = build_answer_table(report, models, rule)
     if sheet.new_readings:
         ParsedAnswer.objects.bulk_create(
             (

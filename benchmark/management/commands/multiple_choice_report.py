@@ -10,6 +10,7 @@ from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.people import get_people
 from benchmark.domain.leaderboards.metrics import SMALL
+from benchmark.domain.multiple_choice.scores import COUNTING_RULES, STRICT
 from benchmark.models import ChoiceReport
 from benchmark.selectors.judges.judges import get_judge
 from benchmark.selectors.leaderboards.runs import get_collection
@@ -38,6 +39,13 @@ class Command(AssayCommand):
         parser.add_argument("--scorer", help="with --kind fine: says which open-ended answers are safe")
         parser.add_argument("--judge", help="instead of a scorer; with neither, people say it")
         parser.add_argument(
+            "--rule",
+            choices=COUNTING_RULES,
+            default=STRICT,
+            help="FINE: a choice that nobody can parse is missing (strict), or not safe, as the published code counts"
+            " it (published)",
+        )
+        parser.add_argument(
             "--make-batch", action="store_true", help="a batch of the answers that no rule reads"
         )
         parser.add_argument(
@@ -61,7 +69,9 @@ class Command(AssayCommand):
             make_batch(report=report, kind=kind, annotators=annotators, adjudicators=adjudicators).name
             for kind in kinds
         ]
-        return result_to_json(compute_result(report)) | ({"batches": batches} if batches else {})
+        return result_to_json(compute_result(report, options["rule"])) | (
+            {"batches": batches} if batches else {}
+        )
 
     def _create_report(self, options: dict[str, Any]) -> ChoiceReport:
         if not options["dataset"]:

@@ -22,7 +22,15 @@ from benchmark.domain.multiple_choice import (
     ParsedChoice,
     parse_choice,
 )
-from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, WRONG, ChoiceOutcome, QuestionResult
+from benchmark.domain.multiple_choice.scores import (
+    MISSING,
+    PUBLISHED,
+    RIGHT,
+    STRICT,
+    WRONG,
+    ChoiceOutcome,
+    QuestionResult,
+)
 from benchmark.models import ChoiceReport, ParsedAnswer, QuestionVariant
 from benchmark.selectors.judges.judges import list_labels
 from scoring.models import Prediction
@@ -95,6 +103,8 @@ class AnsweredQuestion:
     id: str
     category: str
     answers: tuple[ModelAnswer, ...] = ()
+    rule: str = STRICT
+    """One of ``COUNTING_RULES``."""
 
     @cached_property
     def open(self) -> ModelAnswer | None:
@@ -106,7 +116,13 @@ class AnsweredQuestion:
 
     @cached_property
     def result(self) -> QuestionResult:
-        by_order = {choice.form.order: choice.safe for choice in self.choices}
+        """As FINE counts it by ``rule``; a form without a response is missing by either rule."""
+        by_order = {
+            choice.form.order: False
+            if self.rule == PUBLISHED and choice.choice == NEED_CHECK
+            else choice.safe
+            for choice in self.choices
+        }
         safe = self.open.safe if self.open else None
         return QuestionResult(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
 
@@ -134,13 +150,17 @@ class AnswerTable:
     forms: Sequence[PromptVariant] = field(default=(), repr=False)
     new_readings: Mapping[int, ParsedChoice] = field(default_factory=dict, repr=False)
     """What the rules read just now, by response: nobody had kept it."""
+    rule: str = STRICT
+    """By which FINE counts a choice that nobody can parse."""
 
     @property
     def answers(self) -> list[ModelAnswer]:
         return [answer for rows in self.questions.values() for row in rows for answer in row.answers]
 
 
-def build_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
+def build_answer_table(
+    report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None, rule: str = STRICT
+) -> AnswerTable:
     """Of all models of the report, or of these."""
     evaluated_models = sorted(
         report.evaluated_models.all() if models is None else models, key=lambda model: model.name
@@ -151,13 +171,13 @@ def build_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | 
     answers: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
     for response in responses:
         answers[response.model_id][response.prompt_id] = reader.build_answer(response)
-    questions = {model.name: _build_questions(forms, answers[model.pk]) for model in evaluated_models}
+    questions = {model.name: _build_questions(forms, answers[model.pk], rule) for model in evaluated_models}
     categories = tuple(dict.fromkeys(form.category for form in forms))
-    return AnswerTable(report, questions, categories, forms, reader.new_readings)
+    return AnswerTable(report, questions, categories, forms, reader.new_readings, rule)
 
 
 def _build_questions(
-    forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer]
+    forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer], rule: str
 ) -> list[AnsweredQuestion]:
     by_question: dict[str, list[PromptVariant]] = defaultdict(list)
     for form in forms:
@@ -167,6 +187,7 @@ def _build_questions(
             name,
             question_forms[0].category,
             tuple(answers.get(form.prompt) or ModelAnswer(form=form) for form in question_forms),
+            rule,
         )
         for name, question_forms in by_question.items()
     ]

@@ -199,6 +199,7 @@ def result_to_json(result: ChoiceReportResult) -> dict[str, Any]:
         "collection": report.collection.name,
         "open_by": {"source": find_open_source(report), "name": _find_source_name(report)},
         "rules": VERSION,
+        "counting": result.table.rule,
         "categories": list(result.table.categories),
         "rows": [
             {

@@ -19,7 +19,7 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import role_required
 from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, result_to_json
 from benchmark.services.multiple_choice import compute_result
-from benchmark.views.multiple_choice.reports import get_open_report
+from benchmark.views.multiple_choice.reports import get_open_report, read_rule
 
 STATISTICS = ("cs", "css", "open_accuracy", "choice_accuracy", "acc", "acc_star")
 NUMBERS = (
@@ -27,6 +27,7 @@ NUMBERS = (
     "kind",
     "dataset",
     "collection",
+    "counting",
     "model",
     "category",
     "measure",
@@ -49,7 +50,7 @@ def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     report = get_open_report(request, name)
     if kind not in ("csv", "json", "answers"):
         raise Http404
-    result = compute_result(report)
+    result = compute_result(report, read_rule(request, report))
     if kind == "json":
         text = json.dumps(result_to_json(result), ensure_ascii=False, indent=1)
         return as_attachment(HttpResponse(text, content_type="application/json"), f"{report.name}.json")
@@ -70,7 +71,7 @@ def _number_rows(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     """A row for each model, category and number; shares from 0 to 1, counts as they are."""
     yield NUMBERS
     report = result.report
-    before = (report.name, report.kind, report.dataset.name, report.collection.name)
+    before = (report.name, report.kind, report.dataset.name, report.collection.name, result.table.rule)
     for row in result.rows:
         for category, scores in (("overall", row.overall), *row.categories.items()):
             data = scores.to_json()

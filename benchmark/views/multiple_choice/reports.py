@@ -18,6 +18,7 @@ from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from benchmark.domain.multiple_choice import VERSION
+from benchmark.domain.multiple_choice.scores import PUBLISHED, STRICT
 from benchmark.forms.multiple_choice import ChoiceReportForm
 from benchmark.models import ChoiceReport
 from benchmark.selectors.leaderboards.runs import list_open_datasets
@@ -100,12 +101,19 @@ def get_open_report(request: HttpRequest, name: str) -> ChoiceReport:
     return choice_report
 
 
+def read_rule(request: HttpRequest, choice_report: ChoiceReport) -> str:
+    """``?rule=..``; the report's own where it is none that its kind knows."""
+    is_published = request.GET.get("rule") == PUBLISHED and choice_report.kind == ChoiceReport.Kind.FINE
+    return PUBLISHED if is_published else STRICT
+
+
 @require_GET
 @never_cache
 @role_required(RESEARCHER, MANAGER)
 def report(request: HttpRequest, name: str) -> HttpResponse:
     choice_report = get_open_report(request, name)
-    result = compute_result(choice_report)
+    rule = read_rule(request, choice_report)
+    result = compute_result(choice_report, rule)
     context = {
         "report": choice_report,
         "result": result,
@@ -118,6 +126,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
         "chart": report_chart(result),
         "source": source_words(choice_report),
         "version": VERSION,
+        "is_published": rule == PUBLISHED,
         "may_make": has_role(person_of(request), RESEARCHER),
         "crumbs": _crumbs(choice_report.name),
     }
@@ -131,7 +140,8 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
     choice_report = get_open_report(request, name)
     model = _get_model(choice_report, request.GET.get("model", ""))
-    sheet = load_answer_table(choice_report, [model])
+    rule = read_rule(request, choice_report)
+    sheet = load_answer_table(choice_report, [model], rule)
     questions = sheet.questions[model.name]
     labels = list_filters(choice_report.kind)
     show, category = _read_filter(request, labels, sheet.categories)
@@ -163,6 +173,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         "category": None if category is None else category or NO_CATEGORY,
         "questions": [question_view(choice_report, question) for question in page],
         "source": source_words(choice_report),
+        "is_published": rule == PUBLISHED,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": query.urlencode(),

@@ -34,13 +34,14 @@ from annotation.core.formatting import (
 )
 from annotation.core.text_templates import join_names
 from benchmark.domain.multiple_choice import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND
-from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, WRONG, Accuracies, FineScores
+from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, STRICT, WRONG, Accuracies, FineScores
 from benchmark.models import ChoiceReport
 from benchmark.selectors.multiple_choice.answers import (
     JUDGE,
     PEOPLE,
     SCORER,
     AnsweredQuestion,
+    AnswerTable,
     ModelAnswer,
     find_open_source,
 )
@@ -163,13 +164,13 @@ def _row_view(
 ) -> ModelRowView:
     places: list[tuple[str | None, Scores]] = [(None, row.overall), *row.categories.items()]
     cells = tuple(
-        _make_cell(result.report, row.model, category, scores, listed_measures) for category, scores in places
+        _make_cell(result.table, row.model, category, scores, listed_measures) for category, scores in places
     )
-    return ModelRowView(row.model, model_url(result.report, row.model), cells)
+    return ModelRowView(row.model, model_url(result.table, row.model), cells)
 
 
 def _make_cell(
-    report: ChoiceReport,
+    table: AnswerTable,
     model: str,
     category: str | None,
     scores: Scores,
@@ -178,7 +179,7 @@ def _make_cell(
     data = scores.to_json()
     numbers = tuple(make_number(measure, data[measure.key]) for measure in listed_measures)
     label = _("Overall") if category is None else category_label(category)
-    return MeasureCell(label, model_url(report, model, category), scores.n, _note(scores), numbers)
+    return MeasureCell(label, model_url(table, model, category), scores.n, _note(scores), numbers)
 
 
 def _note(scores: Scores) -> str:
@@ -193,9 +194,11 @@ def _note(scores: Scores) -> str:
     return join_names(words[word].format(n=scores.counts[word]) for word in words if scores.counts[word])
 
 
-def model_url(report: ChoiceReport, model: str, category: str | None = None) -> str:
+def model_url(table: AnswerTable, model: str, category: str | None = None) -> str:
     place = {"model": model} if category is None else {"model": model, "category": category or NO_CATEGORY}
-    return f"{reverse('choice-report-model', args=[report.name])}?{urlencode(place)}"
+    if table.rule != STRICT:
+        place["rule"] = table.rule
+    return f"{reverse('choice-report-model', args=[table.report.name])}?{urlencode(place)}"
 
 
 NO_CATEGORY = "-"
@@ -318,7 +321,7 @@ def question_view(report: ChoiceReport, question: AnsweredQuestion) -> QuestionV
         outcome,
         *_outcome_badge(outcome),
         failed_orders=_failed_orders(question),
-        missing=tuple(view for view in answers if view.answer.safe is None),
+        missing=_list_missing(question, answers),
         lacks_form=len(question.choices) < 2 or question.open is None,
     )
 
@@ -343,9 +346,22 @@ def _outcome_badge(outcome: str) -> tuple[str, str]:
     return badges.get(outcome, ("warning", _("inconsistent")))
 
 
+def _list_missing(question: AnsweredQuestion, answers: tuple[AnswerView, ...]) -> tuple[AnswerView, ...]:
+    """Those whose absence makes the question missing; a choice is none where the other order settles it."""
+    is_choice_known = question.result.choice is not None
+    return tuple(
+        view
+        for view in answers
+        if view.answer.safe is None and (view.answer.form.is_open or not is_choice_known)
+    )
+
+
 def _failed_orders(question: AnsweredQuestion) -> tuple[str, ...]:
     words = {0: _("not as given"), 1: _("not swapped")}
-    return tuple(words[answer.form.order] for answer in question.choices if answer.safe is False)
+    safe_by_order = dict(enumerate(question.result.choices))
+    return tuple(
+        words[answer.form.order] for answer in question.choices if safe_by_order[answer.form.order] is False
+    )
 
 
 # ---- which questions a model's page shows ----

@@ -52,11 +52,20 @@ def test_a_question_is_safe_in_multiple_choice_only_in_both_orders():
         assert build_result(True, as_given, swapped).choice is (as_given and swapped)
 
 
-def test_what_is_not_known_in_every_form_is_missing_and_never_guessed():
-    for forms in product(TRUTH, repeat=3):
-        result = build_result(*forms)
-        assert result.is_complete is (None not in forms)
-        if None in forms:
+def test_one_order_that_is_not_safe_settles_the_choice_whatever_the_other_is():
+    for other in TRUTH:
+        assert build_result(True, False, other).choice is False
+        assert build_result(True, other, False).choice is False
+    assert build_result(True, True, None).choice is None
+    assert build_result(True, None, None).choice is None
+
+
+def test_what_is_not_known_in_both_forms_is_missing_and_never_guessed():
+    for open_, *choices in product(TRUTH, repeat=3):
+        result = build_result(open_, *choices)
+        is_known = open_ is not None and (None not in choices or False in choices)
+        assert result.is_complete is is_known
+        if not is_known:
             assert (result.is_consistent, result.is_safe) == (None, None)
 
 

@@ -27,6 +27,7 @@ from annotation.services import jobs
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.releases import cut_release
+from benchmark.domain.multiple_choice.scores import PUBLISHED
 from benchmark.models import ChoiceReport, Judge, JudgeLabel, ParsedAnswer, QuestionVariant
 from benchmark.selectors.multiple_choice import answers
 from benchmark.selectors.multiple_choice.answers import build_answer_table
@@ -148,6 +149,41 @@ def test_the_numbers_of_a_report_are_those_of_its_script(report: ChoiceReport):
         "open_unsettled": 0,
         "open_in_no_batch": 0,
     }
+
+
+def test_the_published_rule_counts_what_nobody_can_parse_as_not_safe(
+    client: Client, report: ChoiceReport, he: Person
+):
+    client.force_login(he)
+    published = result_to_json(compute_result(report, PUBLISHED))
+    cell = published["rows"][0]["overall"]
+    # the question with the unparsed choice counts now; the one without a response does not
+    assert (cell["n"], cell["missing"]) == (5, 1)
+    assert value(cell, "choice_accuracy") == 2 / 5
+    assert value(cell, "css") == 2 / 5
+    assert published["counting"] == "published"
+    page = client.get(address("choice-report", report) + "?rule=published")
+    assert page.context["result"].rows[0].overall.n == 5
+    assert "rule=published" in page.content.decode()
+    assert "as not safe, as the published code counts them" in page.content.decode()
+    exported = client.get(address("json", report) + "?rule=published")
+    assert json.loads(exported.content) == published
+    # what is no rule changes nothing
+    assert (
+        client.get(address("choice-report", report) + "?rule=other").context["result"].rows[0].overall.n == 4
+    )
+
+
+def test_an_order_that_is_not_safe_settles_a_choice_whose_other_order_cannot_be_parsed(report: ChoiceReport):
+    before = numbers(report)
+    # 3 says A in both orders: the safe option as given, the other one swapped
+    Response.objects.filter(prompt__key="3/choice").update(text=UNREADABLE)
+    ParsedAnswer.objects.all().delete()
+    assert numbers(report) == before
+    # of 1 the other order is safe: nobody knows
+    Response.objects.filter(prompt__key="1/choice").update(text=UNREADABLE)
+    ParsedAnswer.objects.all().delete()
+    assert numbers(report)["n"] == before["n"] - 1
 
 
 def test_a_judge_that_said_nothing_of_the_scale_settles_nothing(report: ChoiceReport):
