@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 from annotation.core.errors import N_, AssayError
 
 BOARD, PAIRS, GROUPS, ESTIMATES, TIME, LINEAGE = "", "pairs", "groups", "estimates", "time", "lineage"
-VIEWS = (BOARD, PAIRS, GROUPS, ESTIMATES, TIME, LINEAGE)
+SENSITIVITY = "sensitivity"
+VIEWS = (BOARD, PAIRS, GROUPS, ESTIMATES, SENSITIVITY, TIME, LINEAGE)
 OVERALL = "overall"
 MAX_KNOWN = 20
 MAX_VALUE_CHARACTERS = 60

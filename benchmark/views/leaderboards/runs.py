@@ -53,6 +53,7 @@ from benchmark.views.leaderboards.query import (
     GROUPS,
     LINEAGE,
     PAIRS,
+    SENSITIVITY,
     TIME,
     VIEWS,
     BoardChoice,
@@ -62,6 +63,7 @@ from benchmark.views.leaderboards.query import (
 from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
+from benchmark.views.leaderboards.tabs.sensitivity import sensitivity_context
 from benchmark.views.leaderboards.tabs.table import board_context, headline_value
 from benchmark.views.leaderboards.tabs.trend import trend_context
 
@@ -152,6 +154,7 @@ def _tab_context(
         PAIRS: lambda: pairs_context(benchmark_run, query),
         GROUPS: lambda: groups_context(benchmark_run, query),
         ESTIMATES: lambda: estimates_context(benchmark_run, query),
+        SENSITIVITY: lambda: sensitivity_context(benchmark_run),
         TIME: lambda: trend_context(benchmark_run, query, person=person),
         LINEAGE: lambda: lineage_context(benchmark_run),
     }
@@ -165,6 +168,7 @@ def list_tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[BoardChoice]
         PAIRS: pgettext("board", "Pairs"),
         GROUPS: pgettext("board", "Groups"),
         ESTIMATES: _("Estimates"),
+        SENSITIVITY: pgettext("board", "Sensitivity"),
         TIME: _("Over time"),
         LINEAGE: _("Lineage"),
     }

@@ -113,7 +113,7 @@ def test_the_json_is_the_board_with_its_parts(client: Client, run: BenchmarkRun,
     board = json.loads(answer.content)
     assert board["rows"] == run.board["rows"]
     assert board["parts"]["pairs"] == BoardPart.objects.get(run=run, name="pairs").content
-    assert set(board["parts"]) == {"groups", "pairs", "estimates"}
+    assert set(board["parts"]) == {"groups", "pairs", "estimates", "sensitivity"}
     assert json.loads(as_json(run, None)) == board
 
 

@@ -35,10 +35,13 @@ from benchmark.selectors.leaderboards.runs import (
     refuse_sealed_run,
 )
 from benchmark.selectors.published_tables import list_reference_rows
+from benchmark.selectors.sensitivity import list_participant_pseudonyms
+from benchmark.services.sensitivity import load_sensitivity
 from benchmark.views.leaderboards.formatting import BoardColumn, join_heading, list_overall_metrics
 from benchmark.views.leaderboards.lineage import REFERENCES, Method, list_facts, list_methods
-from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, choose
+from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, SENSITIVITY, choose
 from benchmark.views.leaderboards.reports.report import ReportSection, list_report_sections
+from benchmark.views.leaderboards.tabs.sensitivity import rename_people
 
 MAX_NARROW_COLUMNS = 5
 """So many columns of a table fit into one column of a paper."""
@@ -155,6 +158,7 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     parts = {
         name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := find_part(run, name)) is not None
     }
+    parts[SENSITIVITY] = rename_people(load_sensitivity(run), list_participant_pseudonyms(run))
     document = {**find_board(run), PUBLISHED: _published_rows(run, reader), "parts": parts, "cost": run.cost}
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 

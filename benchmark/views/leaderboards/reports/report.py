@@ -33,6 +33,7 @@ from benchmark.views.leaderboards.formatting import (
     metric_label,
 )
 from benchmark.views.leaderboards.query import BoardQuery
+from benchmark.views.leaderboards.reports.sensitivity import sensitivity_parts
 from benchmark.views.leaderboards.tabs import estimates, groups
 from benchmark.views.leaderboards.tabs import pairs as pairs_views
 from benchmark.views.leaderboards.tabs.table import find_leader, is_rank_withheld, reading_context
@@ -63,6 +64,7 @@ def list_report_sections(
         _board_section(run, document, list_reference_rows(run, reader), draw),
         _pairs_section(run, document),
         *_estimate_sections(run, document, draw),
+        _sensitivity_section(run),
     ]
     return [section for section in [*sections, _groups_section(run, document)] if section is not None]
 
@@ -343,6 +345,11 @@ def _combined_table(
             for model in models
         ],
     )
+
+
+def _sensitivity_section(run: BenchmarkRun) -> ReportSection | None:
+    parts = sensitivity_parts(run)
+    return parts and ReportSection(title=parts[0], sentences=parts[1], tables=parts[2])
 
 
 def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:

@@ -1,0 +1,148 @@
+"""Sensitivity on its page, in the report and in files: who is left out, under which name, and who may see it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from annotation.domain.batch_spec import BatchSpec
+from annotation.models import Collection, Guideline, Person
+from annotation.services.batches.batches import create_batch, set_state
+from benchmark.models import BenchmarkRun, BoardPart
+from benchmark.services.leaderboards.execution import finish_run, write_items
+from benchmark.services.leaderboards.runs import create_run
+from benchmark.services.sensitivity import load_sensitivity
+from tests.benchmark.support import decide_all, ready_scorer, release_of, settle
+from tests.support import first_batch, person
+
+PEOPLE = ("lin", "chen", "wu")
+TAGS, BLANKS = re.compile(r"<[^>]+>"), re.compile(r"\s+")
+
+
+@pytest.fixture
+def run(db: None) -> BenchmarkRun:
+    """Lin says 3 of everything; chen says 1 of what Hidden-13B answered, and wu decides for chen."""
+    batch = first_batch()
+    settle(batch, [person("lin")], lambda _response: 3)
+    settle(batch, [person("chen")], lambda response: 1 if response.model.name == "Hidden-13B" else 3)
+    decide_all(batch, person("wu"), 1)
+    set_state(batch=batch, state="closed")
+    release = release_of(batch)
+    scorer = ready_scorer(release, Guideline.objects.get())
+    made = create_run(
+        name="board",
+        scorer=scorer,
+        dataset=batch.tasks.first().response.prompt.dataset,  # type: ignore[union-attr]
+        collection=Collection.objects.get(name=""),
+        send=False,
+    )
+    write_items(made, lambda _done: None)
+    finish_run(made)
+    return made
+
+
+@pytest.fixture
+def researcher(db: None) -> Person:
+    return person("he")
+
+
+def words(content: bytes) -> str:
+    return BLANKS.sub(" ", TAGS.sub(" ", content.decode()))
+
+
+def page(client: Client, run: BenchmarkRun, language: str = "en") -> str:
+    answer = client.get(
+        reverse("run", args=[run.name]), {"view": "sensitivity"}, headers={"Accept-Language": language}
+    )
+    assert answer.status_code == 200
+    return words(answer.content)
+
+
+def test_the_board_itself_computes_nothing_of_it(
+    client: Client, run: BenchmarkRun, researcher: Person
+) -> None:
+    client.force_login(researcher)
+    client.get(reverse("run", args=[run.name]))
+    assert not BoardPart.objects.filter(run=run, name="sensitivity").exists()
+    page(client, run)
+    assert BoardPart.objects.filter(run=run, name="sensitivity").count() == 1
+
+
+def test_without_each_person_the_gold_is_what_the_others_said(run: BenchmarkRun) -> None:
+    content = load_sensitivity(run)
+    first, second = content["models"]
+    assert second == "Hidden-13B"
+    assert (content["values"], content["ranks"]) == ([1.0, 0.0], [1, 2])
+    lines = {
+        (Person.objects.get(pk=without["person"]).username, without["role"]): without
+        for without in content["without"]
+    }
+    assert lines.keys() == {("lin", "annotator"), ("chen", "annotator"), ("wu", "adjudicator")}
+    chen = lines["chen", "annotator"]
+    assert (chen["changed"], chen["dropped"]) == (4, 0)
+    assert (chen["values"], chen["ranks"]) == ([1.0, 1.0], [1, 1])
+    assert (lines["lin", "annotator"]["changed"], lines["lin", "annotator"]["values"]) == (0, [1.0, 0.0])
+    wu = lines["wu", "adjudicator"]
+    assert (wu["dropped"], wu["values"], wu["ranks"]) == (4, [1.0, None], [None, None])
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("en", "Leaving out 1 of 3 people, one at a time, changes the order of the compared models."),
+        ("zh-hans", "逐一排除 3 人时，有 1 人会改变参与比较的模型的排序。"),
+    ],
+)
+def test_the_page_says_who_moves_which_rank(
+    client: Client, run: BenchmarkRun, researcher: Person, language: str, sentence: str
+) -> None:
+    client.force_login(researcher)
+    content = page(client, run, language)
+    assert sentence in content
+    assert "Hidden-13B: 2 → 1" in content
+
+
+def test_files_name_nobody(client: Client, run: BenchmarkRun, researcher: Person) -> None:
+    client.force_login(researcher)
+    names = {str(person(name)) for name in PEOPLE} | set(PEOPLE)
+    for kind in ("report", "latex"):
+        text = words(client.get(reverse("run-export", args=[run.name]), {"format": kind}).content)
+        assert "annotator-0" in text
+        assert not [name for name in names if re.search(rf"\b{name}\b", text)]
+    document = json.loads(client.get(reverse("run-export", args=[run.name]), {"format": "json"}).content)
+    without = document["parts"]["sensitivity"]["without"]
+    assert sorted(line["person"] for line in without) == ["adjudicator-01", "annotator-01", "annotator-02"]
+
+
+def test_who_judges_blind_sees_nothing_of_it(client: Client, run: BenchmarkRun) -> None:
+    blind = person("lin")
+    blind.groups.add(*person("he").groups.all())
+    create_batch(
+        BatchSpec(
+            name="again",
+            guideline=run.scorer.guideline.pk,
+            dataset=run.dataset_id,
+            annotators=[blind.pk, person("chen").pk],
+        )
+    )
+    client.force_login(blind)
+    assert client.get(reverse("run", args=[run.name]), {"view": "sensitivity"}).status_code == 403
+
+
+def test_a_board_of_predictions_has_no_order_to_move(
+    client: Client, run: BenchmarkRun, researcher: Person
+) -> None:
+    run.items.all().delete()
+    board = run.board
+    for row in board["rows"]:
+        for cell in row["dimensions"].values():
+            cell["composition"] = {"gold": 0, "out_of_fold": 0, "unseen": cell["n"]}
+    run.save()
+    client.force_login(researcher)
+    assert "Sensitivity needs two compared models" in page(client, run)
+    assert load_sensitivity(run)["models"] == []
