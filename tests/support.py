@@ -203,13 +203,13 @@ def decide_next(batch: Batch, person: Person, value: int, criterion: str = "comp
     return None if assignment is None else decide(assignment, person, value, criterion)
 
 
-def make_repeat(dispute: Task, *, due_at: datetime) -> Task:
-    """A decided dispute comes back to its adjudicator, whatever the draw says."""
+def make_repeat(dispute: Task, *, due_at: datetime, kind: str = "repeat") -> Task:
+    """A decided dispute comes back to its adjudicator, or goes to a ``second``, whatever the draw says."""
     work = dispute.stratum
     same_level = {
         name: getattr(work, name) for name in ("batch_id", "dataset_id", "dimension", "language", "model_id")
     }
-    stratum, _created = Stratum.objects.get_or_create(kind=Task.Kind.REPEAT, **same_level)
+    stratum, _created = Stratum.objects.get_or_create(kind=kind, **same_level)
     member = dispute.batch.memberships.get(person=dispute.adjudication.assignment.person, role="adjudicator")
     add_member_counts(member.pk, stratum.pk, disputed=1)
     return Task.objects.create(
@@ -217,7 +217,7 @@ def make_repeat(dispute: Task, *, due_at: datetime) -> Task:
         response=dispute.response,
         prompt=dispute.prompt,
         stratum=stratum,
-        kind=Task.Kind.REPEAT,
+        kind=kind,
         state=Task.State.DISPUTED,
         overlap=1,
         position=dispute.position,

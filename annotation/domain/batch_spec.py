@@ -45,6 +45,7 @@ class Terms(FrozenSpec):
     alarm_action: AlarmAction = "tell"
     second_reading_share: float = 0.05
     second_reading_days: int = 14
+    second_adjudicator_share: float = 0
     check_share: float = 0
     check_feedback: bool = False
     qualifying: Qualifying = ""
@@ -78,6 +79,13 @@ class Terms(FrozenSpec):
     def _check_second_reading_share(cls, share: float) -> float:
         if not 0 <= share <= 1:
             raise AssayError(N_("The share of repeat adjudications is from 0 to 1."))
+        return share
+
+    @field_validator("second_adjudicator_share")
+    @classmethod
+    def _check_second_adjudicator_share(cls, share: float) -> float:
+        if not 0 <= share <= 1:
+            raise AssayError(N_("The share of second adjudications is from 0 to 1."))
         return share
 
     @field_validator("second_reading_days")

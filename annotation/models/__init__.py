@@ -2,7 +2,14 @@
 
 from annotation.models.adjudication import Adjudication, DisputeReason, Verdict
 from annotation.models.annotations import Annotation, CorrectionRequest, Draft, SubmissionBlock
-from annotation.models.assignments import ADJUDICATION_SLOT, PRIORITY_STEP, Assignment, Panel, Task
+from annotation.models.assignments import (
+    ADJUDICATION_SLOT,
+    DECIDED_AGAIN,
+    PRIORITY_STEP,
+    Assignment,
+    Panel,
+    Task,
+)
 from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
 from annotation.models.base import Channel
 from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
@@ -30,6 +37,7 @@ __all__ = [
     "ADJUDICATION_SLOT",
     "ADJUDICATOR",
     "ANNOTATOR",
+    "DECIDED_AGAIN",
     "MANAGER",
     "PRIORITY_STEP",
     "RESEARCHER",

@@ -47,7 +47,8 @@ class Task(models.Model):
     back or was moved ahead: it may be free for people whose cursor is beyond it.
 
     A task of kind ``repeat`` is a decided dispute that comes back to its adjudicator, unmarked, from ``due_at`` on, to
-    measure their intra-rater agreement. ``repeats`` is the task that they decided; its gold stays what it is.
+    measure their intra-rater agreement; one of kind ``second`` goes to another adjudicator, to measure the agreement
+    between them. ``repeats`` is the task that was decided; its gold stays what it is.
     """
 
     class Kind(models.TextChoices):
@@ -55,6 +56,7 @@ class Task(models.Model):
         CHECK = "check", _("check")
         QUALIFICATION = "qualification", _("qualification")
         REPEAT = "repeat", _("repeat adjudication")
+        SECOND = "second", _("second adjudication")
 
     class State(models.TextChoices):
         OPEN = "open", _("open")
@@ -119,12 +121,12 @@ class Task(models.Model):
                 condition=Q(rank=F("position") - F("priority") * PRIORITY_STEP), name="task_rank_is_the_order"
             ),
             models.UniqueConstraint(
-                fields=["repeats"], condition=Q(repeats__isnull=False), name="task_repeated_once"
+                fields=["repeats", "kind"], condition=Q(repeats__isnull=False), name="task_decided_again_once"
             ),
             models.CheckConstraint(
-                condition=Q(kind="repeat", repeats__isnull=False, due_at__isnull=False)
-                | Q(~Q(kind="repeat"), repeats__isnull=True, due_at__isnull=True),
-                name="task_repeat_has_its_dispute",
+                condition=Q(kind__in=["repeat", "second"], repeats__isnull=False, due_at__isnull=False)
+                | Q(~Q(kind__in=["repeat", "second"]), repeats__isnull=True, due_at__isnull=True),
+                name="task_decided_again_has_its_dispute",
             ),
         ]
         indexes = [
@@ -152,6 +154,9 @@ class Task(models.Model):
     def __str__(self) -> str:
         return f"{self.batch_id}/{self.position}"
 
+
+# What measures adjudicators: its decisions settle nothing, and no count of the work tells of it.
+DECIDED_AGAIN = (Task.Kind.REPEAT, Task.Kind.SECOND)
 
 # The slot of the adjudicator. It makes one table hold both invariants: a task has one adjudicator
 # (unique task+slot), and the adjudicator is none of its annotators (unique task+person).

@@ -73,6 +73,12 @@ class Batch(Authored):
         default=USUAL_POLICY.second_reading_days,
         help_text=_("Or when the disputes run out."),
     )
+    second_adjudicator_share = models.FloatField(
+        _("share of second adjudications"),
+        default=USUAL_POLICY.second_adjudicator_share,
+        db_default=USUAL_POLICY.second_adjudicator_share,
+        help_text=_("Of the decided disputes, how many go to another adjudicator unmarked; 0: none."),
+    )
     check_share = models.FloatField(
         _("share of gold checks"),
         default=USUAL_POLICY.check_share,
@@ -133,6 +139,10 @@ class Batch(Authored):
             models.CheckConstraint(
                 condition=Q(second_reading_share__gte=0, second_reading_share__lte=1),
                 name="batch_second_readings_a_share",
+            ),
+            models.CheckConstraint(
+                condition=Q(second_adjudicator_share__gte=0, second_adjudicator_share__lte=1),
+                name="batch_second_adjudications_a_share",
             ),
             models.CheckConstraint(
                 condition=Q(check_share__gte=0, check_share__lte=MAX_CHECK_SHARE), name="batch_checks_a_share"

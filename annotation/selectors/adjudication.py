@@ -121,8 +121,8 @@ def select_disputed_at() -> Subquery:
 
 
 def list_due_repeats(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
-    """The repeat adjudications that may come now, the next one first: those that are due, and all of them once the
-    disputes have run out. The one in progress is none of them.
+    """The repeat and second adjudications that may come now, the next one first: those that are due, and all of them
+    once the disputes have run out. The one in progress is none of them.
     """
     repeats = _list_open_repeats(member, resting=resting)
     if not repeats.exists() or has_no_disputes_left(member, resting=resting):
@@ -131,15 +131,24 @@ def list_due_repeats(member: Membership, *, resting: Sequence[int] = ()) -> Quer
 
 
 def _list_open_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
-    """The repeats of the member's own decisions; they come to nobody else. Read by the index of repeats alone."""
+    """The repeats of the member's own decisions, which come to nobody else, and the second adjudications of disputes
+    that others decided and in which the member had no part. Read by the index of both alone.
+
+    Who had a part in a dispute stays the same once it is decided, so that no lock is needed to read it.
+    """
     claimed = Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.CLAIMED)
+    own = Q(kind=Task.Kind.REPEAT, repeats__adjudication__assignment__person=member.person_id)
+    by_someone_else = (
+        Q(kind=Task.Kind.SECOND)
+        & ~Exists(_list_barring_claims(member))
+        & ~Exists(_list_barring_claims(member, task="repeats"))
+    )
     repeats = Task.objects.filter(
+        own | by_someone_else,
         ~Exists(claimed),
         batch=member.batch_id,
-        kind=Task.Kind.REPEAT,
         state=Task.State.DISPUTED,
         repeats__isnull=False,
-        repeats__adjudication__assignment__person=member.person_id,
     )
     strata_out = [*list_ruled_out_strata(member), *resting]
     if strata_out:
@@ -207,10 +216,10 @@ def _add_repeats(disputes: WaitingDisputes, repeats: WaitingDisputes) -> Waiting
     )
 
 
-def _list_barring_claims(member: Membership) -> QuerySet[Assignment]:
+def _list_barring_claims(member: Membership, task: str = "pk") -> QuerySet[Assignment]:
     """``may_claim_again``, as the database says it: the past claims that keep a dispute from a person."""
     barred = Q(state__in=LIVE) | ~Q(skip_reason="") | Q(slot__lt=ADJUDICATION_SLOT)
-    return Assignment.objects.filter(barred, task=OuterRef("pk"), person=member.person_id)
+    return Assignment.objects.filter(barred, task=OuterRef(task), person=member.person_id)
 
 
 # One for each reason in its order: a row of the keyboard where no other key of the page is.

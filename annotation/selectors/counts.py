@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from annotation.models import Batch, MemberCounts, Membership, Stratum, Task
+from annotation.models import DECIDED_AGAIN, Batch, MemberCounts, Membership, Stratum, Task
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
@@ -48,9 +48,8 @@ def count_by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]
         .order_by()
         .values("membership")
     )
-    work, check, repeat = (
-        Q(stratum__kind=kind) for kind in (Task.Kind.WORK, Task.Kind.CHECK, Task.Kind.REPEAT)
-    )
+    work, check = (Q(stratum__kind=kind) for kind in (Task.Kind.WORK, Task.Kind.CHECK))
+    repeat = Q(stratum__kind__in=DECIDED_AGAIN)
     rows = sums.annotate(
         s=Sum("submitted", filter=work),
         a=Sum("adjudicated", filter=work),
@@ -84,9 +83,9 @@ def count_submitted(membership: Membership) -> int:
 
 
 def count_decisions(membership: Membership, *, with_repeats: bool = False) -> int:
-    """The disputes that the member has decided; ``with_repeats`` those that came back to them as well, as the quota
+    """The disputes that the member has decided; ``with_repeats`` repeat and second adjudications as well, as the quota
     counts them.
     """
-    kinds = [Task.Kind.WORK, Task.Kind.REPEAT] if with_repeats else [Task.Kind.WORK]
+    kinds = [Task.Kind.WORK, *DECIDED_AGAIN] if with_repeats else [Task.Kind.WORK]
     tallies = MemberCounts.objects.filter(membership=membership, stratum__kind__in=kinds)
     return tallies.aggregate(n=Sum("adjudicated"))["n"] or 0

@@ -195,7 +195,7 @@ def places_are_right(batch: Batch, now: Tables) -> None:
         assert {assignment["slot"] for assignment in annotating} <= set(range(task["overlap"]))
         assert len({assignment["person_id"] for assignment in live[pk]}) == len(live[pk])
         assert len(deciding) <= 1
-        if task["kind"] != "repeat" and task["state"] not in ("open", "withdrawn"):
+        if task["kind"] not in ("repeat", "second") and task["state"] not in ("open", "withdrawn"):
             assert [assignment["state"] for assignment in annotating] == ["submitted"] * task["overlap"]
     held = Counter(
         (assignment["person_id"], assignment["slot"] == ADJUDICATION_SLOT)
@@ -252,11 +252,24 @@ def known_items_are_right(now: Tables) -> None:
 
 
 def repeats_are_right(now: Tables) -> None:
-    """Each is its adjudicator's alone, stands beside a dispute that they decided, and skipped it is over."""
+    """A repeat is its adjudicator's alone, stands beside a dispute that they decided, and skipped it is over. A second
+    adjudication is for anybody who had no part in the dispute.
+    """
     claims: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for assignment in now.assignments:
         claims[assignment["task_id"]].append(assignment)
     for pk, task in now.tasks.items():
+        if task["kind"] == "second":
+            dispute, involved = now.tasks[task["repeats"]], claims[task["repeats"]]
+            assert (dispute["kind"], dispute["state"]) == ("work", "adjudicated")
+            assert (task["overlap"], task["slots_taken"], task["panel"]) == (1, 0, None)
+            assert all(claim["slot"] == ADJUDICATION_SLOT for claim in claims[pk])
+            # Nobody who labelled or decided it has ever been given it.
+            had_part = {claim["person_id"] for claim in involved if claim["state"] == "submitted"}
+            assert had_part.isdisjoint(claim["person_id"] for claim in claims[pk])
+            states = [claim["state"] for claim in claims[pk]]
+            assert (task["state"] == "adjudicated") == (states.count("submitted") == 1)
+            assert task["state"] in ("disputed", "adjudicated")
         if task["kind"] == "repeat":
             dispute = now.tasks[task["repeats"]]
             (decided,) = (

@@ -35,6 +35,7 @@ USUAL_TERMS = {
     "alarm_action": USUAL_POLICY.alarm_action,
     "second_reading_percent": f"{USUAL_POLICY.second_reading_share * 100:g}",
     "second_reading_days": USUAL_POLICY.second_reading_days,
+    "second_adjudicator_percent": f"{USUAL_POLICY.second_adjudicator_share * 100:g}",
     "check_percent": f"{USUAL_POLICY.check_share * 100:g}",
 }
 
@@ -81,6 +82,18 @@ class TermsForm(forms.Form):
         max_value=MAX_SECOND_READING_DAYS,
         initial=USUAL_POLICY.second_reading_days,
         help_text=_("Or when the disputes run out."),
+    )
+    second_adjudicator_percent = forms.FloatField(
+        label=_("Second adjudications in percent"),
+        min_value=0,
+        max_value=100,
+        initial=USUAL_TERMS["second_adjudicator_percent"],
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text=_(
+            "Of the decided disputes: so many go unmarked to another adjudicator, to measure how well adjudicators"
+            " agree. Gold follows the first decision. It needs at least two adjudicators. 0: none."
+        ),
     )
     check_percent = forms.FloatField(
         label=_("Gold checks in percent"),
@@ -129,6 +142,7 @@ class TermsForm(forms.Form):
         return {name: data[name] for name in names} | {
             "lease_seconds": data["lease_minutes"] * 60,
             "second_reading_share": round(data["second_reading_percent"] / 100, 6),
+            "second_adjudicator_share": round((data["second_adjudicator_percent"] or 0) / 100, 6),
             "check_share": round((data["check_percent"] or 0) / 100, 6),
             "qualifying": data["qualifying"],
             "qualifying_threshold": data["qualifying_threshold"] if data["qualifying"] else None,
@@ -160,6 +174,7 @@ class PolicyForm(TermsForm):
                 "alarm_action": batch.alarm_action,
                 "second_reading_percent": f"{batch.second_reading_share * 100:g}",
                 "second_reading_days": batch.second_reading_days,
+                "second_adjudicator_percent": f"{batch.second_adjudicator_share * 100:g}",
                 "check_percent": f"{batch.check_share * 100:g}",
                 "check_feedback": batch.check_feedback,
                 "qualifying": batch.qualifying,
@@ -182,6 +197,8 @@ class PolicyForm(TermsForm):
 
     def collect_terms(self) -> dict[str, Any]:
         unchanged = [] if "lease_minutes" in self.changed_data else ["lease_seconds"]
+        if "second_adjudicator_percent" not in self.data:
+            unchanged += ["second_adjudicator_share"]
         if "check_percent" not in self.data:  # a request that says nothing of gold questions
             unchanged += ["check_share", "check_feedback", "qualifying", "qualifying_threshold"]
         return super().collect_terms() | {name: getattr(self.batch, name) for name in unchanged}

@@ -11,6 +11,7 @@ from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
 from annotation.selectors.batches import get_batch
+from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
 
 HEADINGS = {
     "percent_agreement": "agreement",
@@ -43,7 +44,15 @@ class Command(AssayCommand):
         groupings = parse_groupings(options["by"])
         named = options["batch"]
         batches = Batch.objects.all() if named is None else [get_batch(named)]
-        return {"rows": [row.to_json() for row in LabelPatterns(batches).report(groupings)]}
+        seconds = measure_adjudicator_agreement(list(batches))
+        return {
+            "rows": [row.to_json() for row in LabelPatterns(batches).report(groupings)],
+            "adjudicators": {
+                "drawn": seconds.drawn,
+                "waiting": seconds.waiting,
+                "rows": [row.to_json() for row in seconds.rows],
+            },
+        }
 
     def show(self, data: dict[str, Any]) -> None:
         rows = data["rows"]
@@ -54,6 +63,10 @@ class Command(AssayCommand):
         lines = [_build_line(row, statistics, with_guideline=several) for row in rows]
         for line in format_table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
+        for row in data["adjudicators"]["rows"]:
+            share = _format_statistic(row["percent_agreement"])
+            counts = f"of {row['n']} disputes that two adjudicators decided, {row['same']} alike"
+            self.stdout.write(f"{row['criterion']}: {counts}: {share}")
 
 
 def _build_line(

@@ -94,6 +94,14 @@ class Command(AssayCommand):
             help=f"what an alarm does: {', '.join(Batch.AlarmAction.values)} (default %(default)s)",
         )
         parser.add_argument(
+            "--second-adjudicator-share",
+            type=float,
+            default=USUAL_POLICY.second_adjudicator_share,
+            metavar="SHARE",
+            help="so many of the decided disputes go unmarked to another adjudicator, 0 to 1, to measure how well"
+            " adjudicators agree; gold follows the first decision (default %(default)s)",
+        )
+        parser.add_argument(
             "--check-share",
             type=float,
             default=USUAL_POLICY.check_share,

@@ -17,6 +17,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
+    DECIDED_AGAIN,
     Assignment,
     Batch,
     Membership,
@@ -201,8 +202,8 @@ def _list_working(people: Collection[int]) -> QuerySet[Membership]:
 
 
 def _list_counted_claims() -> QuerySet[Assignment]:
-    """All but those on repeat adjudications, which no manager's count tells of."""
-    return Assignment.objects.exclude(task__kind=Task.Kind.REPEAT)
+    """All but those on repeat and second adjudications, which no manager's count tells of."""
+    return Assignment.objects.exclude(task__kind__in=DECIDED_AGAIN)
 
 
 def _filter_live(held: QuerySet[Assignment]) -> QuerySet[Assignment]:
@@ -472,7 +473,7 @@ def _count_disputes_left(membership: Membership, strata: Mapping[int, StratumSta
     repeats, claimed = list_due_repeats(membership).count(), list_dispute_claims(membership)
     disputed = sum(stratum.disputed for stratum in strata.values() if stratum.kind == Task.Kind.WORK)
     if disputed > MAX_DISPUTES_COUNTED:
-        return disputed + claimed.filter(task__kind=Task.Kind.REPEAT).count() + repeats
+        return disputed + claimed.filter(task__kind__in=DECIDED_AGAIN).count() + repeats
     return list_waiting_disputes(membership).count() + claimed.count() + repeats
 
 

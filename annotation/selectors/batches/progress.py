@@ -22,6 +22,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
+    DECIDED_AGAIN,
     Assignment,
     Batch,
     CorrectionRequest,
@@ -344,7 +345,7 @@ def _count_live(batch: Batch) -> dict[int, int]:
 def _select_latest(batch: Batch) -> Subquery:
     """When the member's person last handed anything in: one look into the index of their history."""
     submitted = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
-    submitted = submitted.exclude(task__kind=Task.Kind.REPEAT)
+    submitted = submitted.exclude(task__kind__in=DECIDED_AGAIN)
     return Subquery(submitted.order_by("-submitted_at").values("submitted_at")[:1])
 
 

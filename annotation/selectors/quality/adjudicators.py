@@ -137,6 +137,68 @@ def _intra_rater_agreement(person: Person, is_same: Counter[bool]) -> IntraRater
     return IntraRaterAgreement(person, n, same, same / n, *wilson(same, n))
 
 
+@dataclass(frozen=True)
+class AdjudicatorAgreement:
+    """Of one criterion ``n`` disputes were decided by two adjudicators, ``same`` of them alike; Wilson's 95% interval
+    takes the disputes as independent.
+    """
+
+    guideline: str
+    criterion: str
+    n: int
+    same: int
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(self.same, self.n, *wilson(self.same, self.n)) if self.n else NO_RATE
+
+    def to_json(self) -> dict[str, Any]:
+        rate = self.rate
+        return {
+            "guideline": self.guideline,
+            "criterion": self.criterion,
+            "n": self.n,
+            "same": self.same,
+            "percent_agreement": {"value": rate.value, "low": rate.low, "high": rate.high}
+            if rate.n
+            else None,
+        }
+
+
+@dataclass(frozen=True)
+class SecondAdjudications:
+    """How many disputes were ``drawn`` to be decided by a second adjudicator, and how many of them still wait."""
+
+    drawn: int
+    waiting: int
+    rows: Sequence[AdjudicatorAgreement]
+
+
+def measure_adjudicator_agreement(batches: Sequence[Batch]) -> SecondAdjudications:
+    """How often a second adjudicator decided a criterion as the first did, by criterion in the order of names.
+
+    It tells of labels: only for whoever may see the results of the batches (``access.refuse_sealed``).
+    """
+    seconds = Task.objects.filter(batch__in=[batch.pk for batch in batches], kind=Task.Kind.SECOND)
+    seconds = seconds.exclude(repeats__state=Task.State.WITHDRAWN)
+    decided = seconds.filter(state=Task.State.ADJUDICATED)
+    is_same: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+    rows = decided.values_list(
+        "batch__guideline__name", "adjudication__labels", "repeats__adjudication__labels"
+    )
+    for guideline, labels, first_labels in rows:
+        for criterion, value in first_labels.items():
+            is_same[guideline, criterion][labels[criterion] == value] += 1
+    return SecondAdjudications(
+        drawn=seconds.count(),
+        waiting=seconds.filter(state=Task.State.DISPUTED).count(),
+        rows=[
+            AdjudicatorAgreement(*names, is_same[names].total(), is_same[names][True])
+            for names in sorted(is_same)
+        ],
+    )
+
+
 def list_adjudicators(batches: Sequence[Batch]) -> list[Adjudicator]:
     """Everybody who decided a dispute of these batches, in the order of names; withdrawn tasks do not count."""
     return _build_adjudicators(_CACHE.of(batches), batches)

@@ -19,6 +19,7 @@ from annotation.domain.formats.bundle import label_place
 from annotation.domain.releases.canonical import Value, number
 from annotation.models import (
     ADJUDICATION_SLOT,
+    DECIDED_AGAIN,
     Adjudication,
     Annotation,
     Assignment,
@@ -53,7 +54,7 @@ class TaskHistory:
 def get_task_history(person: Person, task_id: int) -> TaskHistory:
     """Everything about a task; refused while its batch, or its dataset in another batch, is sealed for the person."""
     task = (
-        Task.objects.exclude(kind=Task.Kind.REPEAT)
+        Task.objects.exclude(kind__in=DECIDED_AGAIN)
         .filter(pk=task_id)
         .select_related(
             "batch__guideline", "response__prompt__dataset", "response__model", "response__collection"

@@ -153,6 +153,7 @@ def describe_protocol(batch: Batch) -> dict[str, Any]:
         "order": batch.order,
         "tolerance": number(batch.tolerance),
         "second_reading_share": batch.second_reading_share,
+        "second_adjudicator_share": batch.second_adjudicator_share,
         "check_share": batch.check_share,
         "check_feedback": batch.check_feedback,
         "qualifying": batch.qualifying or None,

@@ -1,7 +1,8 @@
 """Deciding disputes: first a blind verdict, then the decision. Each is one transaction.
 
 One in twenty decisions or so comes back to its adjudicator as a task of kind ``repeat``
-(docs/decisions/repeat-adjudications-are-tasks.md). They decide it by the same calls, and it settles nothing.
+(docs/decisions/repeat-adjudications-are-tasks.md), and a share that the manager sets goes to another adjudicator as a
+task of kind ``second``. They decide it by the same calls, and it settles nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from annotation.core.sql import execute
 from annotation.domain.adjudication import is_repeated, resolve_dispute
 from annotation.domain.annotations import Submission
 from annotation.models import (
+    DECIDED_AGAIN,
     Adjudication,
     Assignment,
     Batch,
@@ -91,16 +93,17 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         retake_slot(assignment)
     labels, reason = _check_decision(assignment, work), _get_reason(work)
     decision = _write_decision(assignment, labels, reason, key, work)
-    if assignment.task.kind == Task.Kind.REPEAT:
+    if assignment.task.kind in DECIDED_AGAIN:
         # To the trail it is an act on the dispute that it repeats.
-        target = f"task:{assignment.task.repeats_id}"
-        record(actor=person, verb="second_reading", target=target, labels=labels)
+        is_repeat = assignment.task.kind == Task.Kind.REPEAT
+        verb = "second_reading" if is_repeat else "second_adjudication"
+        record(actor=person, verb=verb, target=f"task:{assignment.task.repeats_id}", labels=labels)
     else:
         execute(*sql.write_gold(assignment.task, resolve_dispute(tuple(labels), labels), decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
-        _draw_repeat(assignment, decision.created_at)
+        _draw_measurements(assignment, decision.created_at)
     execute(*sql.add_exposure(assignment.person_id, assignment.severity))
     return _build_receipt(decision, created=True)
 
@@ -129,51 +132,60 @@ def _write_decision(
     return decision
 
 
-def _draw_repeat(assignment: Assignment, now: datetime) -> None:
-    """Make a task of kind ``repeat`` where this decision is drawn. It is counted already, and its member's row is
-    locked, so that each decision has its number.
+def _draw_measurements(assignment: Assignment, now: datetime) -> None:
+    """Make the tasks of kind ``repeat`` and ``second`` for which this decision is drawn. It is counted already, and its
+    member's row is locked, so that each decision has its number.
     """
     batch = assignment.batch
-    policy = Batch.objects.values_list("second_reading_share", "second_reading_days")
-    share, days = policy.get(pk=batch.pk)
+    policy = Batch.objects.values_list(
+        "second_reading_share", "second_reading_days", "second_adjudicator_share"
+    )
+    repeat_share, days, second_share = policy.get(pk=batch.pk)
     members = Membership.objects.filter(role=Membership.Role.ADJUDICATOR, batch=batch)
     member = members.filter(person=assignment.person_id).first()
-    if member is None or not is_repeated(count_decisions(member), share=share, seed=_seed_repeats(member)):
+    if member is None:
         return
-    dispute = Task.objects.select_related("stratum").get(pk=assignment.task_id)
-    stratum = _find_or_make_stratum(dispute.stratum)
-    Task.objects.create(
-        batch=batch,
-        response_id=dispute.response_id,
-        prompt_id=dispute.prompt_id,
-        stratum=stratum,
-        kind=Task.Kind.REPEAT,
-        state=Task.State.DISPUTED,
-        overlap=1,
-        position=dispute.position,
-        rank=dispute.position,
-        repeats=dispute,
-        due_at=now + timedelta(days=days),
-    )
-    execute(sql.add_to_tally(member.pk, stratum.pk, disputed=1))
+    number = count_decisions(member)
+    if is_repeated(number, share=repeat_share, seed=_seed_draw("annotation.second_readings", member)):
+        stratum = _make_measurement(assignment.task_id, Task.Kind.REPEAT, now + timedelta(days=days))
+        execute(sql.add_to_tally(member.pk, stratum, disputed=1))
+    if is_repeated(number, share=second_share, seed=_seed_draw("annotation.second_adjudicators", member)):
+        # Whose it will be is open: the first decision's member stands for it in the counts of the stratum.
+        stratum = _make_measurement(assignment.task_id, Task.Kind.SECOND, now)
+        execute(sql.add_to_tally(member.pk, stratum, disputed=1))
 
 
-def _find_or_make_stratum(work: Stratum) -> Stratum:
-    """The stratum of the repeat adjudications of the disputes of this stratum of work."""
+def _make_measurement(dispute_id: int, kind: Task.Kind, due_at: datetime) -> int:
+    """A task in which a decided dispute is decided again. The id of its stratum."""
+    dispute = Task.objects.select_related("stratum").get(pk=dispute_id)
+    work = dispute.stratum
     stratum, _created = Stratum.objects.get_or_create(
         batch_id=work.batch_id,
-        kind=Task.Kind.REPEAT,
+        kind=kind,
         dataset_id=work.dataset_id,
         dimension=work.dimension,
         language=work.language,
         model_id=work.model_id,
     )
-    return stratum
+    Task.objects.create(
+        batch_id=dispute.batch_id,
+        response_id=dispute.response_id,
+        prompt_id=dispute.prompt_id,
+        stratum=stratum,
+        kind=kind,
+        state=Task.State.DISPUTED,
+        overlap=1,
+        position=dispute.position,
+        rank=dispute.position,
+        repeats=dispute,
+        due_at=due_at,
+    )
+    return stratum.pk
 
 
-def _seed_repeats(member: Membership) -> str:
+def _seed_draw(salt: str, member: Membership) -> str:
     """Nobody outside the site can work it out."""
-    return salted_hmac("annotation.second_readings", str(member.pk)).hexdigest()
+    return salted_hmac(salt, str(member.pk)).hexdigest()
 
 
 def _check_decision(assignment: Assignment, work: Submission) -> dict[str, int | float]:
@@ -185,9 +197,9 @@ def _check_decision(assignment: Assignment, work: Submission) -> dict[str, int |
 
 
 def _list_disputed_criteria(assignment: Assignment) -> Sequence[str]:
-    """Of a repeat adjudication those that were decided the first time."""
+    """Of a repeat or second adjudication those that were decided the first time."""
     task = assignment.task
-    if task.kind == Task.Kind.REPEAT:
+    if task.kind in DECIDED_AGAIN:
         return list(Adjudication.objects.values_list("labels", flat=True).get(task=task.repeats_id))
     return compute_outcome(task, assignment.batch).disputed
 

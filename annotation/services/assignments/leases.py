@@ -14,6 +14,7 @@ from annotation.core.sql import execute
 from annotation.domain.assignments.eligibility import find_free_slot
 from annotation.models import (
     ADJUDICATION_SLOT,
+    DECIDED_AGAIN,
     Assignment,
     Batch,
     Membership,
@@ -61,16 +62,23 @@ def release_assignment(*, assignment_id: UUID, person: Person, skip_reason: str 
         assignment.state = Assignment.State.RELEASED
         assignment.skip_reason = skip_reason
         assignment.save(update_fields=["state", "skip_reason"])
-        if assignment.task.kind == Task.Kind.REPEAT:
-            verb, target = "skip_second_reading", f"task:{assignment.task.repeats_id}"
+        if assignment.task.kind in DECIDED_AGAIN:
+            is_repeat = assignment.task.kind == Task.Kind.REPEAT
+            verb = "skip_second_reading" if is_repeat else "skip_second_adjudication"
+            target = f"task:{assignment.task.repeats_id}"
         else:
             verb, target = "skip", f"assignment:{assignment.pk}"
         record(actor=person, verb=verb, target=target, reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
             replan_task(assignment.task, without=get_membership_id(assignment))
-        is_work = assignment.task.kind == Task.Kind.WORK
+        # What is nobody's own goes to somebody else.
+        is_shared = assignment.task.kind in (Task.Kind.WORK, Task.Kind.SECOND)
         execute(
-            *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else build_skip_statements(assignment)),
+            *(
+                [sql.add_to_tally_of(assignment, skipped=1)]
+                if is_shared
+                else build_skip_statements(assignment)
+            ),
             *sql.add_exposure(assignment.person_id, assignment.severity),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:

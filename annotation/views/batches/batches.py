@@ -22,7 +22,10 @@ from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
 from annotation.selectors.batches.plan import measure_pace, plan_batch
 from annotation.selectors.batches.progress import BatchRow, list_batch_rows
-from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
+from annotation.selectors.quality.adjudicators import (
+    measure_adjudicator_agreement,
+    measure_intra_rater_agreement,
+)
 from annotation.services.batches.batches import confirm_closing, set_state
 from annotation.services.batches.monitoring import mark_alarm_seen
 from annotation.services.batches.policy import may_set_threshold, set_terms
@@ -72,6 +75,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
         context |= draft_plan_context(open_batch)
     elif not context["sealed"]:
         context["intra_rater_agreement"] = measure_intra_rater_agreement(open_batch)
+        context["second_adjudications"] = measure_adjudicator_agreement([open_batch])
     return render(request, "annotation/batches/batch.html", context)
 
 

@@ -131,6 +131,7 @@ def facts_context(batch: Batch) -> dict[str, Any]:
     return {
         "lease": format_duration(batch.lease_seconds),
         "second_reading_percent": round(batch.second_reading_share * 100, 2),
+        "second_adjudicator_percent": round(batch.second_adjudicator_share * 100, 2),
         "check_percent": round(batch.check_share * 100, 2),
     }
 

@@ -125,6 +125,7 @@ class Batches(RuleBasedStateMachine):
         order=st.sampled_from(["prompts", "shuffled"]),
         pairs=st.integers(min_value=1, max_value=4),
         repeat_share=st.sampled_from([0, 0.5, 1]),
+        second_share=st.sampled_from([0, 0.5, 1]),
         checks=st.sampled_from([(0, False), (0.5, False), (0.25, True)]),
     )
     def make(
@@ -134,6 +135,7 @@ class Batches(RuleBasedStateMachine):
         order: str,
         pairs: int,
         repeat_share: float,
+        second_share: float,
         checks: tuple[float, bool],
     ) -> None:
         groups = list(combinations(self.annotators, overlap))[:pairs]
@@ -149,7 +151,9 @@ class Batches(RuleBasedStateMachine):
             )
         )
         Batch.objects.filter(pk=self.batch.pk).update(
-            second_reading_share=repeat_share, second_reading_days=pairs // 3
+            second_reading_share=repeat_share,
+            second_reading_days=pairs // 3,
+            second_adjudicator_share=second_share,
         )
         if checks[0]:
             known = Response.objects.filter(prompt__dataset=self.known)

@@ -9,6 +9,7 @@ import io
 import json
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -48,7 +49,7 @@ from annotation.selectors.batches.members import (
 from annotation.selectors.batches.progress import measure_annotations, measure_progress
 from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_decisions, count_tasks
-from annotation.selectors.quality.adjudicators import list_adjudicators
+from annotation.selectors.quality.adjudicators import SecondAdjudications, list_adjudicators
 from annotation.selectors.quality.summary import summarize_adjudicator
 from annotation.selectors.releases.lineage import get_task_history
 from annotation.selectors.releases.manifest import describe_people, describe_protocol
@@ -130,7 +131,8 @@ def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterat
     batch = Batch.objects.get(pk=batch.pk)
     yield "tasks", count_tasks(batch)
     yield "strata", {str(stratum): dict(+counts) for stratum, counts in count_by_stratum([batch.pk]).items()}
-    yield "members", {pk: {**counts, "repeats": 0} for pk, counts in count_by_member(batch).items()}
+    of_work = {pk: +Counter({**counts, "repeats": 0}) for pk, counts in count_by_member(batch).items()}
+    yield "members", {pk: counts for pk, counts in of_work.items() if counts}
     yield "progress", measure_progress(batch)
     yield "overall", measure_annotations(batch)
     yield "needs", list_needs(batch, limit=100)
@@ -200,6 +202,39 @@ def test_nothing_but_intra_rater_agreement_tells_of_them(
         visit(person)  # the page of people tells when somebody signed in last
     before = dict(read_everything(settled, ma, lin, wu))
     begin_all(settled, wu)
+    after = dict(read_everything(settled, ma, lin, wu))
+    for name, content in before.items():
+        assert after[name] == content, name
+    nothing_is_broken(settled)
+
+
+def begin_seconds(batch: Batch, zhou: Person) -> None:
+    """Of four second adjudications one is decided, one skipped, one in progress, and one waits."""
+    for dispute in batch.tasks.filter(kind="work", state="adjudicated"):
+        make_repeat(dispute, due_at=timezone.now(), kind="second")
+    decide_next(batch, zhou, 2)
+    for is_skipped in (True, False):
+        claim = claim_next_dispute(batch=batch, person=zhou)
+        assert claim is not None
+        assert claim.task.kind == "second"
+        if is_skipped:
+            release_assignment(assignment_id=claim.pk, person=zhou, skip_reason="I know the author")
+    states = Task.objects.filter(kind="second").values_list("state", flat=True)
+    assert sorted(states) == ["adjudicated", "disputed", "disputed", "disputed"]
+
+
+def test_nothing_but_the_agreement_among_adjudicators_tells_of_second_adjudications(
+    settled: Batch, monkeypatch: pytest.MonkeyPatch, ma: Person, lin: Person, wu: Person, zhou: Person
+) -> None:
+    no_seconds = SecondAdjudications(0, 0, [])
+    for module in ("annotation.views.batches.batches", "annotation.management.commands.agreement"):
+        monkeypatch.setattr(f"{module}.measure_adjudicator_agreement", lambda _batches: no_seconds)
+    zhou.groups.add(Group.objects.get_or_create(name="adjudicator")[0])
+    settled.memberships.create(person=zhou, role="adjudicator")
+    for person in (ma, lin):
+        visit(person)  # the page of people tells when somebody signed in last
+    before = dict(read_everything(settled, ma, lin, wu))
+    begin_seconds(settled, zhou)
     after = dict(read_everything(settled, ma, lin, wu))
     for name, content in before.items():
         assert after[name] == content, name
