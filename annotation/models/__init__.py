@@ -30,7 +30,7 @@ from annotation.models.people import (
     Person,
     SetupLink,
 )
-from annotation.models.releases import Export, GoldLabel, GoldRelease, ReleasedLabel
+from annotation.models.releases import BatchDraw, Export, GoldLabel, GoldRelease, ReleasedLabel
 from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "Assignment",
     "AuditEvent",
     "Batch",
+    "BatchDraw",
     "BatchStats",
     "CacheEntry",
     "Channel",

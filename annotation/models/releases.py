@@ -37,6 +37,25 @@ class GoldLabel(models.Model):
         return f"{self.task_id}/{self.criterion}={self.value:g}"
 
 
+class BatchDraw(models.Model):
+    """How chance chose the responses of a batch. Never changed afterwards.
+
+    ``strata`` are ``annotation.domain.releases.selection.DrawnStratum`` as JSON. ``imported`` says that the draw was
+    made on another site, which has the whole pool.
+    """
+
+    batch = models.OneToOneField(Batch, models.CASCADE, related_name="draw", verbose_name=_("batch"))
+    strata = models.JSONField(_("strata"), default=list)
+    imported = models.BooleanField(_("imported"), default=False)
+
+    class Meta:
+        verbose_name = _("draw of a batch")
+        verbose_name_plural = _("draws of batches")
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}"
+
+
 class GoldRelease(Authored):
     """A frozen, content-hashed set of gold labels (docs/gold.md describes the canonical form that is hashed)."""
 
@@ -82,6 +101,12 @@ class ReleasedLabel(models.Model):
     value = models.FloatField(_("value"))
     source = models.CharField(_("source"), max_length=16, choices=GoldLabel.Source.choices)
     adjudication = models.ForeignKey(Adjudication, models.PROTECT, null=True, blank=True, related_name="+")
+    chance = models.FloatField(
+        _("chance of selection"),
+        null=True,
+        blank=True,
+        help_text=_("With which its response came to have gold; empty where nobody knows it."),
+    )
 
     class Meta:
         verbose_name = _("released label")

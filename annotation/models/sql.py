@@ -839,20 +839,23 @@ ORDER BY i.id
 # Gold releases, which may hold a million labels: written, hashed, exported and compared.
 
 
-def freeze_labels(release_id: int) -> int:
+def freeze_labels(release_id: int, *, chance: float | None = None) -> int:
     """Write the release's labels: the settled ones of the work tasks of its batches. How many.
+
+    ``chance`` is that of selection, where all of them have the same.
 
     In the order of the prompts, in which they are read again: the ids are given in the order of the rows.
     """
     with connection.cursor() as cursor:
-        cursor.execute(FREEZE_LABELS, [release_id, release_id])
+        cursor.execute(FREEZE_LABELS, [release_id, chance, release_id])
         return int(cursor.rowcount)
 
 
 FREEZE_LABELS = f"""
-INSERT INTO {RELEASED_LABELS} (release_id, gold_label_id, task_id, criterion, value, source, adjudication_id)
+INSERT INTO {RELEASED_LABELS}
+    (release_id, gold_label_id, task_id, criterion, value, source, adjudication_id, chance)
 SELECT %s, g.id, g.task_id, g.criterion, g.value, g.source,
-    CASE WHEN g.source = '{GoldLabel.Source.ADJUDICATED}' THEN a.id END
+    CASE WHEN g.source = '{GoldLabel.Source.ADJUDICATED}' THEN a.id END, CAST(%s AS double precision)
 FROM {GOLD_LABELS} g
 JOIN {TASKS} t ON t.id = g.task_id
 LEFT JOIN {ADJUDICATIONS} a ON a.task_id = t.id

@@ -23,6 +23,7 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.releases.candidates import ReleaseNames, iterate_frozen_labels, list_settled_labels
 from annotation.selectors.releases.manifest import ManifestCounts, build_manifest
 from annotation.selectors.releases.releases import RELEASE_JOB
+from annotation.selectors.releases.selection import read_selection, store_chances
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import ProgressReporter
@@ -50,14 +51,18 @@ def cut_release(
     A response that two tasks settled alike is taken once; settled differently, everything is refused. The release
     that it supersedes stays as it is, and says from now on by what it is superseded.
     """
+    # Nobody edits how a batch was drawn or worked on while that is written down.
+    list(Batch.objects.select_for_update(no_key=True).filter(pk__in=spec.batches).order_by("pk").only("pk"))
     batches = list_batches(spec)
     check_release(spec, actor=actor)
     release = _create_release(spec, batches, actor)
     report(0, N_("freezing the labels"))
-    labels = _freeze_labels(release)
+    selection = read_selection(batches)
+    labels = _freeze_labels(release, chance=1.0 if selection.is_whole else None)
     counts = _hash_labels(release, batches, labels, report)
+    store_chances(release, selection)
     report(0.8, N_("measuring agreement"))
-    release.manifest = build_manifest(release, batches, counts)
+    release.manifest = build_manifest(release, batches, counts, selection.rows)
     release.save()
     superseded = {"supersedes": release.supersedes.name} if release.supersedes else {}
     record(
@@ -139,10 +144,10 @@ def _create_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person |
     return release
 
 
-def _freeze_labels(release: GoldRelease) -> tuple[int, int]:
+def _freeze_labels(release: GoldRelease, *, chance: float | None) -> tuple[int, int]:
     """Write the released labels. Their ids are above the first and up to the second number."""
     last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    written = sql.freeze_labels(release.pk)
+    written = sql.freeze_labels(release.pk, chance=chance)
     if not written:
         names = ", ".join(sorted(release.batches.values_list("name", flat=True)))
         raise Conflict(N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=names)

@@ -11,7 +11,16 @@ from typing import Any
 
 from annotation.core.terminal import format_lines, format_table, measure_width, measure_widths, pad_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, sum_unknown
+from benchmark.domain.estimates.selection import (
+    ABSTAINED,
+    EARLIER,
+    GROWN,
+    LEAST_SURE,
+    PART,
+    UNFINISHED,
+    UNRECORDED,
+    sum_unknown,
+)
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
     format_metric_interval,
@@ -394,6 +403,10 @@ def _selection_lines(selection: Sequence[dict[str, Any]]) -> list[str]:
         ABSTAINED: "which has what the scorer {scorer} abstained from, the difficult ones",
         PART: "which has some of the responses, and nothing says that chance chose them",
         UNFINISHED: "of whose items {without_gold} have no gold",
+        GROWN: "which was drawn from other responses than there are now",
+        EARLIER: "which was drawn from what earlier labels of unknown selection had left",
+        LEAST_SURE: "whose responses were chosen because a scorer was least sure of them",
+        UNRECORDED: "and how its responses were selected is not recorded in the release",
     }
     return [
         f"{row['labels']} labels are of the batch {row['batch']}, {words[row['how']].format(**row)}"

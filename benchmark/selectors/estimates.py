@@ -8,7 +8,7 @@ What only more prompts narrow: the intervals for all prompts like those of a run
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, takewhile
@@ -16,14 +16,16 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, QuerySet
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from annotation.models import Adjudication, AuditEvent, Batch, Task
+from annotation.domain.releases.selection import UNRECORDED, DrawnStratum
+from annotation.models import Adjudication, BatchDraw, GoldRelease, Task
 from annotation.selectors.assignments.availability import tasks_in_progress
 from annotation.selectors.batches.plan import measure_pace
+from annotation.selectors.releases.selection import find_selection
 from benchmark.domain.estimates.estimates import Bounds, ResponseKey
 from benchmark.domain.estimates.label_plan import (
     Key,
@@ -61,54 +63,77 @@ PLACE = ("response__model__name", "response__prompt__dimension")
 
 
 def list_selections(run: BenchmarkRun) -> list[dict[str, Any]]:
-    """A row for each batch, model and column of the board that has gold of it, as ``estimating.selection`` tells it."""
+    """A row for each batch, model and column of the board that has gold of it, as ``estimating.selection`` tells it.
+
+    Read from what was kept with the releases when they were cut, never from the batches as they are now.
+    """
     gold = run.items.filter(basis=RunItem.Basis.GOLD)
-    labels = _count_by_batch(run, gold, BY_BATCH, Count("response", distinct=True))
-    batches = Batch.objects.in_bulk({batch for batch, _model, _scope in labels})
-    tasks = Task.objects.filter(
-        kind=Task.Kind.WORK, batch__in=batches, response__in=list_run_responses(run).order_by().values("pk")
-    ).exclude(state=Task.State.WITHDRAWN)
-    held = _count_by_batch(run, tasks, "batch", Count("pk"))
-    settled = gold.filter(response=OuterRef("response"))
-    without_gold = _count_by_batch(run, tasks.filter(~Exists(settled)), "batch", Count("pk"))
+    labels = _count_by_release(run, gold)
+    stored = _StoredSelection(run, {release for release, *_rest in labels})
     response_counts = count_responses(run)
-    drawn = set(
-        Batch.objects.filter(pk__in=batches, labelling_plan__isnull=False).values_list("pk", flat=True)
-    )
-    abstained = _find_abstained(batches)
     selections = [
-        GoldSelection(
-            batch=batches[pk].name,
-            model=model,
-            dimension=scope,
-            labels=n,
-            tasks=held[pk, model, scope],
-            without_gold=without_gold[pk, model, scope],
-            responses=response_counts[model, scope],
-            drawn=pk in drawn,
-            abstained=abstained.get(pk, ""),
+        selection
+        for (release, batch, model, scope), n in sorted(labels.items())
+        for selection in stored.list_selections(
+            release, batch, model, scope, labels=n, responses=response_counts[model, scope]
         )
-        for (pk, model, scope), n in sorted(labels.items())
     ]
     return selections_to_json(selections)
 
 
-def _count_by_batch(
-    run: BenchmarkRun, rows: QuerySet[Any], batch: str, n: Count
-) -> Counter[tuple[int, str, str]]:
-    counts: Counter[tuple[int, str, str]] = Counter()
-    for pk, model, dimension, number in rows.order_by().values_list(batch, *PLACE).annotate(n=n):
+class _StoredSelection:
+    """What the manifests of some releases say of the run's responses, by batch, model and column."""
+
+    def __init__(self, run: BenchmarkRun, releases: Collection[int]) -> None:
+        self._rows: dict[tuple[int, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        for release in GoldRelease.objects.filter(pk__in=releases):
+            for row in find_selection(release) or ():
+                if (row["dataset"], row["collection"]) == (run.dataset.name, run.collection.name):
+                    self._rows[release.pk, row["batch"], row["model"], row["dimension"]].append(row)
+
+    def list_selections(
+        self, release: int, batch: str, model: str, scope: str, *, labels: int, responses: int
+    ) -> list[GoldSelection]:
+        """As the release has them; where one of several says nothing, that is unrecorded."""
+        rows = self._rows[release, batch, model, scope]
+        if len(rows) == 1 or not rows:  # the run may have less of it than the release
+            row = rows[0] if rows else {"how": UNRECORDED, "without_gold": 0, "pool": responses}
+            rows = [{**row, "labels": labels}]
+        return [
+            GoldSelection(
+                batch=batch,
+                model=model,
+                dimension=scope,
+                labels=row["labels"],
+                without_gold=row["without_gold"],
+                responses=responses,
+                pool=row["pool"],
+                stored_method=row["how"],
+                scorer=row.get("scorer") or "",
+            )
+            for row in rows
+        ]
+
+
+def _count_by_release(run: BenchmarkRun, gold: QuerySet[RunItem]) -> Counter[tuple[int, str, str, str]]:
+    """Responses with gold by release, batch, model and column."""
+    counts: Counter[tuple[int, str, str, str]] = Counter()
+    rows = gold.order_by().values_list("released_label__release", BY_BATCH + "__name", *PLACE)
+    for release, batch, model, dimension, number in rows.annotate(n=Count("response", distinct=True)):
         scope = find_scope(run, dimension)
         if scope is not None:
-            counts[pk, model, scope] += number
+            counts[release, batch, model, scope] += number
     return counts
 
 
-def _find_abstained(batches: Mapping[int, Batch]) -> dict[int, str]:
-    """By batch the scorer that it was made of because it abstained, as the audit trail has it."""
-    targets = {f"batch:{batch.name}": pk for pk, batch in batches.items()}
-    events = AuditEvent.objects.filter(verb="batch_of_abstained", target__in=targets)
-    return {targets[event.target]: str(event.data.get("scorer", "")) for event in events}
+def list_recorded_strata(run: BenchmarkRun) -> list[DrawnStratum]:
+    """Those that batches of this run's guideline were drawn from, of its dataset."""
+    draws = BatchDraw.objects.filter(
+        imported=False,
+        batch__guideline__name=run.scorer.guideline.name,
+        batch__tasks__prompt__dataset=run.dataset_id,
+    ).distinct()
+    return [DrawnStratum.from_json(row) for draw in draws for row in draw.strata]
 
 
 MAX_DECISIONS = 1000

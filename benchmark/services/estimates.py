@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -11,9 +12,11 @@ from django.db import transaction
 from annotation.core.errors import N_, AssayError
 from annotation.core.specs import MAX_SEED
 from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
+from annotation.domain.releases.selection import DrawnStratum, compute_chance
 from annotation.models import Dataset, Person
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
+from annotation.services.batches.draws import count_drawn_before, record_draw
 from benchmark.domain.estimates.estimates import MIN_LABELLED
 from benchmark.domain.estimates.label_plan import StratumTarget, draw_responses
 from benchmark.models import BenchmarkRun, LabelPlan
@@ -21,6 +24,7 @@ from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
     get_labelling_status,
+    list_recorded_strata,
     refuse_nothing_to_draw,
     to_parts,
 )
@@ -79,6 +83,7 @@ def create_label_plan(
         ),
         actor=actor,
     )
+    record_draw(batch, list_drawn_strata(run, standing, demands, drawn))
     made = LabelPlan.objects.create(
         run=run,
         batch=batch,
@@ -129,6 +134,30 @@ def draw_demands(standing: LabellingStatus, demands: Sequence[StratumTarget], se
         )
         for demand in demands
     ]
+
+
+def list_drawn_strata(
+    run: BenchmarkRun,
+    standing: LabellingStatus,
+    demands: Sequence[StratumTarget],
+    drawn: Sequence[Sequence[int]],
+) -> list[DrawnStratum]:
+    """What was drawn, with the chance of every response of a stratum, or why there is none to weigh by."""
+    earlier = list_recorded_strata(run)
+    strata = []
+    for demand, responses in zip(demands, drawn, strict=True):
+        own, free = demand.stratum, frozenset(standing.free_responses.get(demand.stratum.key, ()))
+        stratum = DrawnStratum(
+            own.model, own.scope, *own.bounds, own.population, len(responses), None, "", tuple(responses)
+        )
+        chance, reason = compute_chance(
+            len(responses),
+            pool=own.population,
+            held=own.population - len(free),
+            drawn_before=count_drawn_before(earlier, stratum, free),
+        )
+        strata.append(replace(stratum, chance=chance, reason=reason))
+    return strata
 
 
 def _latest_guideline(run: BenchmarkRun) -> Any:

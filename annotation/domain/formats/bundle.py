@@ -76,14 +76,42 @@ class FileFacts(_BundlePart):
     sha256: Sha256
 
 
+ResponseName = Annotated[
+    tuple[
+        Annotated[str, Strict(), StringConstraints(max_length=200)],
+        Annotated[str, Strict(), StringConstraints(max_length=200)],
+        Annotated[str, Strict(), StringConstraints(max_length=200)],
+    ],
+    Field(),
+]
+"""A model's response by dataset, prompt id and collection."""
+
+
+class StratumFacts(_BundlePart):
+    """What was drawn of one stratum, and its chance (docs/gold.md); ``responses`` None: all of the batch's there."""
+
+    model: Annotated[str, Strict(), StringConstraints(max_length=200)]
+    dimension: Annotated[str, Strict(), StringConstraints(max_length=200)]
+    low: Annotated[float, Field(allow_inf_nan=False)]
+    high: Annotated[float, Field(allow_inf_nan=False)]
+    pool: Whole
+    chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None
+    reason: Annotated[str, Strict(), StringConstraints(pattern=r"^[a-z_]{0,20}$")] = ""
+    responses: tuple[ResponseName, ...] | None = None
+
+
 class BatchFacts(_BundlePart):
-    """A batch with labels in the release, as it is made again elsewhere."""
+    """A batch with labels in the release, as it is made again elsewhere.
+
+    ``selection`` is None where the release does not know how its responses were selected.
+    """
 
     name: Name
     guideline: Annotated[str, Strict(), StringConstraints(max_length=101)]
     overlap: Annotated[int, Strict(), Field(ge=1, le=5)]
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     tasks: Whole
+    selection: tuple[StratumFacts, ...] | None = None
 
 
 class GuidelineFacts(_BundlePart):

@@ -112,7 +112,12 @@ class ManifestCounts:
 FIELDS = ("dataset", "dimension", "subcomponent", "language", "model", "criterion", "value", "source")
 
 
-def build_manifest(release: GoldRelease, batches: Sequence[Batch], tally: ManifestCounts) -> dict[str, Any]:
+def build_manifest(
+    release: GoldRelease,
+    batches: Sequence[Batch],
+    tally: ManifestCounts,
+    selection: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """Everything about the release that its datasheet needs; of people there are numbers only."""
     datasets = dict(Dataset.objects.filter(pk__in=tally.by("dataset")).values_list("pk", "name"))
     superseded = release.supersedes
@@ -130,6 +135,7 @@ def build_manifest(release: GoldRelease, batches: Sequence[Batch], tally: Manife
         "datasets": sorted(datasets.values()),
         "counts": _describe_counts(tally),
         "splits": {split: dict(tally.splits[split]) for split in SPLITS},
+        "selection": list(selection),
         "people": describe_people(batches),
         "imported": count_imported_work(batches),
         "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],

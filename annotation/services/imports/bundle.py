@@ -6,7 +6,7 @@ release is cut from the new batches; only if it has the sha256 of the bundle's r
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -45,10 +45,13 @@ from annotation.domain.formats.bundle import (
 )
 from annotation.domain.formats.rows import FileRow
 from annotation.domain.release_spec import ReleaseSpec
+from annotation.domain.releases.selection import DrawnStratum
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.imports import find_prompts_by_key
+from annotation.selectors.releases.selection import NO_DIMENSION
 from annotation.services.batches.batches import add_tasks, create_empty_batch, set_state
+from annotation.services.batches.draws import record_draw
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf, ResponseShelf
 from annotation.services.imports.places import Members, TaskSlots
@@ -260,6 +263,7 @@ class _BundleImport:
                 found=batch.tasks.filter(slots_taken=facts.overlap).count(),
                 expected=facts.tasks,
             )
+        record_draw(batch, _list_strata(batch, facts), imported=True)
         set_state(batch=batch, state=Batch.State.CLOSED, actor=self._run.actor)
         # It was closed elsewhere: whoever brings it here has its labels in their file.
         Batch.objects.filter(pk=batch.pk).update(closed_by=None)
@@ -366,6 +370,41 @@ class _BundleImport:
             problems=Problems(1),
             sha256=self._sha256,
         )
+
+
+def _list_strata(batch: Batch, facts: BatchFacts) -> list[DrawnStratum]:
+    """How its responses were selected where it was made; nothing of a batch whose release did not know."""
+    by_name: dict[tuple[str, str, str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    rows = batch.tasks.order_by().values_list(
+        "response",
+        "response__model__name",
+        "prompt__dataset__name",
+        "prompt__key",
+        "response__collection__name",
+        "prompt__dimension",
+    )
+    for response, model, *name, dimension in rows:
+        by_name[model, name[0], name[1], name[2]] = response
+        counts[model, dimension if batch.guideline.document.dimensions else NO_DIMENSION] += 1
+    strata = []
+    for stratum in facts.selection or ():
+        names = None if stratum.responses is None else [(stratum.model, *name) for name in stratum.responses]
+        responses = None if names is None else tuple(by_name[name] for name in names if name in by_name)
+        strata.append(
+            DrawnStratum(
+                model=stratum.model,
+                dimension=stratum.dimension,
+                low=stratum.low,
+                high=stratum.high,
+                pool=stratum.pool,
+                size=counts[stratum.model, stratum.dimension] if responses is None else len(responses),
+                chance=stratum.chance,
+                reason=stratum.reason,
+                responses=responses,
+            )
+        )
+    return strata
 
 
 class _LabelGroup:

@@ -10,39 +10,61 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-ALL, DRAWN = "all", "drawn"
-ABSTAINED, PART, UNFINISHED = "abstained", "part", "unfinished"
-UNKNOWN = (ABSTAINED, PART, UNFINISHED)
-"""What no chance that anybody knows has chosen."""
+from annotation.domain.releases.selection import (
+    ABSTAINED,
+    ALL,
+    DRAWN,
+    EARLIER,
+    GROWN,
+    LEAST_SURE,
+    PART,
+    UNFINISHED,
+    UNKNOWN,
+    UNRECORDED,
+)
+
+__all__ = [
+    "ABSTAINED",
+    "ALL",
+    "DRAWN",
+    "EARLIER",
+    "GROWN",
+    "LEAST_SURE",
+    "PART",
+    "UNFINISHED",
+    "UNKNOWN",
+    "UNRECORDED",
+    "GoldSelection",
+    "is_by_chance",
+    "selections_to_json",
+    "sum_unknown",
+]
 
 
 @dataclass(frozen=True)
 class GoldSelection:
-    """The gold of one batch for one model and column: so many ``labels``, and of its ``tasks`` those ``without_gold``.
+    """The gold of one batch for one model and column, as the release has it that the run took it from: ``labels``.
 
-    ``responses`` are all that there are. ``drawn`` says that a plan drew the batch; ``abstained`` names the scorer that
-    was not sure of it.
+    ``without_gold`` are the batch's other items. The release knew of a ``pool`` of responses; the run has
+    ``responses``. ``scorer`` is the one that was not sure of them, where that is how they were chosen.
     """
 
     batch: str
     model: str
     dimension: str
     labels: int
-    tasks: int
     without_gold: int
     responses: int
-    drawn: bool = False
-    abstained: str = ""
+    pool: int
+    stored_method: str
+    scorer: str = ""
 
     @property
     def method(self) -> str:
-        if self.abstained:
-            return ABSTAINED
-        if not self.drawn and self.tasks < self.responses:
-            return PART
-        if self.without_gold:
-            return UNFINISHED
-        return DRAWN if self.drawn else ALL
+        """A selection that is known was of the pool that there was; of another one it says nothing."""
+        if self.stored_method in (ALL, DRAWN) and self.pool != self.responses:
+            return GROWN
+        return self.stored_method
 
 
 def selections_to_json(selections: Sequence[GoldSelection]) -> list[dict[str, Any]]:
@@ -56,14 +78,26 @@ def selections_to_json(selections: Sequence[GoldSelection]) -> list[dict[str, An
             "model": selection.model,
             "dimension": selection.dimension,
             "how": ALL
-            if labelled[selection.model, selection.dimension] >= selection.responses
+            if labelled[selection.model, selection.dimension] == selection.responses
             else selection.method,
             "labels": selection.labels,
             "without_gold": selection.without_gold,
-            "scorer": selection.abstained or None,
+            "scorer": selection.scorer or None,
         }
         for selection in selections
     ]
+
+
+def is_by_chance(
+    selection: Sequence[Mapping[str, Any]] | None, model: str, dimensions: Sequence[str]
+) -> bool:
+    """Whether chance alone chose the gold of a model in these columns: one label of another kind spoils them all."""
+    if selection is None:
+        return False
+    own = [row for row in selection if row["model"] == model and row["dimension"] in dimensions]
+    return all(any(row["dimension"] == dimension for row in own) for dimension in dimensions) and not any(
+        row["how"] in UNKNOWN for row in own
+    )
 
 
 def sum_unknown(selection: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -38,9 +38,9 @@ THRESHOLD = {"conformal": {"criteria": {"compliance": {"coverages": {"0.9": {"th
 
 
 def build_selection(**changes: Any) -> GoldSelection:
-    defaults = {"batch": "b", "model": "M", "dimension": "safe"}
+    defaults = {"batch": "b", "model": "M", "dimension": "safe", "stored_method": "part"}
     return GoldSelection(
-        **{**defaults, "labels": 5, "tasks": 5, "without_gold": 0, "responses": 10, **changes}
+        **{**defaults, "labels": 5, "without_gold": 0, "responses": 10, "pool": 10, **changes}
     )
 
 
@@ -48,12 +48,12 @@ def build_selection(**changes: Any) -> GoldSelection:
     ("kind", "changes"),
     [
         ("part", {}),
-        ("drawn", {"drawn": True}),
-        ("unfinished", {"drawn": True, "labels": 4, "without_gold": 1}),
-        ("abstained", {"abstained": "s"}),
-        ("unfinished", {"tasks": 10, "without_gold": 5}),
-        ("all", {"tasks": 10, "labels": 4}),  # the others have gold of a later batch
-        ("all", {"labels": 10, "abstained": "s"}),  # which left nothing to choose
+        ("drawn", {"stored_method": "drawn"}),
+        ("grown", {"stored_method": "drawn", "responses": 11}),
+        ("grown", {"stored_method": "all", "responses": 11}),
+        ("grown", {"stored_method": "drawn", "pool": 11}),
+        ("all", {"labels": 10, "stored_method": "abstained"}),  # which left nothing to choose
+        ("unrecorded", {"stored_method": "unrecorded", "pool": 3}),
     ],
 )
 def test_a_batch_is_all_of_it_a_draw_or_a_choice(kind: str, changes: dict[str, Any]):
@@ -103,7 +103,7 @@ def run_again_with(
 
 
 @pytest.mark.both_databases
-def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_plan_is_not(
+def test_a_hand_picked_batch_what_a_scorer_abstained_from_and_a_plan_of_the_rest_are_told(
     guideline: Guideline, lin: Person, chen: Person, he: Person, client: Client
 ):
     run = run_with_gold(guideline, [lin, chen], prompts=80)
@@ -121,19 +121,20 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
     for batch in (plan.batch, abstained):
         work(batch, chen)
     rerun = run_again_with(run, guideline, [*run.scorer.release.batches.all(), plan.batch, abstained])
-    assert selection(rerun) == {("gold", "part"): 45, ("plan", "drawn"): drawn, ("unsure", "abstained"): 4}
+    assert selection(rerun) == {("gold", "part"): 45, ("plan", "earlier"): drawn, ("unsure", "abstained"): 4}
 
     client.force_login(he)
     page = client.get(reverse("run", args=["again"]), {"view": "estimates", "scope": "safe"}).content.decode()
     assert "45 labels are of the batch gold, which has some of the responses" in page
     assert "4 labels are of the batch unsure, which has what a scorer abstained from" in page
-    assert "the batch plan" not in page
+    assert (
+        f"{drawn} labels are of the batch plan, which was drawn from what earlier labels of unknown selection had left"
+        in page
+    )
     content = find_part(rerun, "estimates")
     assert content is not None
     best = sum(
-        row["labels"]
-        for row in content["selection"]
-        if (row["model"], row["dimension"]) == ("Best", "safe") and row["batch"] != "plan"
+        row["labels"] for row in content["selection"] if (row["model"], row["dimension"]) == ("Best", "safe")
     )
     assert f"{best} not drawn by chance" in page
     cell = client.get(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
@@ -31,12 +31,14 @@ from annotation.domain.formats.bundle import (
     BundleManifest,
     BundleWriter,
     GuidelineFacts,
+    StratumFacts,
 )
 from annotation.domain.formats.rows import Source
 from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
 from annotation.models import Batch, Guideline
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
+from annotation.selectors.releases.selection import list_portable_strata
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.verification import check_gold
@@ -216,6 +218,7 @@ class _BundlePacker:
         )
         tasks = dict(counts)
         batches = Batch.objects.filter(pk__in=tasks).select_related("guideline")
+        strata = list_portable_strata(self._release)
         for batch in sorted(batches, key=lambda batch: batch.name):
             yield BatchFacts(
                 name=batch.name,
@@ -223,7 +226,12 @@ class _BundlePacker:
                 overlap=batch.overlap,
                 tolerance=batch.tolerance,
                 tasks=tasks[batch.pk],
+                selection=None if strata is None else _read_strata(strata.get(batch.name, ())),
             )
+
+
+def _read_strata(strata: Iterable[Mapping[str, Any]]) -> tuple[StratumFacts, ...]:
+    return tuple(StratumFacts.model_validate(facts) for facts in strata)
 
 
 def _build_facts(guideline: Guideline) -> GuidelineFacts:
