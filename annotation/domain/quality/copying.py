@@ -24,6 +24,11 @@ SUSPECT = 1e-3
 DRAWN = 20.0
 """A person's errors on each true level are drawn to everybody's by so many labels: it is what makes pairs that are
 expected to agree most agree as often as that (docs/quality.md)."""
+ESTIMATED = 0.5
+"""The variance of what two people are expected to agree on, by a label without the other, as a share of the variance of
+an agreement: less than 1, because decisions tell more than another label does, and errors are drawn to everybody's."""
+MIN_PAIRS_OF_LABELS = 100
+"""With fewer pairs of labels on a kind of item than this, it counts with the others of its scale."""
 MIN_PROBABILITY = 1e-13
 """Smaller probabilities are lost in the transform."""
 MAX_LEVELS = 1000
@@ -167,9 +172,10 @@ def _compare_pairs(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Com
     variances = (chances[0] * (1 - chances[0]) + chances[1] * (1 - chances[1])) / 2
     spread = np.sqrt(np.bincount(meetings.pair_of_label, weights=variances, minlength=size))
     is_testable = _find_testable(meetings, n)
-    noise = _measure_noise(((agreed - expected) / np.maximum(spread, 1e-9))[is_testable])
+    unsure = _measure_uncertainty(meetings, n)
+    noise = unsure * _measure_noise(((agreed - expected) / np.maximum(spread, 1e-9) / unsure)[is_testable])
     tails = (_compute_tails(meetings, 0, chances[0], n) + _compute_tails(meetings, 1, chances[1], n)) / 2
-    scores = -ndtri(np.clip(tails, MIN_PROBABILITY, 1 - 1e-16)) / noise
+    scores = -ndtri(np.clip(tails, MIN_PROBABILITY, 1 - 1e-16)) / np.repeat(noise, n + 1)
     begins = _find_begins(n)
     score = scores[begins + agreed]
     return _Comparisons(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, is_testable)
@@ -189,19 +195,35 @@ def _estimate_chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> t
 
 
 def _estimate_chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Floats, Floats]:
-    """Of the true level what the one's label tells of it, and of the other's label what that level does."""
+    """Of the true level what the one's label tells of it, and of the other's label what that level does: on each kind
+    of item by the share of each level there, and by how often people agree there.
+    """
     errors = _estimate_errors_without(meetings, truth)
-    joint = [truth.marginals[None, :, None] * error for error in errors]
-    known = [
-        chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300)
-        for chance_of_both in joint
-    ]
-    trusted, chances = ~suspects[meetings.pair_of_label], []
-    for side in (0, 1):
-        agreeing = (known[side] * errors[1 - side]).sum(axis=1)
-        chance = agreeing[meetings.pair_of_label, meetings.levels[side]]
-        chances.append(_shift_chances(chance, meetings.agree, trusted))
+    trusted = ~suspects[meetings.pair_of_label]
+    chances = np.ones((2, len(meetings.pair_of_label)))
+    for labels, marginals in _list_kinds(meetings, truth):
+        joint = [marginals[None, :, None] * error for error in errors]
+        known = [
+            chance_of_both / np.maximum(chance_of_both.sum(axis=1, keepdims=True), 1e-300)
+            for chance_of_both in joint
+        ]
+        for side in (0, 1):
+            agreeing = (known[side] * errors[1 - side]).sum(axis=1)
+            chance = agreeing[meetings.pair_of_label[labels], meetings.levels[side][labels]]
+            chances[side, labels] = _shift_chances(chance, meetings.agree[labels], trusted[labels])
     return chances[0], chances[1]
+
+
+def _list_kinds(meetings: _Meetings, truth: Truth) -> Iterator[tuple[Ints, Floats]]:
+    """Of each kind of item on the scale its pairs of labels, and the share of each true level (K,)."""
+    stratum = meetings.table.stratum
+    sizes = np.bincount(stratum[meetings.rows[0]], minlength=int(stratum.max(initial=0)) + 1)
+    grouped = np.where(sizes[stratum] >= MIN_PAIRS_OF_LABELS, stratum, -1)
+    of_pair = grouped[meetings.rows[0]]
+    for kind in np.unique(of_pair):
+        of_kind = truth.posteriors[truth.used & (grouped == kind)]
+        marginals = of_kind.sum(axis=0) + DRAWN * truth.marginals
+        yield np.flatnonzero(of_pair == kind), marginals / marginals.sum()
 
 
 def _estimate_errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
@@ -294,6 +316,16 @@ def _find_testable(meetings: _Meetings, n: Ints) -> Bools:
     with_others = np.minimum(shared[meetings.low], shared[meetings.high]) - n
     is_testable: Bools = (n >= findings.MIN_SHARED_UNITS) & (with_others >= findings.MIN_LABELS)
     return is_testable
+
+
+def _measure_uncertainty(meetings: _Meetings, n: Ints) -> Floats:
+    """(C,): by how much what two people are expected to agree on widens the difference, since it is itself estimated,
+    from what each of them labelled without the other. The fewer people, the less that is.
+    """
+    labels = np.bincount(meetings.table.person, minlength=meetings.table.people)
+    without = [np.maximum(labels[people] - n, 1) for people in (meetings.low, meetings.high)]
+    factors: Floats = np.sqrt(1 + ESTIMATED * n * (1 / without[0] + 1 / without[1]))
+    return factors
 
 
 def _measure_noise(scores: Floats) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -45,7 +45,8 @@ class Labels:
     people are as they are on each. day: since the batch began. seconds: nan where unknown; they belong to the whole
     annotation, so give them on one of its units and nan on the others. gold: the settled value of the unit, nan where
     it has none; ``adjudicated`` tells whether an adjudicator settled it (only then does it say more than the labels).
-    task: which units are of one task, and so not independent; without it each unit is a task.
+    task: which units are of one task, and so not independent; without it each unit is a task. kind: the type of the
+    item, which may make it easier or harder (its dimension, its subcomponent); without it all items are of one.
     """
 
     person: Ints
@@ -58,13 +59,15 @@ class Labels:
     adjudicated: Bools
     scales: Mapping[int, LabelScale]
     task: Ints | None = None
+    kind: Ints | None = None
 
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The labels in the order of their units, with people, units, scales and levels counted from 0. Rows (N,).
+    """The labels in the order of their units, with people, units, scales, levels and kinds counted from 0. Rows (N,).
 
-    ids (P,): whose number each person is. decided: the adjudicator's level, -1 where there is none.
+    ids (P,): whose number each person is. decided: the adjudicator's level, -1 where there is none. stratum: units of
+    one scale and one kind have the same number.
     """
 
     ids: Ints
@@ -76,6 +79,7 @@ class LabelTable:
     day: Floats
     seconds: Floats
     decided: Ints
+    stratum: Ints
     scales: tuple[LabelScale, ...]
 
     @property
@@ -100,7 +104,9 @@ class LabelTable:
         codes, of_label = np.unique(self.person * tasks + self.task, return_inverse=True)
         person = codes // tasks
         day = np.bincount(of_label, weights=self.day) / np.bincount(of_label)
-        return Annotations(of_label, person, day, np.lexsort((day, person)))
+        stratum = np.full(len(codes), np.iinfo(np.int64).max, dtype=np.int64)
+        np.minimum.at(stratum, of_label, self.stratum)
+        return Annotations(of_label, person, day, stratum, np.lexsort((day, person)))
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -118,13 +124,15 @@ class LabelTable:
 
 @dataclass(frozen=True)
 class Annotations:
-    """One person's labels of one task are one annotation, C of them: which one each label is of (N,), whose it is (C,)
-    and of which day (C,). order (C,): by person, and then in time.
+    """One person's labels of one task are one annotation, C of them: which one each label is of (N,), whose it is (C,),
+    of which day (C,), and the stratum of the task (C,), the first where its criteria have several. order (C,): by
+    person, and then in time.
     """
 
     of_label: Ints
     person: Ints
     day: Floats
+    stratum: Ints
     order: Ints
 
 
@@ -193,6 +201,27 @@ class Pairs:
         return sizes
 
 
+def group_kinds(columns: Sequence[Ints], task: Ints, least: int) -> Ints:
+    """(N,): of what kind each unit is, counted from 0. columns (each (N,), whole numbers) say what makes items easier
+    or harder, the most important first.
+
+    Units that are alike in all columns are of one kind. Where these are on fewer tasks than ``least``, the last column
+    is left aside, and so on: a kind of few items says more of chance than of the kind.
+    """
+    kind, rest, numbers = np.zeros(len(task), dtype=np.int64), np.ones(len(task), dtype=np.bool_), 0
+    for used in range(len(columns), 0, -1):
+        code = np.zeros(len(task), dtype=np.int64)
+        for column in columns[:used]:
+            code = np.unique(code * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
+        pairs = np.unique(np.stack([code[rest], task[rest]]), axis=1)
+        sizes = np.bincount(pairs[0], minlength=int(code.max(initial=0)) + 1)
+        enough = rest & (sizes[code] >= least)
+        kind[enough] = numbers + 1 + code[enough]
+        numbers, rest = numbers + 1 + int(code.max(initial=0)), rest & ~enough
+    kinds: Ints = np.unique(kind, return_inverse=True)[1].astype(np.int64)
+    return kinds
+
+
 def build_table(labels: Labels) -> LabelTable:
     """Raises ``AssayError`` for what cannot be counted."""
     lengths = {len(column) for column in _list_columns(labels)}
@@ -203,6 +232,7 @@ def build_table(labels: Labels) -> LabelTable:
     ids, person = np.unique(labels.person[order], return_inverse=True)
     unit = np.unique(labels.unit[order], return_inverse=True)[1]
     codes, scale = np.unique(labels.scale[order], return_inverse=True)
+    kind = np.unique(labels.kind[order], return_inverse=True)[1] if labels.kind is not None else 0 * scale
     _check_single_labels(person, unit, len(ids))
     scales = tuple(_get_scale(labels, int(code)) for code in codes)
     gold = np.where(labels.adjudicated, labels.gold, np.nan)[order]
@@ -216,6 +246,7 @@ def build_table(labels: Labels) -> LabelTable:
         day=labels.day[order].astype(np.float64),
         seconds=labels.seconds[order].astype(np.float64),
         decided=_find_levels(gold, scale, scales),
+        stratum=np.unique(scale * (int(kind.max(initial=0)) + 1) + kind, return_inverse=True)[1],
         scales=scales,
     )
 
@@ -223,7 +254,7 @@ def build_table(labels: Labels) -> LabelTable:
 def _list_columns(labels: Labels) -> list[npt.NDArray[np.generic]]:
     columns: list[npt.NDArray[np.generic]] = [labels.person, labels.unit, labels.value, labels.scale]
     columns += [labels.day, labels.seconds, labels.gold, labels.adjudicated]
-    return columns if labels.task is None else [*columns, labels.task]
+    return [*columns, *(column for column in (labels.task, labels.kind) if column is not None)]
 
 
 def _get_scale(labels: Labels, code: int) -> LabelScale:

@@ -19,6 +19,7 @@ from django.db import connection
 
 from annotation.domain.agreement.label_table import Units, find_places
 from annotation.domain.guidelines import Criterion
+from annotation.domain.quality.labels import group_kinds
 from annotation.models import Batch, Stratum
 from annotation.selectors.agreement.label_table import Gold, read_gold, read_marks, read_units
 
@@ -67,6 +68,8 @@ def clear_caches() -> None:
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+# On fewer tasks than this, a kind of item counts with a wider one.
+MIN_KIND_TASKS = 50
 # So many units are kept by one process, about 100 bytes each.
 MAX_CACHED_UNITS = 1_000_000
 
@@ -105,7 +108,9 @@ class Comparisons:
 
 @dataclass(frozen=True)
 class ComparisonTable:
-    """N units with R places. ``scale`` (N,) and ``dimension`` (N,) are places in ``scales`` and ``dimensions``.
+    """N units with R places. ``scale`` (N,) and ``dimension`` (N,) are places in ``scales`` and ``dimensions``; units
+    of one ``kind`` (N,) are alike in what may make items easier or harder: batch, dataset, dimension and language, and,
+    where there are enough of them, subcomponent and model.
 
     ``level`` (N, R) and ``gold_level`` (N,) are the places of the labels on their scales from 0, nan where there is
     none: a distance of 1 is one level, whatever the values are called.
@@ -117,6 +122,7 @@ class ComparisonTable:
     scale: Ints
     dimensions: tuple[str, ...]
     dimension: Ints
+    kind: Ints
     level: Floats
     gold_level: Floats
 
@@ -146,6 +152,7 @@ class ComparisonTable:
             gold=Gold(self.gold.value[mask], self.gold.decided[mask]),
             scale=self.scale[mask],
             dimension=self.dimension[mask],
+            kind=self.kind[mask],
             level=self.level[mask],
             gold_level=self.gold_level[mask],
         )
@@ -159,13 +166,15 @@ def build_comparison_table(batches: Sequence[Batch]) -> ComparisonTable:
 def _build_table(batches: Sequence[Batch]) -> ComparisonTable:
     units = read_units(batches)
     gold = read_gold(batches, units)
-    scales, scale, dimensions, dimension = _find_scales_and_dimensions(units, batches)
+    strata = _read_strata(units)
+    scales, scale, dimensions, dimension = _find_scales_and_dimensions(units, batches, strata)
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
     for place, criterion_scale in enumerate(scales):
         on_scale = scale == place
         level[on_scale] = _find_levels(units.label[on_scale], criterion_scale.criterion.values)
         gold_level[on_scale] = _find_levels(gold.value[on_scale], criterion_scale.criterion.values)
-    return ComparisonTable(units, gold, scales, scale, dimensions, dimension, level, gold_level)
+    kind = _find_kinds(units, strata)
+    return ComparisonTable(units, gold, scales, scale, dimensions, dimension, kind, level, gold_level)
 
 
 _CACHE = BatchCache(_build_table, most=MAX_CACHED_UNITS, weight=lambda table: len(table.units))
@@ -177,15 +186,46 @@ def _find_levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Fl
     return np.where(places < 0, np.nan, places.astype(np.float64))
 
 
+@dataclass(frozen=True)
+class _Strata:
+    """The strata that occur, in the order of their primary keys, and which of them each unit (N,) is of."""
+
+    rows: Sequence[Stratum]
+    of_unit: Ints
+
+    def code(self, key: Callable[[Stratum], Any]) -> Ints:
+        """(N,): a number for each unit, the same where the strata's keys are equal."""
+        numbers: dict[Any, int] = {}
+        codes = [numbers.setdefault(key(stratum), len(numbers)) for stratum in self.rows]
+        return np.array(codes, dtype=np.int64)[self.of_unit]
+
+
+def _read_strata(units: Units) -> _Strata:
+    keys, of_unit = np.unique(units.stratum, return_inverse=True)
+    rows = Stratum.objects.filter(pk__in=keys.tolist()).order_by("pk")
+    return _Strata(list(rows), of_unit.astype(np.int64))
+
+
+def _find_kinds(units: Units, strata: _Strata) -> Ints:
+    if not len(units):
+        return np.zeros(0, dtype=np.int64)
+    columns = [
+        strata.code(
+            lambda stratum: (stratum.batch_id, stratum.dataset_id, stratum.dimension, stratum.language)
+        ),
+        units.subcomponent.astype(np.int64),
+        strata.code(lambda stratum: stratum.model_id),
+    ]
+    return group_kinds(columns, units.task.astype(np.int64), MIN_KIND_TASKS)
+
+
 def _find_scales_and_dimensions(
-    units: Units, batches: Sequence[Batch]
+    units: Units, batches: Sequence[Batch], strata: _Strata
 ) -> tuple[tuple[CriterionScale, ...], Ints, tuple[str, ...], Ints]:
     """The scales and dimensions that occur, and for each unit which they are."""
-    strata, stratum = np.unique(units.stratum, return_inverse=True)
-    rows = Stratum.objects.filter(pk__in=strata.tolist()).values_list("pk", "batch_id", "dimension")
-    known = {pk: (batch, dimension) for pk, batch, dimension in rows}
+    stratum = strata.of_unit
     names: dict[str, int] = {}
-    of_stratum = [names.setdefault(known[pk][1], len(names)) for pk in strata.tolist()]
+    of_stratum = [names.setdefault(row.dimension, len(names)) for row in strata.rows]
     kinds, kind = np.unique(
         stratum * max(len(units.criterion_names), 1) + units.criterion, return_inverse=True
     )
@@ -194,7 +234,7 @@ def _find_scales_and_dimensions(
     distinct_scales: list[CriterionScale] = []
     of_kind = []
     for at, criterion in (divmod(int(kind), max(len(units.criterion_names), 1)) for kind in kinds):
-        batch = by_batch[known[int(strata[at])][0]]
+        batch = by_batch[strata.rows[at].batch_id]
         scale = build_scale(batch, units.criterion_names[criterion])
         key = scale.guideline, scale.criterion.name, scale.criterion.values
         if scales.setdefault(key, len(distinct_scales)) == len(distinct_scales):

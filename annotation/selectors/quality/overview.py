@@ -20,6 +20,7 @@ import numpy.typing as npt
 from annotation.core.proportions import Ints, Rate, measure_rates
 from annotation.domain import quality
 from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, build_profiles
+from annotation.domain.quality.findings import TYPE_WITH_TIME
 from annotation.models import Batch, Person
 from annotation.selectors.quality.adjudicators import Adjudicator, list_adjudicators
 from annotation.selectors.quality.comparisons import (
@@ -61,6 +62,12 @@ class Overview:
     def find_day(self, finding: Finding) -> int | None:
         """The ordinal of the first day on which it was otherwise: a finding's lies between that and the last before."""
         return None if finding.day is None else self.first_day + math.ceil(finding.day)
+
+    @property
+    def n_undetermined(self) -> int:
+        """Of how many people drift cannot be told from a change of the items."""
+        profiles = [row.profile for row in self.rows.values() if row.profile]
+        return sum(profile.drift.reason == TYPE_WITH_TIME for profile in profiles)
 
     def find_usual(self, of: Callable[[Profile], float | None], *, but: int) -> float | None:
         """The median of everybody else's figure."""
@@ -130,6 +137,7 @@ def flatten_labels(sheet: ComparisonTable) -> Labels:
             for at, scale in enumerate(sheet.scales)
         },
         task=units.task[unit].astype(np.int64),
+        kind=sheet.kind[unit],
     )
 
 

@@ -43,7 +43,7 @@ FAULT_LABELS: Mapping[str, str | Promise] = {
     RANDOM: gettext_lazy("At random"),
     SEVERITY: pgettext_lazy("of labels", "Severity"),
     DRIFT: gettext_lazy("Drift"),
-    COPYING: gettext_lazy("Copying"),
+    COPYING: gettext_lazy("Unusually high agreement"),
     SPEED: gettext_lazy("Speed"),
 }
 # What the figures of the faults are called: they say something of everybody, and of most nothing bad.

@@ -19,7 +19,10 @@ from annotation.models import (
     Dataset,
     GoldQuestion,
     GoldQuestionTask,
+    Guideline,
     Person,
+    Prompt,
+    Task,
 )
 from annotation.selectors.adjudication import build_dispute
 from annotation.selectors.quality import (
@@ -30,12 +33,14 @@ from annotation.selectors.quality import (
     build_comparison_table,
     build_scale,
     find_rows,
+    flatten_labels,
     get_overview,
     list_adjudicators,
     list_checks,
     list_items,
     measure_annotator,
 )
+from annotation.selectors.quality import comparisons as comparisons_module
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.assignments import claim_next_dispute
 from annotation.services.guidelines import load_guideline
@@ -188,6 +193,26 @@ def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin
         0.1,
         {chen.pk: 0.3},
     )  # exactly: names are found by it
+
+
+def test_items_are_of_one_kind_where_they_are_alike(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, monkeypatch: pytest.MonkeyPatch
+):
+    # Of a kind with too few tasks the model counts no more, and then the subcomponent.
+    monkeypatch.setattr(comparisons_module, "MIN_KIND_TASKS", 2)
+    batch = make_batch(guideline, dataset, annotators=[lin, chen], name="kinds")
+    for _ in range(Task.objects.filter(batch=batch).count()):
+        label_next(batch, lin, 3)
+        label_next(batch, chen, 3)
+    sheet = build_comparison_table([batch])
+    prompts = Prompt.objects.in_bulk(sheet.units.prompt.tolist())
+    by_kind: dict[int, set[tuple[str, str]]] = {}
+    for prompt, kind in zip(sheet.units.prompt.tolist(), sheet.kind.tolist(), strict=True):
+        by_kind.setdefault(kind, set()).add((prompts[prompt].dimension, prompts[prompt].subcomponent))
+    dimensions = {prompt.dimension for prompt in prompts.values()}
+    assert len(by_kind) >= len(dimensions) > 1
+    assert all(len({dimension for dimension, _ in kinds}) == 1 for kinds in by_kind.values())
+    assert flatten_labels(sheet).kind is not None
 
 
 def test_a_change_is_dated_on_the_first_day_that_is_otherwise():

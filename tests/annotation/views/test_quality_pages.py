@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.models import Batch, Dataset, Guideline, Person
+from annotation.selectors.quality import Overview
 from annotation.services.batches.batches import set_state
 from tests.support import decide_next, label_next, make_batch
 
@@ -62,6 +63,22 @@ def test_every_tab_opens_before_there_is_anything_and_after(
     pages = {tab: manager.get(url).content.decode() for tab, url in urls.items()}
     assert [tab for tab, page in pages.items() if "/quality/wu/" in page] == ["adjudicators"]
     assert [tab for tab, page in pages.items() if "/quality/lin/" in page] == [*tabs[:4], "speed"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_the_page_says_where_drift_cannot_be_determined_and_on_what_its_promise_rests(
+    manager: Client, worked: Batch, monkeypatch: pytest.MonkeyPatch, language: str
+):
+    url = reverse("batch-quality", args=["first"])
+    sentence = {"en": "Drift cannot be determined for 4 people", "zh-hans": "有 4 人的漂移无法判定"}[language]
+    condition = {"en": "Condition: items of one batch", "zh-hans": "前提：同一批次"}[language]
+    headers = {"Accept-Language": language}
+    assert sentence not in manager.get(url, headers=headers).content.decode()
+    monkeypatch.setattr(Overview, "n_undetermined", property(lambda _overview: 4))
+    for tab, is_shown in (("", True), ("drift", True), ("copying", False)):
+        page = manager.get(f"{url}?show={tab}", headers=headers).content.decode()
+        assert (sentence in page) == is_shown
+        assert condition in page
 
 
 def test_the_columns_sort_by_their_worst_and_back(manager: Client, worked: Batch):
