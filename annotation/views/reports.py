@@ -35,13 +35,13 @@ from annotation.views.access import person_of, role_required
 MAX_LEVELS = 6
 """A scale with more levels shows its ends."""
 Report = Mapping[str, Any]
-Statistic = Mapping[str, float | None]
+Statistic = Mapping[str, Any]
 REFERENCES = {
     "cohen_kappa": "Cohen (1960), Educational and Psychological Measurement 20(1), 37–46",
     "alpha": "Krippendorff (2011), Computing Krippendorff's Alpha-Reliability",
     "gwet_ac1": "Gwet (2008), British Journal of Mathematical and Statistical Psychology 61(1), 29–48",
     "wilson": "Wilson (1927), Journal of the American Statistical Association 22, 209–212",
-    "bootstrap": "Efron & Tibshirani (1993), An Introduction to the Bootstrap",
+    "prompts": "Korn & Graubard (1998), Survey Methodology 24(2), 193–201",
 }
 
 
@@ -50,11 +50,12 @@ def render_report(report: Report) -> list[DocumentSection]:
     return render_sections("annotation/reports/sections.txt", report_context(report))
 
 
-def render_notes() -> list[str]:
+def render_notes(report: Report) -> list[str]:
     """How the figures were made."""
+    by_prompt = all("prompts" in row for row in report["agreement"] or ())
     return [
         block.text
-        for section in render_sections("annotation/reports/notes.txt", {})
+        for section in render_sections("annotation/reports/notes.txt", {"by_prompt": by_prompt})
         for block in section.blocks
     ]
 
@@ -288,7 +289,7 @@ def render_latex(report: Mapping[str, Any], language: str) -> str:
             "% \\usepackage{booktabs}" + ("  % \\usepackage{ctex}" if language.startswith("zh") else ""),
             rf"\section*{{{escape_latex(_('Annotation report: {name}').format(name=report_heading(report)))}}}",
             *(latex_section(section) for section in render_report(report)),
-            rf"\paragraph{{{escape_latex(_('Notes'))}}} {escape_latex(' '.join(render_notes()))}",
+            rf"\paragraph{{{escape_latex(_('Notes'))}}} {escape_latex(' '.join(render_notes(report)))}",
             rf"\paragraph{{{escape_latex(_('References'))}}} {escape_latex('; '.join(list_references()))}.",
         ]
         return "\n\n".join(parts) + "\n"
@@ -349,7 +350,7 @@ def report(request: HttpRequest) -> HttpResponseBase:
         "heading": report_heading(content),
         "release": release,
         "sections": render_report(content),
-        "notes": render_notes(),
+        "notes": render_notes(content),
         "references": list_references(),
         "links": {name: report_url(batches, release, name) for name in FORMATS[1:]},
     }

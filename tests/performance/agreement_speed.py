@@ -8,7 +8,7 @@ the steadier of the two. The libraries get their labels as they want them (kripp
 rows; scikit-learn two columns; statsmodels a table), and counting is part of every figure but where it says "counted".
 
 A page measures many small groups, so the last lines time one call for nine patterns, as often as not asked before
-(each with its own seed), and once more when asked again.
+(each with its own confidence), and once more when asked again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 from annotation.domain.agreement import (
     STATISTICS,
     Patterns,
+    PromptCounts,
+    count_by_prompt,
     count_label_patterns,
     measure_agreement,
     measure_difference,
@@ -46,20 +48,23 @@ def labels_of(units: int, *, missing: float) -> Ints:
 
 
 def compute_alpha(
-    patterns: Patterns, *, resamples: int = 0, statistics: tuple[str, ...] = ("alpha_ordinal",)
+    patterns: Patterns | PromptCounts,
+    *,
+    intervals: bool = False,
+    statistics: tuple[str, ...] = ("alpha_ordinal",),
 ) -> float:
     result = measure_agreement(
         patterns,
         values=SCALE,
         measurement=LEVEL,
         statistics=statistics,
-        resamples=resamples,
-        seed=next(SEEDS),
+        intervals=intervals,
+        confidence=next(CONFIDENCES),
     )
     return result.statistics[statistics[0]].value or 0.0
 
 
-SEEDS = count()  # so that no result is found kept
+CONFIDENCES = count(0.9, 1e-9)  # so that no result is found kept
 
 
 def library_alpha(floats: Floats) -> float:
@@ -104,15 +109,15 @@ def main() -> None:
     show_times("alpha: from labels", lambda: compute_alpha(count_label_patterns(labels, SCALE)), repeat)
     show_times("alpha: `krippendorff.alpha`", lambda: library_alpha(floats), repeat)
     show_times(
-        "alpha with 1,000 resamples, counted",
-        lambda: compute_alpha(counted, resamples=1000),
+        "alpha with its interval, counted",
+        lambda: compute_alpha(counted, intervals=True),
         repeat,
         times=20,
     )
     all_statistics = STATISTICS[::-1]
     show_times(
-        "all statistics, 1,000 resamples, counted",
-        lambda: compute_alpha(counted, resamples=1000, statistics=all_statistics),
+        "all statistics with their intervals, counted",
+        lambda: compute_alpha(counted, intervals=True, statistics=all_statistics),
         repeat,
         times=20,
     )
@@ -135,8 +140,21 @@ def main() -> None:
     ten = floats[:, :10_000]
     ten_counted = count_label_patterns(labels[:10_000], SCALE)
     show_times(
-        "10,000 units: 1,000 resamples, counted",
-        lambda: compute_alpha(ten_counted, resamples=1000),
+        "10,000 units: alpha with its interval, counted",
+        lambda: compute_alpha(ten_counted, intervals=True),
+        repeat,
+        times=20,
+    )
+    of_prompts = count_by_prompt(labels[:10_000], np.arange(10_000) // 10, SCALE)
+    show_times(
+        "10,000 units of 1,000 prompts: alpha with its interval, counted",
+        lambda: compute_alpha(of_prompts, intervals=True),
+        repeat,
+        times=20,
+    )
+    show_times(
+        "10,000 units of 1,000 prompts: all statistics with their intervals, counted",
+        lambda: compute_alpha(of_prompts, intervals=True, statistics=all_statistics),
         repeat,
         times=20,
     )
@@ -146,12 +164,12 @@ def main() -> None:
     few = count_label_patterns(labels_of(400, missing=0), SCALE)
     two = ("percent_agreement", "alpha_ordinal")
     show_times(
-        f"400 units in {len(few)} patterns: two statistics, 1,000 resamples",
-        lambda: compute_alpha(few, resamples=1000, statistics=two),
+        f"400 units in {len(few)} patterns: two statistics with their intervals",
+        lambda: compute_alpha(few, intervals=True, statistics=two),
         repeat,
         times=100,
     )
-    show_times("the same without resamples", lambda: compute_alpha(few, statistics=two), repeat, times=100)
+    show_times("the same without intervals", lambda: compute_alpha(few, statistics=two), repeat, times=100)
     show_times(
         "the same, asked again",
         lambda: measure_agreement(few, values=SCALE, measurement=LEVEL, statistics=two),

@@ -219,8 +219,11 @@ def _index_pairs(size: int) -> tuple[Ints, Ints]:
 # Closed-form standard errors
 
 
-def gwet_error(units: LabelSets, distances: Distances) -> float | None:
-    """Of AC1 and AC2 over units as drawn from an infinite population, raters fixed (Gwet 2008; missing labels 2014)."""
+def gwet_influence(units: LabelSets, distances: Distances) -> Floats | None:
+    """(M,): what a unit with each set adds to AC1 or AC2, as their standard error over units of an infinite population
+    with the raters fixed has it (Gwet 2008; missing labels 2014). The squares of the sums over prompts add up to that
+    error's square. None of a single unit.
+    """
     between = distances(units.values)
     n = int(units.counts.sum())
     if n < 2:
@@ -232,5 +235,5 @@ def gwet_error(units: LabelSets, distances: Distances) -> float | None:
     own = agreeing * n / units.n / (1 - chance)
     value = float(units.counts @ own) / n
     by_chance = share * (units.shares @ (1 - prevalence)) - chance
-    influence = own - 2 * (1 - value) * by_chance / (1 - chance)
-    return float(np.sqrt(units.counts @ np.square(influence - value) / (n * (n - 1))))
+    influence: Floats = own - 2 * (1 - value) * by_chance / (1 - chance)
+    return (influence - value) / n

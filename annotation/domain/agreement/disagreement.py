@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.core import proportions
-from annotation.domain.agreement.label_table import Codes, Units, index_keys
+from annotation.domain.agreement.label_table import MAX_BINS, Codes, Units, index_keys
+from annotation.domain.agreement.patterns import PromptCounts
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Pattern: TypeAlias = tuple[float | None, ...]
 Name = TypeVar("Name")
 
 
@@ -66,20 +66,42 @@ def cross_groupings(sortings: Sequence[UnitGroups[Any]], n: int) -> UnitGroups[t
     return UnitGroups(tuple(names), place)
 
 
-def count_patterns(units: Units, groups: UnitGroups[Name]) -> dict[Name, dict[Pattern, int]]:
-    """The sets of labels of each group with how many units carry each."""
+def count_patterns(units: Units, groups: UnitGroups[Name]) -> dict[Name, PromptCounts]:
+    """The sets of labels of each group with how many units of each prompt carry each."""
     numbers, place = units.kinds("numbers")
+    prompts, of_prompt = units.kinds("prompt")
     patterns = [units.labels_of(number) for number in numbers.tolist()]
-    counts: dict[Name, dict[Pattern, int]] = {}
-    for key, n in _count_keys(groups.place * max(1, len(numbers)) + place):
-        group, position = divmod(key, len(numbers))
-        counts.setdefault(groups.names[group], {})[patterns[position]] = n
+    width = max(1, len(prompts))
+    keys, n = count_keys((groups.place * max(1, len(numbers)) + place) * width + of_prompt)
+    sets, prompt = keys // width, prompts[keys % width] if len(keys) else keys
+    of_group, of_pattern = sets // max(1, len(numbers)), sets % max(1, len(numbers))
+    ends = np.searchsorted(of_group, np.arange(len(groups.names) + 1))
+    counts: dict[Name, PromptCounts] = {}
+    for name, start, end in zip(groups.names, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        if end > start:
+            pattern_places = of_pattern[start:end]  # ascending, as the keys are
+            is_first = np.ones(end - start, dtype=bool)
+            np.not_equal(pattern_places[1:], pattern_places[:-1], out=is_first[1:])
+            counts[name] = PromptCounts(
+                tuple([patterns[number] for number in pattern_places[is_first].tolist()]),
+                np.cumsum(is_first) - 1,
+                prompt[start:end],
+                n[start:end],
+            )
     return counts
 
 
-def _count_keys(numbers: Codes) -> Iterator[tuple[int, int]]:
-    keys, place = index_keys(numbers)
-    yield from zip(keys.tolist(), np.bincount(place, minlength=len(keys)).tolist(), strict=True)
+def count_keys(keys: Codes) -> tuple[Codes, Codes]:
+    """The different keys, ascending, and how often each occurs."""
+    if not len(keys):
+        return keys, keys
+    lowest = int(keys.min())
+    if int(keys.max()) - lowest < MAX_BINS:
+        bins = np.bincount(keys - lowest)
+        different = np.flatnonzero(bins)
+        return different + lowest, bins[different].astype(np.int64)
+    different, n = np.unique(keys, return_counts=True)
+    return different, n.astype(np.int64)
 
 
 def count_units(groups: UnitGroups[Any], mask: Mask | None = None) -> Codes:

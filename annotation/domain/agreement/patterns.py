@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -34,11 +35,18 @@ NO_ORDER = N_("The levels of a nominal scale have no order.")
 NO_DISTANCES = N_("The levels of this scale have no distances between them.")
 
 
+FEW_PROMPTS = "few_prompts"
+FEW_DISPUTES = "few_disputes"
+NO_VARIATION = "no_variation"
+"""Why a value has no interval, as codes: pages have the words."""
+
+
 @dataclass(frozen=True)
 class Statistic:
-    """A value with its bootstrap interval; what is undefined is None, and ``reason`` says why.
+    """A value with its interval over prompts; what is undefined is None, and ``reason`` says why.
 
-    ``standard_error`` is the closed-form one, where a statistic has one (AC1 and AC2).
+    ``no_interval`` says why a value has no interval. ``design_effect`` is the variance by prompts over that of as many
+    independent units. ``standard_error`` is the closed-form one, where a statistic has one (AC1 and AC2).
     """
 
     value: float | None
@@ -46,15 +54,18 @@ class Statistic:
     high: float | None
     reason: str | None = None
     standard_error: float | None = None
+    design_effect: float | None = None
+    no_interval: str | None = None
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """``n`` units have at least two labels; in ``disputed`` of them the labels are not all equal."""
+    """``n`` units of ``prompts`` prompts have at least two labels; in ``disputed`` of them these are not all equal."""
 
     n: int
     disputed: int
     statistics: Mapping[str, Statistic]
+    prompts: int
 
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -117,6 +128,76 @@ def _count_numbers(numbers: Ints, bound: int) -> tuple[Ints, Ints]:
     return distinct_numbers, counts.astype(np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class PromptCounts:
+    """How many units of each prompt carry each pattern, where that is any: E entries over M different patterns.
+
+    place (E,) is that of the pattern, prompt (E,) the key of the prompt, n (E,) the number of units. Equal where the
+    digests are: what was measured can be kept without the entries.
+    """
+
+    patterns: tuple[Pattern, ...]
+    place: Ints
+    prompt: Ints
+    n: Ints
+
+    @cached_property
+    def digest(self) -> bytes:
+        digest = blake2b(repr(self.patterns).encode(), digest_size=16)
+        for column in (self.place, self.prompt, self.n):
+            digest.update(column.astype(np.int64).tobytes())
+        return digest.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PromptCounts) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def counts(self) -> dict[Pattern, int]:
+        """The units with each pattern, whatever their prompts."""
+        totals = np.bincount(self.place, weights=self.n, minlength=len(self.patterns)).astype(np.int64)
+        counts: Counter[Pattern] = Counter()
+        for pattern, n in zip(self.patterns, totals.tolist(), strict=True):
+            counts[pattern] += n
+        return dict(counts)
+
+    def rename(self, patterns: Iterable[Pattern]) -> PromptCounts:
+        """The same entries under other patterns, which stand in the places of these."""
+        return replace(self, patterns=tuple(patterns))
+
+
+def join_prompt_counts(parts: Iterable[PromptCounts]) -> PromptCounts:
+    """The entries of all parts: a prompt that several have is one prompt."""
+    places: dict[Pattern, int] = {}
+    columns: tuple[list[Ints], ...] = ([], [], [])
+    for part in parts:
+        moved = [places.setdefault(pattern, len(places)) for pattern in part.patterns]
+        of_part = np.array(moved, dtype=np.int64)[part.place] if moved else part.place
+        for column, values in zip(columns, (of_part, part.prompt, part.n), strict=True):
+            column.append(values)
+    place, prompt, n = (
+        np.concatenate(column).astype(np.int64) if column else np.zeros(0, np.int64) for column in columns
+    )
+    return PromptCounts(tuple(places), place, prompt, n)
+
+
+def count_by_prompt(
+    labels: Codes, prompts: npt.NDArray[Any], values: Sequence[Value] | None = None
+) -> PromptCounts:
+    """As ``count_label_patterns``, with the prompt (N,) of each unit."""
+    codes = np.asarray(labels)
+    levels: list[Value | None] = [*_check_levels(codes, values), None]
+    rows, place = np.unique(codes.astype(np.int64), axis=0, return_inverse=True)
+    keys, of_prompt = np.unique(prompts, return_inverse=True)
+    entries, n = np.unique(place.ravel() * len(keys) + of_prompt, return_counts=True)
+    patterns = tuple(tuple([levels[code] for code in row]) for row in rows.tolist())
+    return PromptCounts(
+        patterns, entries // max(1, len(keys)), keys[entries % max(1, len(keys))].astype(np.int64), n
+    )
+
+
 def pool(parts: Iterable[tuple[Patterns, Sequence[Value]]]) -> tuple[dict[Pattern, int], tuple[Value, ...]]:
     """Patterns and values of several criteria as one nominal scale: the same value is the same level.
 
@@ -136,7 +217,8 @@ class LabelSets:
 
     values: the scale, V of them. positions: the raters, R of them. counts (M,): units with each set.
     value_counts (M, V): how many labels of the set have each value, r_ik. turned (M,): of two raters' units with
-    two different labels, those where the first rater gave the later value.
+    two different labels, those where the first rater gave the later value. kinds: by pattern the place of its set,
+    and M more where it is turned; unlabelled patterns have none.
     """
 
     values: tuple[Value, ...]
@@ -144,6 +226,7 @@ class LabelSets:
     counts: Ints
     value_counts: Floats
     turned: Ints
+    kinds: Mapping[Pattern, int]
 
     @cached_property
     def labelled(self) -> Floats:
@@ -181,24 +264,33 @@ class LabelSets:
 
 
 def tabulate(patterns: Patterns, values: Sequence[Value]) -> LabelSets:
-    """Patterns as sets of labels in a fixed order, so that a seed gives one result; unlabelled units are left out."""
+    """Patterns as sets of labels in a fixed order; unlabelled units are left out."""
     index = {value: position for position, value in enumerate(values)}
     positions = max(map(len, patterns), default=0)
     counts: Counter[tuple[int, ...]] = Counter()
     turned: Counter[tuple[int, ...]] = Counter()
+    sets: dict[Pattern, tuple[tuple[int, ...], bool]] = {}
     for pattern, count in patterns.items():
         codes = [_get_code(label, index) for label in pattern if label is not None]
         labels = tuple(sorted(codes))
+        is_turned = positions == 2 and labels[:1] != tuple(codes[:1])
         counts[labels] += count
-        if positions == 2 and labels[:1] != tuple(codes[:1]):
+        sets[pattern] = labels, is_turned
+        if is_turned:
             turned[labels] += count
     label_sets = sorted(labels for labels, count in counts.items() if labels and count > 0)
+    places = {labels: place for place, labels in enumerate(label_sets)}
     return LabelSets(
         values=tuple(values),
         positions=positions,
         counts=np.array([counts[labels] for labels in label_sets], dtype=np.int64),
         value_counts=_count_values(label_sets, len(index)),
         turned=np.array([turned[labels] for labels in label_sets], dtype=np.int64),
+        kinds={
+            pattern: places[labels] + len(places) * is_turned
+            for pattern, (labels, is_turned) in sets.items()
+            if labels in places
+        },
     )
 
 

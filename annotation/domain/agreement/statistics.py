@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import hypot, isnan
+from math import hypot, isnan, sqrt
+
+import numpy as np
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.agreement import coefficients as formulas
-from annotation.domain.agreement.bootstrap import Estimates, estimate_statistics, interval
 from annotation.domain.agreement.coefficients import Estimate
+from annotation.domain.agreement.intervals import (
+    AgreementInterval,
+    Entries,
+    Influences,
+    Sample,
+    build_difference_interval,
+    build_interval,
+    build_share_interval,
+    measure_influences,
+    measure_values,
+)
 from annotation.domain.agreement.patterns import (
     MEASUREMENTS,
     MORE_THAN_TWO,
@@ -20,10 +32,12 @@ from annotation.domain.agreement.patterns import (
     NO_PAIRS,
     ONE_CATEGORY,
     Agreement,
+    Floats,
     LabelSets,
     Measurement,
     Pattern,
     Patterns,
+    PromptCounts,
     Statistic,
     Value,
     tabulate,
@@ -34,94 +48,113 @@ MAX_CACHED_PATTERNS = 256
 
 
 def measure_agreement(
-    patterns: Patterns,
+    patterns: Patterns | PromptCounts,
     *,
     values: Sequence[Value],
     measurement: Measurement,
     statistics: Iterable[str] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+    intervals: bool = True,
     confidence: float = 0.95,
 ) -> Agreement:
-    """The agreement statistics of the units, each with a bootstrap interval over units (BCa).
+    """The agreement statistics of the units, each with its interval over prompts.
 
-    ``values`` is the whole scale in its order, with the levels that nobody chose; distances on an interval
-    scale are differences of values. ``statistics`` names those that are wanted (all, without it). A result depends
-    neither on the order of ``patterns`` nor on what else is measured.
+    Of ``Patterns`` each unit is the one unit of a prompt. ``values`` is the whole scale in its order, with the levels
+    that nobody chose; distances on an interval scale are differences of values. ``statistics`` names those that are
+    wanted (all, without it). A result depends neither on the order of ``patterns`` nor on what else is measured.
     """
     names = tuple(_select_rules(statistics, measurement))
+    options = values, measurement, names, intervals, confidence
+    if isinstance(patterns, PromptCounts):
+        return _measure(patterns, *options)
     measure = _measure_cached if len(patterns) <= MAX_CACHED_PATTERNS else _measure_cached.__wrapped__
-    measured = measure(
-        patterns=frozenset(patterns.items()),
-        values=tuple(values),
-        measurement=measurement,
-        names=names,
-        resamples=resamples,
-        seed=seed,
-        confidence=confidence,
-    )
+    measured = measure(frozenset(patterns.items()), tuple(values), *options[1:])
     return replace(measured, statistics=dict(measured.statistics))
 
 
 @lru_cache(maxsize=4096)
-def _measure_cached(
-    *,
+def _measure_cached(  # noqa: PLR0917  # what is kept is found again by position
     patterns: frozenset[tuple[Pattern, int]],
     values: tuple[Value, ...],
     measurement: Measurement,
     names: tuple[str, ...],
-    resamples: int,
-    seed: int,
+    intervals: bool,
     confidence: float,
 ) -> Agreement:
     """Kept, because a page shows many small groups and shows them again: equal counts have equal statistics."""
-    units = tabulate(dict(patterns), values)
+    return _measure(dict(patterns), values, measurement, names, intervals, confidence)
+
+
+def _measure(  # noqa: PLR0917  # as the other
+    patterns: Patterns | PromptCounts,
+    values: Sequence[Value],
+    measurement: Measurement,
+    names: Sequence[str],
+    intervals: bool,
+    confidence: float,
+) -> Agreement:
+    sample = _build_sample(patterns, values)
     rules = {name: _RULES[measurement][name] for name in names}
-    reasons = {name: rule.obstacle(units, measurement) for name, rule in rules.items()}
+    reasons = {name: rule.obstacle(sample.units, measurement) for name, rule in rules.items()}
     formulas_by_name = {name: rule.estimate for name, rule in rules.items() if reasons[name] is None}
-    estimates = (
-        estimate_statistics(units, formulas_by_name, resamples=resamples, seed=seed)
-        if formulas_by_name
-        else {}
+    measured: Mapping[str, Statistic] = {}
+    if formulas_by_name and intervals:
+        influences = measure_influences(sample, formulas_by_name)
+        measured = {
+            name: _build_statistic(influences[name], rules[name].error(sample), name, confidence)
+            for name in formulas_by_name
+        }
+    elif formulas_by_name:
+        observed = measure_values(sample.units, formulas_by_name)
+        measured = {name: _build_value(value) for name, value in observed.items()}
+    return Agreement(
+        n=sample.units.n,
+        disputed=sample.units.disputed,
+        statistics={name: measured.get(name) or Statistic(None, None, None, reasons[name]) for name in rules},
+        prompts=sample.prompts,
     )
-    measured_statistics = {
-        name: _build_statistic(estimates[name], rule.error(units), confidence)
-        if name in estimates
-        else Statistic(None, None, None, reasons[name])
-        for name, rule in rules.items()
-    }
-    return Agreement(n=units.n, disputed=units.disputed, statistics=measured_statistics)
+
+
+def _build_sample(patterns: Patterns | PromptCounts, values: Sequence[Value]) -> Sample:
+    if isinstance(patterns, PromptCounts):
+        units = tabulate(patterns.counts, values)
+        return Sample(units, Entries.of(units, patterns))
+    return Sample(tabulate(patterns, values))
 
 
 def measure_difference(
-    first: Patterns,
-    second: Patterns,
+    first: Patterns | PromptCounts,
+    second: Patterns | PromptCounts,
     *,
     values: Sequence[Value],
     measurement: Measurement,
     statistic: str,
-    resamples: int = 1000,
-    seed: int = 0,
     confidence: float = 0.95,
 ) -> Statistic:
-    """By how much a statistic of ``other`` is above that of ``one``, with its bootstrap interval.
+    """By how much a statistic of ``second`` is above that of ``first``, with its interval over prompts.
 
-    The two are different units on one scale, so each is resampled by itself; an interval without 0 is a change.
-    Undefined where either statistic is, for its reason.
+    The two are different units on one scale; prompts that both have are counted as the same. An interval without 0 is
+    a change. Undefined where either statistic is, for its reason.
     """
     (rule,) = _select_rules([statistic], measurement).values()
-    parts = [tabulate(patterns, values) for patterns in (first, second)]
-    reason = next((obstacle for part in parts if (obstacle := rule.obstacle(part, measurement))), None)
+    samples = [_build_sample(patterns, values) for patterns in (first, second)]
+    reason = next(
+        (obstacle for sample in samples if (obstacle := rule.obstacle(sample.units, measurement))), None
+    )
     if reason is not None:
         return Statistic(None, None, None, reason)
-    before, after = (
-        estimate_statistics(part, {statistic: rule.estimate}, resamples=resamples, seed=seed, stream=stream)[
-            statistic
-        ]
-        for stream, part in enumerate(parts)
+    before, after = (measure_influences(sample, {statistic: rule.estimate})[statistic] for sample in samples)
+    if isnan(before.observed) or isnan(after.observed):
+        return Statistic(None, None, None, ONE_CATEGORY)
+    ends = tuple(_build_interval(influences, statistic, confidence) for influences in (before, after))
+    interval = build_difference_interval(before, after, (ends[0], ends[1]))
+    errors = [error for sample in samples if (error := rule.error(sample)) is not None]
+    return Statistic(
+        after.observed - before.observed,
+        interval.low,
+        interval.high,
+        standard_error=hypot(*errors) if len(errors) == 2 else None,
+        no_interval=interval.no_interval,
     )
-    errors = [error for part in parts if (error := rule.error(part)) is not None]
-    return _build_statistic(after.minus(before), hypot(*errors) if len(errors) == 2 else None, confidence)
 
 
 @dataclass(frozen=True)
@@ -132,7 +165,8 @@ class _Rule:
     needs: Measurement = "nominal"
     two_raters: str | None = None
     """Why it is undefined with more than two raters."""
-    closed_form: Callable[[LabelSets], float | None] | None = None
+    closed_form: Callable[[LabelSets], Floats | None] | None = None
+    """What a unit with each set (M,) adds to it, as its author has the standard error."""
 
     def obstacle(self, units: LabelSets, measurement: Measurement) -> str | None:
         """Why the statistic cannot apply to these units on this scale, whatever their labels are."""
@@ -142,15 +176,36 @@ class _Rule:
             return self.two_raters
         return NO_PAIRS if units.n == 0 else None
 
-    def error(self, units: LabelSets) -> float | None:
-        return None if self.closed_form is None else self.closed_form(units)
+    def error(self, sample: Sample) -> float | None:
+        """By prompts, as the intervals are."""
+        of_sets = None if self.closed_form is None else self.closed_form(sample.units)
+        if of_sets is None:
+            return None
+        squares = sample.sum_squares(np.tile(of_sets, 2))
+        return None if isnan(squares) else sqrt(squares)
 
 
-def _build_statistic(estimates: Estimates, error: float | None, confidence: float) -> Statistic:
-    if isnan(estimates.observed):
+def _build_statistic(influences: Influences, error: float | None, name: str, confidence: float) -> Statistic:
+    if isnan(influences.observed):
         return Statistic(None, None, None, ONE_CATEGORY)
-    low, high = interval(estimates, confidence)
-    return Statistic(estimates.observed, low, high, None, error)
+    interval = _build_interval(influences, name, confidence)
+    return Statistic(
+        influences.observed,
+        interval.low,
+        interval.high,
+        standard_error=error,
+        design_effect=influences.design_effect,
+        no_interval=interval.no_interval,
+    )
+
+
+def _build_value(value: float) -> Statistic:
+    return Statistic(None, None, None, ONE_CATEGORY) if isnan(value) else Statistic(value, None, None)
+
+
+def _build_interval(influences: Influences, name: str, confidence: float) -> AgreementInterval:
+    build = build_share_interval if name == "percent_agreement" else build_interval
+    return build(influences, confidence)
 
 
 def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
@@ -178,7 +233,7 @@ def _build_gwet_rule(distances: formulas.Distances, needs: Measurement) -> _Rule
     return _Rule(
         partial(formulas.gwet, distances=distances),
         needs,
-        closed_form=partial(formulas.gwet_error, distances=distances),
+        closed_form=partial(formulas.gwet_influence, distances=distances),
     )
 
 

@@ -26,13 +26,13 @@ HEADINGS = {
     "gwet_ac1": "AC1",
     "gwet_ac2": "AC2",
 }
-HEADS = ("criterion", "group", "n", "disputed")
+HEADS = ("criterion", "group", "n", "disputed", "design effect")
 TEXTS = 2
 """The columns that are text and stand left; the others are numbers."""
 
 
 class Command(AssayCommand):
-    help = "Report how well annotators agree, with 95% bootstrap intervals."
+    help = "Report how well annotators agree, with 95% intervals over prompts."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--batch", help="only this batch (default: all)")
@@ -75,11 +75,13 @@ def _build_line(
     criterion = row["criterion"] or "(pooled)"
     name = f"{row['guideline']} {criterion}" if with_guideline else criterion
     group = ", ".join(f"{facet}={value or '-'}" for facet, value in row["group"].items()) or "all"
-    counts = str(row["n"]), str(row["disputed"])
+    percent = row["percent_agreement"]
+    effect = format_decimal(percent["design_effect"] if percent else None, 2)
+    counts = str(row["n"]), str(row["disputed"]), effect
     return name, group, *counts, *(_format_statistic(row[name]) for name in statistics)
 
 
-def _format_statistic(statistic: Mapping[str, float | None] | None) -> str:
+def _format_statistic(statistic: Mapping[str, Any] | None) -> str:
     if statistic is None:
         return "-"
     low, high = statistic["low"], statistic["high"]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db.models import Count, Q
 
-from annotation.domain.agreement import Measurement, Pattern, Statistic, Value, measure_difference
+from annotation.domain.agreement import Measurement, PromptCounts, Statistic, Value, measure_difference
 from annotation.domain.agreement.disagreement import (
     Floats,
     LabelCounts,
@@ -449,23 +449,21 @@ def _build_version_rows(rows: Sequence[tuple[str, PatternCounts]], statistic: st
         if previous is not None:
             name = statistic or f"alpha_{counted.measurement}"
             change = _measure_difference(
-                previous[1].patterns, counted.patterns, counted.values, counted.measurement, name
+                previous[1].counts, counted.counts, counted.values, counted.measurement, name
             )
         yield VersionRow(version, counted, previous[0] if previous else None, change)
         previous = version, counted
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=100)
 def _measure_difference(
-    before: frozenset[tuple[Pattern, int]],
-    after: frozenset[tuple[Pattern, int]],
+    before: PromptCounts,
+    after: PromptCounts,
     values: tuple[Value, ...],
     measurement: Measurement,
     statistic: str,
 ) -> Statistic:
-    return measure_difference(
-        dict(before), dict(after), values=values, measurement=measurement, statistic=statistic
-    )
+    return measure_difference(before, after, values=values, measurement=measurement, statistic=statistic)
 
 
 # What stands out

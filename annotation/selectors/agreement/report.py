@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from annotation.domain.agreement import (
     Agreement,
     Measurement,
     Pattern,
+    PromptCounts,
     Statistic,
     Value,
+    join_prompt_counts,
     measure_agreement,
-    pool,
 )
 from annotation.domain.agreement.disagreement import count_pairs, count_patterns, cross_groupings
 from annotation.domain.guidelines import Criterion
@@ -27,6 +28,7 @@ from annotation.selectors.agreement.labels import ComparableLabels
 
 # So many measured sets of counts are kept by one process, about 3 kB each.
 MAX_MEASURED = 20_000
+NO_COUNTS = join_prompt_counts([])
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ReportRow:
 
     def to_json(self) -> dict[str, Any]:
         statistics = {
-            name: _statistic_to_json(statistic) for name, statistic in self.agreement.statistics.items()
+            name: statistic_to_json(statistic) for name, statistic in self.agreement.statistics.items()
         }
         return {
             "guideline": self.guideline,
@@ -49,16 +51,24 @@ class ReportRow:
             "group": dict(self.group),
             "n": self.agreement.n,
             "disputed": self.agreement.disputed,
+            "prompts": self.agreement.prompts,
             **statistics,
         }
 
 
-def _statistic_to_json(statistic: Statistic) -> dict[str, float | None] | None:
-    return (
-        None
-        if statistic.value is None
-        else {"value": statistic.value, "low": statistic.low, "high": statistic.high}
-    )
+def statistic_to_json(statistic: Statistic) -> dict[str, float | str | None] | None:
+    """None where the value is undefined; ``reason`` says why a value has no interval."""
+    if statistic.value is None:
+        return None
+    written: dict[str, float | str | None] = {
+        "value": statistic.value,
+        "low": statistic.low,
+        "high": statistic.high,
+    }
+    written |= {"design_effect": statistic.design_effect, "reason": statistic.no_interval}
+    if statistic.standard_error is not None:
+        written["standard_error"] = statistic.standard_error
+    return written
 
 
 @dataclass(frozen=True)
@@ -70,30 +80,42 @@ class PatternCounts:
     group: Group
     measurement: Measurement
     values: tuple[Value, ...]
-    patterns: frozenset[tuple[Pattern, int]]
+    counts: PromptCounts
 
     @property
     def n(self) -> int:
         """Units with at least two labels."""
-        return sum(n for pattern, n in self.patterns if len(_drop_missing(pattern)) > 1)
+        return sum(n for pattern, n in self.counts.counts.items() if len(_drop_missing(pattern)) > 1)
 
     @property
     def disputed(self) -> int:
-        return sum(n for pattern, n in self.patterns if len(set(_drop_missing(pattern))) > 1)
+        return sum(n for pattern, n in self.counts.counts.items() if len(set(_drop_missing(pattern))) > 1)
 
     def measure(self, statistics: Sequence[str] | None = None, *, confidence: float = 0.95) -> Agreement:
         """All statistics, or those that are named, with their intervals."""
-        names = None if statistics is None else tuple(statistics)
-        return _measure_agreement(self.patterns, self.values, self.measurement, names, 1000, confidence)
+        return self._measure(None if statistics is None else tuple(statistics), True, confidence)
 
     def value(self, statistic: str) -> float | None:
         """A statistic without its interval, which is what takes the time."""
-        agreement = _measure_agreement(self.patterns, self.values, self.measurement, (statistic,), 0, 0.95)
-        return agreement.statistics[statistic].value
+        return self._measure((statistic,), False, 0.95).statistics[statistic].value
 
     def row(self, statistics: Sequence[str] | None = None) -> ReportRow:
         return ReportRow(
             self.guideline, self.criterion, self.group, self.measurement, self.measure(statistics)
+        )
+
+    def _measure(self, statistics: tuple[str, ...] | None, intervals: bool, confidence: float) -> Agreement:
+        key = (self.counts.digest, self.values, self.measurement, statistics, intervals, confidence)
+        return _MEASURED.get(
+            key,
+            lambda: measure_agreement(
+                self.counts,
+                values=self.values,
+                measurement=self.measurement,
+                statistics=statistics,
+                intervals=intervals,
+                confidence=confidence,
+            ),
         )
 
 
@@ -101,23 +123,28 @@ def _drop_missing(pattern: Pattern) -> list[Value]:
     return [label for label in pattern if label is not None]
 
 
-@lru_cache(maxsize=MAX_MEASURED)
-def _measure_agreement(  # noqa: PLR0917  # what is kept is found again by position
-    patterns: frozenset[tuple[Pattern, int]],
-    values: tuple[Value, ...],
-    measurement: Measurement,
-    statistics: tuple[str, ...] | None,
-    resamples: int,
-    confidence: float,
-) -> Agreement:
-    return measure_agreement(
-        dict(patterns),
-        values=values,
-        measurement=measurement,
-        statistics=statistics,
-        resamples=resamples,
-        confidence=confidence,
-    )
+class _MeasuredCache:
+    """What was measured, by the digest of what it was measured from: the entries themselves are not held."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._measured: OrderedDict[Hashable, Agreement] = OrderedDict()
+
+    def get(self, key: Hashable, measure: Callable[[], Agreement]) -> Agreement:
+        with self._lock:
+            measured = self._measured.get(key)
+            if measured is not None:
+                self._measured.move_to_end(key)
+                return measured
+        measured = measure()
+        with self._lock:
+            self._measured[key] = measured
+            if len(self._measured) > MAX_MEASURED:
+                self._measured.popitem(last=False)
+        return measured
+
+
+_MEASURED = _MeasuredCache()
 
 
 @dataclass(frozen=True)
@@ -159,7 +186,7 @@ class LabelPatterns:
     def _count(self, grouping: Grouping) -> list[PatternCounts]:
         labels, groups = self.labels.group(grouping)
         groups_and_scales = cross_groupings([groups, labels.scales], len(labels.units))
-        patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
+        patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], PromptCounts]] = {}
         if not grouping:
             patterns_by_group[()] = {}
         for (names, scale), patterns in count_patterns(labels.units, groups_and_scales).items():
@@ -171,26 +198,28 @@ class LabelPatterns:
         ]
 
     def _of_group(
-        self, group: Group, patterns_by_scale: Mapping[tuple[str, str], Mapping[Pattern, int]]
+        self, group: Group, patterns_by_scale: Mapping[tuple[str, str], PromptCounts]
     ) -> Iterator[PatternCounts]:
         for guideline in self.labels.guideline_names():
             parts = [
-                self._part(guideline, criterion, group, patterns_by_scale.get((guideline, criterion), {}))
+                self._part(guideline, criterion, group, patterns_by_scale.get((guideline, criterion)))
                 for criterion in self.labels.criteria(guideline)
                 if (guideline, criterion) in patterns_by_scale
                 or not (group or self.labels.narrowing != EVERYTHING)
             ]
             if len(parts) > 1:
-                pooled, values = pool((dict(part.patterns), part.values) for part in parts)
-                yield PatternCounts(guideline, None, group, "nominal", values, frozenset(pooled.items()))
+                values = tuple(sorted({value for part in parts for value in part.values}))
+                pooled = join_prompt_counts(part.counts for part in parts)
+                yield PatternCounts(guideline, None, group, "nominal", values, pooled)
             yield from parts
 
     def _part(
-        self, guideline: str, criterion: str, group: Group, patterns: Mapping[Pattern, int]
+        self, guideline: str, criterion: str, group: Group, counts: PromptCounts | None
     ) -> PatternCounts:
         values, measurement = self.labels.measure(guideline, criterion)
-        counted = frozenset((to_exact_pattern(pattern, values), n) for pattern, n in patterns.items())
-        return PatternCounts(guideline, criterion, group, measurement, values, counted)
+        return PatternCounts(
+            guideline, criterion, group, measurement, values, to_exact_counts(counts or NO_COUNTS, values)
+        )
 
     def confusions(self) -> list[LevelConfusion]:
         """Which levels are taken for each other, the most frequent first."""
@@ -210,6 +239,10 @@ class LabelPatterns:
     def _confusion(self, key: tuple[str, str, Value, Value], count: int) -> LevelConfusion:
         guideline, criterion, low, high = key
         return LevelConfusion(guideline, self.labels.versions(guideline, criterion)[-1], low, high, count)
+
+
+def to_exact_counts(counts: PromptCounts, values: Sequence[Value]) -> PromptCounts:
+    return counts.rename(to_exact_pattern(pattern, values) for pattern in counts.patterns)
 
 
 def to_exact_pattern(pattern: Pattern, values: Sequence[Value]) -> Pattern:

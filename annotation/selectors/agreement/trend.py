@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from operator import itemgetter
 
 from django.utils import timezone
 
-from annotation.domain.agreement import Pattern, Statistic
+from annotation.domain.agreement import PromptCounts, Statistic, join_prompt_counts
 from annotation.domain.agreement.disagreement import count_patterns, cross_groupings, group_units
 from annotation.models import Alarm
 from annotation.selectors.agreement.labels import ComparableLabels
-from annotation.selectors.agreement.report import LabelPatterns, PatternCounts, to_exact_pattern
+from annotation.selectors.agreement.report import NO_COUNTS, LabelPatterns, PatternCounts, to_exact_counts
 
 # Work of more days than this is told by weeks.
 MAX_DAYS = 45
@@ -79,15 +78,13 @@ def _build_series(patterns: LabelPatterns, statistic: str) -> list[TrendSeries]:
     ]
 
 
-def _count_steps(
-    labels: ComparableLabels, step: str
-) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
+def _count_steps(labels: ComparableLabels, step: str) -> dict[str, list[tuple[date, str, PromptCounts]]]:
     """Of each guideline the sets of labels of each step, criteria pooled by value."""
     guideline = group_units(labels.units.kinds("stratum"), labels.guideline_of, str)
     start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
     steps = group_units(labels.units.kinds("finished"), start, lambda day: day)
     guideline_steps = cross_groupings([guideline, steps], len(labels.units))
-    counts_by_guideline: dict[str, list[tuple[date, str, dict[Pattern, int]]]] = {}
+    counts_by_guideline: dict[str, list[tuple[date, str, PromptCounts]]] = {}
     for (name, day), counts in count_patterns(labels.units, guideline_steps).items():
         iso = day.isocalendar()
         step_name = f"{iso.year}-W{iso.week:02}" if step == "week" else day.isoformat()
@@ -96,32 +93,23 @@ def _count_steps(
 
 
 def _build_points(
-    counts: Sequence[tuple[date, str, dict[Pattern, int]]], overall: PatternCounts, statistic: str
+    steps: Sequence[tuple[date, str, PromptCounts]], overall: PatternCounts, statistic: str
 ) -> tuple[AgreementPoint, ...]:
-    so_far: Counter[Pattern] = Counter()
+    so_far = NO_COUNTS
     points = []
-    for day, name, patterns in counts:
-        exact_counts = {to_exact_pattern(pattern, overall.values): n for pattern, n in patterns.items()}
-        so_far.update(exact_counts)
-        counted = _replace_patterns(overall, exact_counts)
+    for day, name, counts in steps:
+        exact_counts = to_exact_counts(counts, overall.values)
+        so_far = join_prompt_counts([so_far, exact_counts])
+        counted = _replace_counts(overall, exact_counts)
         measurement = counted.measure((statistic,)).statistics[statistic]
         points.append(
-            AgreementPoint(
-                day, name, counted, measurement, _replace_patterns(overall, so_far).value(statistic)
-            )
+            AgreementPoint(day, name, counted, measurement, _replace_counts(overall, so_far).value(statistic))
         )
     return tuple(points)
 
 
-def _replace_patterns(overall: PatternCounts, patterns: dict[Pattern, int]) -> PatternCounts:
-    return PatternCounts(
-        overall.guideline,
-        overall.criterion,
-        {},
-        overall.measurement,
-        overall.values,
-        frozenset(patterns.items()),
-    )
+def _replace_counts(overall: PatternCounts, counts: PromptCounts) -> PatternCounts:
+    return replace(overall, group={}, counts=counts)
 
 
 def _list_versions(labels: ComparableLabels, guideline: str) -> tuple[AgreementEvent, ...]:

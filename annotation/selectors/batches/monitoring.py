@@ -128,12 +128,15 @@ MIN_STEP = 10  # units between two points of the history
 
 @dataclass(frozen=True)
 class AgreementFigure:
-    """A statistic with its 95% bootstrap interval; ``value`` None is undefined, and ``reason`` says why."""
+    """A statistic with its 95% interval; ``value`` None is undefined, and ``reason`` says why. ``no_interval`` is the
+    code of why a value has no interval.
+    """
 
     value: float | None
     low: float | None
     high: float | None
     reason: str | None = None
+    no_interval: str | None = None
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,9 @@ def _row_to_json(row: ReportRow) -> dict[str, Any]:
 
 
 def _build_figure(statistic: Statistic) -> AgreementFigure:
-    return AgreementFigure(statistic.value, statistic.low, statistic.high, statistic.reason)
+    return AgreementFigure(
+        statistic.value, statistic.low, statistic.high, statistic.reason, statistic.no_interval
+    )
 
 
 def _parse_days(stats: BatchStats | None) -> dict[date, int]:

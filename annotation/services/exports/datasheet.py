@@ -192,6 +192,7 @@ def _context(manifest: Manifest, texts: GuidelineTexts) -> dict[str, Any]:
         "work": _work_table(protocol) if protocol else None,
         "languages": _languages_table(manifest.get("people") or {}),
         "agreement": agreement_table(manifest, texts),
+        "agreement_by_prompt": all("prompts" in row for row in manifest.get("agreement") or ()),
         "adjudicated_percent": format_part(counts["adjudicated"], counts["labels"]),
         "reasons": _reasons_table(manifest, texts),
     }

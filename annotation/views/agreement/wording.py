@@ -16,7 +16,7 @@ from annotation.core.formatting import (
     format_interval_percent,
     format_percent,
 )
-from annotation.domain.agreement import Measurement, Statistic
+from annotation.domain.agreement import Agreement, Measurement, Statistic
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import DisputeReason, Guideline, Prompt
 from annotation.selectors.agreement import Narrowing, PatternCounts
@@ -111,6 +111,18 @@ def format_figure(statistic: Statistic) -> FigureWords | None:
     if statistic.value is None:
         return None
     return FigureWords(format_decimal(statistic.value), format_interval(statistic.low, statistic.high))
+
+
+def format_effect(agreement: Agreement) -> str:
+    """The design effect of percent agreement; empty where nothing varies."""
+    effect = agreement.statistics["percent_agreement"].design_effect
+    return "" if effect is None else format_decimal(effect, 2)
+
+
+def list_no_intervals(statistics: Iterable[Statistic]) -> list[str]:
+    """The codes of why some of them have no interval, for the template's words."""
+    codes = [statistic.no_interval for statistic in statistics]
+    return [code for code in dict.fromkeys(codes) if code]
 
 
 def format_share(share: ShareEstimate) -> FigureWords | None:

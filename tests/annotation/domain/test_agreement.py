@@ -24,7 +24,7 @@ def value_of(result: Agreement, name: str) -> float | None:
 
 
 def of(patterns: dict[Pattern, int], values: list[Value], measurement: Measurement = "nominal") -> Agreement:
-    return measure_agreement(patterns, values=values, measurement=measurement, resamples=200)
+    return measure_agreement(patterns, values=values, measurement=measurement)
 
 
 # Arithmetic

@@ -45,7 +45,7 @@ def test_a_hundred_thousand_units_are_measured_as_their_patterns() -> None:
     rng = np.random.default_rng(4)
     labels = rng.integers(-1, 3, size=(100_000, 2))
     result = measure_agreement(
-        count_label_patterns(labels, [1, 2, 3]), values=[1, 2, 3], measurement="ordinal", resamples=0
+        count_label_patterns(labels, [1, 2, 3]), values=[1, 2, 3], measurement="ordinal", intervals=False
     )
     both = labels[(labels >= 0).all(axis=1)]
     assert result.n == len(both)

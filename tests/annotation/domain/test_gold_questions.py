@@ -124,9 +124,13 @@ def test_kappa_is_cohens_with_the_known_labels():
     score = score_answers(answers(*right), by="kappa", scales=SCALES)
     # observed 8/10; by chance 4/10 * 6/10 + 6/10 * 4/10 = 48/100; kappa = (0.8 - 0.48) / 0.52
     assert score.value == pytest.approx(0.32 / 0.52)
-    assert score.low is not None
-    assert score.high is not None
-    assert score.low < score.value < score.high
+    assert (score.low, score.high) == (None, None)  # two wrong answers are too few for an interval
+    assert score.passes(0.6)
+    more = score_answers(answers(*[(1, 1)] * 8, *[(0, 0)] * 7, *[(0, 1)] * 5), by="kappa", scales=SCALES)
+    assert more.value is not None
+    assert more.low is not None
+    assert more.high is not None
+    assert more.low < more.value < more.high
 
 
 def test_a_kappa_that_is_the_threshold_passes():

@@ -64,7 +64,11 @@ def test_the_figures_over_everything(labelled: Batch):
     assert (row["n"], row["disputed"]) == (8, 2)
     assert row["percent_agreement"]["value"] == 6 / 8
     assert row["cohen_kappa"]["value"] == pytest.approx(float(Fraction(48 - 21, 64 - 21)))
-    assert row["cohen_kappa"]["low"] < row["cohen_kappa"]["value"] < row["cohen_kappa"]["high"]
+    # Four prompts: a value, and no interval of what is corrected for chance.
+    assert row["prompts"] == 4
+    assert (row["cohen_kappa"]["low"], row["cohen_kappa"]["high"]) == (None, None)
+    assert row["cohen_kappa"]["reason"] == "few_prompts"
+    assert 0 < row["percent_agreement"]["low"] < 6 / 8 < row["percent_agreement"]["high"] <= 1
     assert row["alpha_interval"] is None  # an ordinal scale has no distances
 
 
@@ -215,6 +219,7 @@ def test_the_command_prints_rows_as_json_and_as_a_table(labelled: Batch):
         "group",
         "n",
         "disputed",
+        "prompts",
         *STATISTICS,
     ]
     assert [row["group"] for row in rows] == [{}, {"model": "Hidden-13B"}, {"model": "Secretive-7B"}]
@@ -256,7 +261,7 @@ def test_a_lease_that_was_retaken_keeps_the_labels_in_slot_order(batch: Batch, l
     patterns = LabelPatterns([batch])
     slots = dict(Assignment.objects.filter(task__state=Task.State.DISPUTED).values_list("slot", "person_id"))
     assert patterns.labels.units.person.tolist() == [[slots[0], slots[1]]] == [[chen.pk, lin.pk]]
-    assert patterns.list_counts()[0].patterns == {((2, 1), 1)}
+    assert patterns.list_counts()[0].counts.counts == {(2, 1): 1}
 
 
 PUBLISHED_KAPPA = {

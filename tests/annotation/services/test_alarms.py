@@ -13,9 +13,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.domain.agreement import intervals
 from annotation.domain.batch_spec import Policy, Terms
 from annotation.models import Alarm, AuditEvent, Batch, BatchStats, Guideline, Person
-from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.agreement import LabelPatterns, report
 from annotation.selectors.batches.monitoring import (
     AgreementMeasurement,
     append_point,
@@ -55,8 +56,11 @@ def label_both(batch: Batch, first: Person, second: Person, labels: Sequence[tup
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Believed from four units on: thirty would take every test thirty labels of each."""
+    """Believed from four units on: thirty, of ten prompts, would take every test thirty labels of each."""
     monkeypatch.setattr(monitoring, "MIN_UNITS", 4)
+    monkeypatch.setattr(intervals, "MIN_PROMPTS", 2)
+    monkeypatch.setattr(intervals, "MIN_DISPUTES", 1)
+    monkeypatch.setattr(report, "_MEASURED", report._MeasuredCache())
 
 
 LOW = [(1, 3), (3, 1), (1, 1), (3, 3)]

@@ -23,6 +23,7 @@ from annotation.views.agreement.wording import (
     alpha_name,
     format_figure,
     format_share,
+    list_no_intervals,
     reasons_by_key,
 )
 
@@ -43,6 +44,7 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
             for clause in list_clauses(patterns.labels, tab_query.person)
         ],
         "versions": [version_row(change, tab_query) for change in changes],
+        "no_intervals": list_no_intervals(change.change for change in changes if change.change is not None),
         "compared": any(change.change is not None for change in changes),
         "reasons": [
             reason_row(reason, tab_query, reason_names) for reason in list_reason_counts(patterns.labels)

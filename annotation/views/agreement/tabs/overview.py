@@ -17,9 +17,11 @@ from annotation.views.agreement.wording import (
     STATISTICS,
     alpha_name,
     find_reading,
+    format_effect,
     format_figure,
     format_level_pair,
     format_share,
+    list_no_intervals,
 )
 
 FINDING_FACETS = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
@@ -72,6 +74,9 @@ def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
         "n_url": choice.tasks_url(),
         "disputed": measured.disputed,
         "disputed_url": choice.tasks_url(replace(choice.narrowing, disputed=True)),
+        "prompts": measured.prompts,
+        "effect": format_effect(measured),
+        "no_intervals": list_no_intervals(measured.statistics[name] for name in names),
         "tiles": [build_tile(name, measured.statistics[name]) for name in names],
         "reading": reading_badge,
     }

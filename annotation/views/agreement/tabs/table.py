@@ -27,7 +27,9 @@ from annotation.views.agreement.wording import (
     GuidelineWords,
     alpha_name,
     find_reading,
+    format_effect,
     format_figure,
+    list_no_intervals,
 )
 
 PAGE = 40
@@ -44,6 +46,7 @@ class AgreementRow:
     group: tuple[str, ...]
     n: int
     disputed: int
+    effect: str
     figures: tuple[FigureWords | None, ...]
     reading: tuple[str, str] | None
     inside: str
@@ -106,6 +109,9 @@ def table_context(
         ],
         "columns": [STATISTICS[name] for name in statistics],
         "undefined_reasons": list_undefined_reasons(measured, statistics),
+        "no_intervals": list_no_intervals(
+            agreement.statistics[name] for name in statistics for agreement in measured
+        ),
     }
 
 
@@ -133,6 +139,7 @@ def build_row(
         group=words.group(row),
         n=agreement.n,
         disputed=agreement.disputed,
+        effect=format_effect(agreement),
         figures=tuple(format_figure(agreement.statistics[name]) for name in statistics),
         reading=find_reading(agreement.statistics[alpha_name(row.measurement)]),
         inside="" if inside == choice.narrowing else choice.narrowed_url(inside, view="", by="", across=""),

@@ -1,0 +1,267 @@
+"""How sure a statistic is: its variance from leaving units out, summed by prompt, and the interval made of it.
+
+Responses to one prompt are alike, so prompts vary and units do not vary by themselves. A statistic moves by nearly the
+sum of what its units move it by, so a prompt's share in the variance is the square of its units' sum. Units of one kind
+move it alike, and only one of each kind is left out. ``docs/agreement.md`` has the formulas.
+
+Shapes: M sets of labels, J = 2 M kinds of unit, P prompts, E entries (a kind of unit in a prompt).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.special import stdtrit
+
+from annotation.core.proportions import Z, wilson_bounds
+from annotation.domain.agreement.coefficients import Estimate, Weighting
+from annotation.domain.agreement.patterns import (
+    FEW_DISPUTES,
+    FEW_PROMPTS,
+    NO_VARIATION,
+    Floats,
+    Ints,
+    LabelSets,
+    PromptCounts,
+)
+
+MAX_CELLS = 4_000_000
+"""Counts held at a time (32 MB)."""
+
+MIN_PROMPTS = 10
+MIN_DISPUTES = 5
+"""A chance-corrected statistic of fewer has no interval: ``tests/performance/prompt_coverage.py`` shows why."""
+
+MIN_VALUE = -1.0
+"""No statistic is lower, except on a handful of units."""
+
+EQUAL = 1e-12
+"""Estimates that differ by less are the same figure, rounded in another order."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """How the units lie in prompts: n (E,) units of a kind (E,) in one of the prompts, whose keys (P,) ascend."""
+
+    kind: Ints
+    prompt: Ints
+    n: Ints
+    keys: Ints
+
+    @classmethod
+    def of(cls, units: LabelSets, counts: PromptCounts) -> Entries:
+        """The labelled units alone."""
+        kinds = np.array([units.kinds.get(pattern, -1) for pattern in counts.patterns], dtype=np.int64)
+        kind = kinds[counts.place] if len(kinds) else counts.place
+        is_labelled = kind >= 0
+        keys, prompt = np.unique(counts.prompt[is_labelled], return_inverse=True)
+        return cls(kind[is_labelled], prompt.astype(np.int64), counts.n[is_labelled], keys.astype(np.int64))
+
+    def sum_by_prompt(self, of_kinds: Floats) -> Floats:
+        """(P,): the sum over a prompt's units of what each kind (J,) has."""
+        weights = self.n * of_kinds[self.kind]
+        return np.bincount(self.prompt, weights=weights, minlength=len(self.keys)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The units that are measured; without ``entries`` each is the one unit of a prompt."""
+
+    units: LabelSets
+    entries: Entries | None = None
+
+    @cached_property
+    def kinds(self) -> Floats:
+        """(J,): units of each kind. Those have the same labels and, of two raters, the same gave the same."""
+        units = self.units
+        return np.concatenate([units.counts - units.turned, units.turned]).astype(np.float64)
+
+    @cached_property
+    def prompts(self) -> int:
+        """Those with a unit that has two labels."""
+        if self.entries is None:
+            return self.units.n
+        return int(np.count_nonzero(self.entries.sum_by_prompt(np.tile(self.units.pairable, 2))))
+
+    def sum_squares(self, of_kinds: Floats) -> float:
+        """The sum over prompts of the square of their units' sum, as variances have it: P / (P - 1) times that."""
+        if self.entries is None:
+            total, prompts = float(self.kinds @ np.square(of_kinds)), float(self.kinds.sum())
+        else:
+            total = float(np.square(self.entries.sum_by_prompt(of_kinds)).sum())
+            prompts = float(len(self.entries.keys))
+        return total * prompts / (prompts - 1) if prompts > 1 else math.nan
+
+    def sum_unit_squares(self, of_kinds: Floats) -> float:
+        """What ``sum_squares`` would be were each unit a prompt."""
+        n = float(self.kinds.sum())
+        return float(self.kinds @ np.square(of_kinds)) * n / (n - 1) if n > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class Influences:
+    """A statistic as observed and what a unit of each kind (J,) adds to it: the sum over all units is 0."""
+
+    observed: float
+    sample: Sample
+    of_kinds: Floats
+
+    @cached_property
+    def variance(self) -> float:
+        """By prompts, and no less than if units were drawn by themselves."""
+        return float(np.fmax(self.sample.sum_squares(self.of_kinds), self._unit_variance))
+
+    @cached_property
+    def _unit_variance(self) -> float:
+        return self.sample.sum_unit_squares(self.of_kinds)
+
+    @property
+    def design_effect(self) -> float | None:
+        """The variance by prompts over that of as many independent units; None where nothing varies."""
+        by_prompt, by_unit = self.sample.sum_squares(self.of_kinds), self._unit_variance
+        return by_prompt / by_unit if by_unit > EQUAL**2 and not math.isnan(by_prompt) else None
+
+    def covariance(self, other: Influences) -> float:
+        """With a statistic of other units, by the prompts that both have."""
+        first, second = self.sample.entries, other.sample.entries
+        if first is None or second is None:
+            return 0.0
+        shared, at, at_other = np.intersect1d(
+            first.keys, second.keys, assume_unique=True, return_indices=True
+        )
+        prompts = len(first.keys) + len(second.keys) - len(shared)
+        product = first.sum_by_prompt(self.of_kinds)[at] @ second.sum_by_prompt(other.of_kinds)[at_other]
+        return float(product) * prompts / max(1, prompts - 1)
+
+
+def measure_influences(sample: Sample, formulas: Mapping[str, Estimate]) -> dict[str, Influences]:
+    """Each statistic, from leaving out one unit of each kind."""
+    parts = [
+        [estimate(weighting) for estimate in formulas.values()] for weighting in _iterate_left_out(sample)
+    ]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return {name: _build_influences(sample, column) for name, column in zip(formulas, columns, strict=True)}
+
+
+def measure_values(units: LabelSets, formulas: Mapping[str, Estimate]) -> dict[str, float]:
+    """Each statistic as observed."""
+    weighting = _weigh(units, units.counts[None].astype(np.float64), units.turned[None].astype(np.float64))
+    return {name: float(estimate(weighting)[0]) for name, estimate in formulas.items()}
+
+
+def _iterate_left_out(sample: Sample) -> Iterator[Weighting]:
+    """The units as observed, and then less one of each kind that occurs: (1 + kinds, M), in pieces."""
+    units, sets = sample.units, len(sample.units.counts)
+    present = np.flatnonzero(sample.kinds)
+    size = max(1, MAX_CELLS // max(1, 2 * sets))
+    for start in range(-1, len(present), size):
+        rows = present[max(0, start) : start + size]
+        left = np.zeros((len(rows) + (start < 0), 2 * sets))
+        left[np.arange(len(rows)) + (start < 0), rows] = 1
+        less, less_turned = left[:, :sets], left[:, sets:]
+        yield _weigh(units, units.counts - less - less_turned, units.turned - less_turned)
+
+
+def _weigh(units: LabelSets, counts: Floats, turned: Floats) -> Weighting:
+    return Weighting(units, counts, lambda: turned)
+
+
+def _build_influences(sample: Sample, column: Floats) -> Influences:
+    """A statistic as observed and under the rows that leave a kind out. (n - 1) / n of how far it then lies below the
+    mean of such values is what a unit adds; where it is undefined without the unit, nothing is known of that.
+    """
+    present, left_out = np.flatnonzero(sample.kinds), column[1:]
+    kinds = np.where(np.isnan(left_out), 0, sample.kinds[present])
+    values = np.where(np.isnan(left_out), 0, left_out)
+    n = max(float(kinds.sum()), 1)
+    of_kinds = np.zeros(len(sample.kinds))
+    of_kinds[present] = np.where(np.isnan(left_out), 0, kinds @ values / n - values) * (n - 1) / n
+    return Influences(float(column[0]), sample, of_kinds)
+
+
+@dataclass(frozen=True)
+class AgreementInterval:
+    """Both ends None where there is none, and then the code of why."""
+
+    low: float | None
+    high: float | None
+    no_interval: str | None = None
+
+
+def find_obstacle(sample: Sample) -> str | None:
+    """Why a chance-corrected statistic of these units has no interval, whatever it is."""
+    if sample.prompts < MIN_PROMPTS:
+        return FEW_PROMPTS
+    return FEW_DISPUTES if sample.units.disputed < MIN_DISPUTES else None
+
+
+def build_interval(influences: Influences, confidence: float) -> AgreementInterval:
+    """Of a chance-corrected statistic, by Student's t with as many degrees of freedom as prompts less one.
+
+    Disagreement (1 less the statistic) is above 0 and has a long tail to the right, so its upper end, and with it the
+    statistic's lower one, is taken on the scale of its logarithm. The other end is taken as it stands: each end is the
+    outer of the two scales.
+    """
+    obstacle = find_obstacle(influences.sample)
+    error = math.sqrt(influences.variance)
+    disagreement = 1 - influences.observed
+    if obstacle is None and (not error > EQUAL or not disagreement > EQUAL):
+        obstacle = NO_VARIATION
+    if obstacle is not None:
+        return AgreementInterval(None, None, obstacle)
+    reach = find_quantile(influences.sample.prompts - 1, confidence) * error
+    low = max(MIN_VALUE, 1 - disagreement * math.exp(min(reach / disagreement, 700.0)))
+    return AgreementInterval(min(low, influences.observed), min(1.0, influences.observed + reach))
+
+
+def build_share_interval(influences: Influences, confidence: float) -> AgreementInterval:
+    """Of percent agreement: Wilson's at the effective number of units (E. L. Korn and B. I. Graubard, Survey
+    Methodology 24, 1998), with the quantile of Student's t. That number is the one of which the variance of independent
+    units is that by prompts; where no unit differs from another it is the number of prompts. The variance of a few
+    rare disputes is as unsure as the share, so the upper end is no lower than that of the t interval.
+    """
+    sample, share = influences.sample, influences.observed
+    variance = influences.variance
+    n = float(sample.units.n)
+    scale = (n - 1) / n if n > 1 else 1.0  # for independent units exactly n
+    spread = share * (1 - share)
+    effective = (
+        spread / (variance * scale) if variance > EQUAL**2 and spread > EQUAL else float(sample.prompts)
+    )
+    quantile = find_quantile(sample.prompts - 1, confidence)
+    low, high = wilson_bounds(np.array([share]), np.array([effective * (Z / quantile) ** 2]))
+    reach = quantile * math.sqrt(variance) if variance > EQUAL**2 else 0.0
+    return AgreementInterval(min(float(low[0]), share), max(float(high[0]), min(1.0, share + reach)))
+
+
+def build_difference_interval(
+    first: Influences, second: Influences, ends: tuple[AgreementInterval, AgreementInterval]
+) -> AgreementInterval:
+    """Of ``second`` less ``first``, from the ends of both (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008)
+    and how far the two move together on the prompts that both have.
+    """
+    obstacle = next((end.no_interval for end in ends if end.no_interval), None)
+    low_1, high_1, low_2, high_2 = ends[0].low, ends[0].high, ends[1].low, ends[1].high
+    if obstacle is not None or low_1 is None or high_1 is None or low_2 is None or high_2 is None:
+        return AgreementInterval(None, None, obstacle)
+    errors = math.sqrt(first.variance * second.variance)
+    correlation = first.covariance(second) / errors if errors > EQUAL**2 else 0.0
+    correlation = min(1.0, max(-1.0, correlation))
+    difference = second.observed - first.observed
+    below = _combine(second.observed - low_2, high_1 - first.observed, correlation)
+    above = _combine(high_2 - second.observed, first.observed - low_1, correlation)
+    return AgreementInterval(difference - below, difference + above)
+
+
+def _combine(first: float, second: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, first**2 + second**2 - 2 * correlation * first * second))
+
+
+@lru_cache
+def find_quantile(freedom: int, confidence: float) -> float:
+    """Of Student's t for both tails; infinite where there is no freedom."""
+    return float(stdtrit(freedom, (1 + confidence) / 2)) if freedom > 0 else math.inf
