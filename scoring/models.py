@@ -132,11 +132,13 @@ class Promotion(Authored):
     """Which scorer became a guideline's current one, and what the gate had found: the last row counts.
 
     Guidelines of one name share it, as their releases do. ``number`` counts from 1 for each of them, so that of two
-    promotions at one moment the later is refused. Nothing is deleted: going back is another row.
+    promotions at one moment the later is refused. Nothing is deleted: going back is another row. ``reason`` is what a
+    researcher said where the gate had not shown that the scorer is not worse; blank of any other row.
     """
 
     class Kind(models.TextChoices):
         PASSED = "passed", _("passed the gate")
+        REASON = "reason", _("promoted with a reason")
         BACK = "back", _("went back")
 
     guideline_name = models.CharField(_("guideline"), max_length=100)
@@ -147,6 +149,7 @@ class Promotion(Authored):
         Scorer, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("replaced")
     )
     verdict = models.JSONField(_("verdict"), default=dict)
+    reason = models.TextField(_("reason"), blank=True, default="", db_default="")
 
     class Meta:
         verbose_name = _("promotion")

@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path("scorers/<str:name>/", page.scorer, name="scorer"),
     path("scorers/<str:name>/promote/", actions.scorer_promote, name="scorer-promote"),
+    path("scorers/<str:name>/reason/", actions.scorer_reason, name="scorer-reason"),
     path("scorers/<str:name>/back/", actions.scorer_back, name="scorer-back"),
     path("scorers/<str:name>/export/", actions.scorer_export, name="scorer-export"),
     path("scorers/<str:name>/drift/", actions.scorer_drift, name="scorer-drift"),

@@ -188,15 +188,15 @@ def get_latest_guideline(guideline_name: str) -> Guideline:
 def find_previous_scorer(guideline_name: str) -> Scorer | None:
     """The one to go back to.
 
-    Who passed the gate stands on those before it; going back takes the top one off. So that a scorer which was gone
-    back from is current again only if it passes once more.
+    Who was promoted stands on those before it; going back takes the top one off. So that a scorer which was gone
+    back from is current again only if the gate judges it once more.
     """
     stack: list[Scorer] = []
     for promotion in reversed(list_promotions(guideline_name)):
-        if promotion.kind == Promotion.Kind.PASSED:
-            stack.append(promotion.scorer)
-        else:
+        if promotion.kind == Promotion.Kind.BACK:
             stack.pop()
+        else:
+            stack.append(promotion.scorer)
     return stack[-2] if len(stack) > 1 else None
 
 

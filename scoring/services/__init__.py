@@ -10,7 +10,7 @@ from scoring.services.progress import build_job_report
 from scoring.services.regression_cases import add_must_fail, import_must_fail, remove_must_fail
 from scoring.services.scorers.drift import check_drift
 from scoring.services.scorers.export import export_scorer
-from scoring.services.scorers.promotion import promote, roll_back
+from scoring.services.scorers.promotion import promote, promote_with_reason, roll_back
 from scoring.services.scorers.scorers import create_scorer
 from scoring.services.training import remove_work_files, train
 
@@ -25,6 +25,7 @@ __all__ = [
     "export_scorer",
     "import_must_fail",
     "promote",
+    "promote_with_reason",
     "remove_must_fail",
     "remove_work_files",
     "request_predictions",

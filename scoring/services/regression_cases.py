@@ -45,6 +45,7 @@ def add_must_fail(
     What is there already with the same values is left as it is; with other values it is refused (Conflict).
     """
     guideline = get_latest_guideline(guideline_name)
+    Guideline.objects.select_for_update().get(pk=guideline.pk)  # no promotion between its check and its row
     if actor is not None and sealed_datasets(actor).filter(pk=response.prompt.dataset_id).exists():
         raise Forbidden(
             N_("You judge responses of {name} blind now: this opens for you when your batch closes."),

@@ -3,8 +3,8 @@
     python -m tests.performance.scorer_trust ../shared/data/xstest
 
 Coverage of conformal sets on 200 random halves, by prompt, and on a model without labels of its own; the drift of each
-model left out beside the accuracy that was lost; what further labels bring; the smallest loss that the gate notices
-with the test split. Processor time of some minutes: 25 fits of the embedded backbone.
+model left out beside the accuracy that was lost; what further labels bring; the loss that the gate finds with a
+chance of 80% on the test split alone. Processor time of some minutes: 25 fits of the embedded backbone.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def show_gate(examples: Sequence[Example], grouped: Evaluation, left_out: Evalua
         f"\nGate: {comparison['n']} labels of {comparison['prompts']} test prompts;"
         " without any label of each model against "
         f"by prompt {format_statistic(comparison['difference'])},"
-        f" smallest loss noticed {comparison['smallest_loss']:.3f}"
+        f" loss found with a chance of 80% {comparison['detectable_loss']:.3f}"
     )
 
 

@@ -30,7 +30,7 @@ from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
 from scoring.backbones.folder import fingerprint
-from scoring.domain.training_data import Example, Head, Prediction, prediction_to_json
+from scoring.domain.training_data import Example, Head, Prediction, describe_heads, prediction_to_json
 from scoring.models import Scorer
 from scoring.selectors.training import build_training_set
 from scoring.services import promote
@@ -119,13 +119,14 @@ def scorer_that_says(
 ) -> Scorer:
     """Registered, and kept as training keeps it; ``learned`` are further contents that it learned from."""
     lesson = build_training_set(release, guideline)
+    heads = describe_heads(lesson.examples, lesson.heads)
     scorer = Scorer.objects.create(
         name=name,
         guideline=guideline,
         release=release,
         backbone="ngram",
         ready_at=timezone.now(),
-        card=dict(card or {}),
+        card={"heads": heads} if card is None else dict(card),
     )
     folder = scorer.weights_folder
     folder.mkdir(parents=True)
@@ -151,9 +152,14 @@ def scorer_that_says(
     return scorer
 
 
-def judged(scorer: Scorer, actor: Person | None = None) -> dict[str, Any]:
+def judged(scorer: Scorer, actor: Person | None = None, **options: Any) -> dict[str, Any]:
     """What the job that judges it finds."""
-    return jobs.run_now(promote(scorer=scorer, actor=actor, send=False)).result
+    return jobs.run_now(promote(scorer=scorer, actor=actor, send=False, **options)).result
+
+
+def promoted(scorer: Scorer, researcher: Person) -> dict[str, Any]:
+    """The same with a reason, for these releases are too small to show anything."""
+    return judged(scorer, researcher, reason="It is a test.")
 
 
 class Decided:

@@ -22,20 +22,51 @@ from annotation.core.zip_stream import build_segments
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Job
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
+from scoring.domain.gate import MAX_MARGIN, MIN_MARGIN
 from scoring.forms.predictions import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
+from scoring.forms.promotion import MarginForm, ReasonForm
 from scoring.models import Scorer
 from scoring.selectors.predictions import Abstentions, find_abstentions
 from scoring.selectors.scorers import get_scorer_for, list_release_people, list_scorer_jobs
-from scoring.services import check_drift, create_abstained_batch, create_scoring, promote, roll_back
+from scoring.services import (
+    check_drift,
+    create_abstained_batch,
+    create_scoring,
+    promote,
+    promote_with_reason,
+    roll_back,
+)
 from scoring.services.predictions.predictions import SCORE
 from scoring.services.scorers.export import list_download_files
+from scoring.services.scorers.promotion import MAX_REASON_CHARACTERS
+
+MARGIN_POINTS = {"low": f"{100 * MIN_MARGIN:g}", "high": f"{100 * MAX_MARGIN:g}"}
 
 
 @require_POST
 @role_required(RESEARCHER)
 def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
     """Have the gate judge the scorer; its tab shows how far it is, and then the verdict."""
-    promote(scorer=_get_ready_scorer(request, name), actor=person_of(request))
+    scorer = _get_ready_scorer(request, name)
+    form = MarginForm(request.POST)
+    if not form.is_valid():
+        raise AssayError(N_("The margin is a number of points between {low} and {high}."), **MARGIN_POINTS)
+    promote(scorer=scorer, actor=person_of(request), margin=form.get_margin())
+    return redirect(build_gate_url(name))
+
+
+@require_POST
+@role_required(RESEARCHER)
+def scorer_reason(request: HttpRequest, name: str) -> HttpResponse:
+    """Promote with a reason what the verdict that the person saw has neither shown nor refused."""
+    scorer = _get_ready_scorer(request, name)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        raise AssayError(
+            N_("Give the reason for promoting what is not shown, in at most {most} characters."),
+            most=MAX_REASON_CHARACTERS,
+        )
+    promote_with_reason(scorer=scorer, actor=person_of(request), **form.cleaned_data)
     return redirect(build_gate_url(name))
 
 

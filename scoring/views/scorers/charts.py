@@ -172,16 +172,21 @@ def curve_chart(points: Sequence[Mapping[str, Any]], ahead: Sequence[tuple[float
     return _make_chart_url(values, layer, width=WIDTH, height=200)
 
 
-def differences_chart(rows: Sequence[tuple[str, ScorerFigure, bool]], title: str) -> str:
-    """Differences with their intervals about a line at 0: (name, difference, whether it is worse)."""
-    both = {False: Look(_("not worse"), GOLD, "circle"), True: Look(_("worse"), BLUE, "cross")}
-    values = [_make_row(label, figure, kind=both[is_worse].word) for label, figure, is_worse in rows]
-    kinds = {is_worse for *_rest, is_worse in rows}
-    colour, shape = _choose_looks("kind", [look for kind, look in both.items() if kind in kinds])
-    reach = max([0.02, *(abs(value[end]) for value in values for end in ("low", "high", "value"))]) * 1.1
+def differences_chart(rows: Sequence[tuple[str, ScorerFigure, str]], title: str, margin: float | None) -> str:
+    """Differences with their intervals about lines at 0 and at minus the margin: (name, difference, outcome)."""
+    looks = {
+        "not_worse": Look(_("not worse"), GOLD, "circle"),
+        "not_shown": Look(_("not shown"), MUTED, "diamond"),
+        "worse": Look(_("worse"), BLUE, "cross"),
+    }
+    values = [_make_row(label, figure, kind=looks[outcome].word) for label, figure, outcome in rows]
+    outcomes = {outcome for *_rest, outcome in rows}
+    colour, shape = _choose_looks("kind", [look for outcome, look in looks.items() if outcome in outcomes])
+    ends = [abs(value[end]) for value in values for end in ("low", "high", "value")]
+    reach = max([0.02, margin or 0.0, *ends]) * 1.1
     x, y = _make_number("value", title, (-reach, reach), "+.3f"), make_rows("label")
     layer = [
-        *draw_rules([0], x=x),
+        *draw_rules([0] if margin is None else [-margin, 0], x=x),
         draw_interval(x, y, color=colour),
         draw_points(x, y, mark={"size": 80}, color=colour, shape=shape),
     ]

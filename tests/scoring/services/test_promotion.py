@@ -34,6 +34,7 @@ from tests.scoring.gate_support import (
     SAFETY,
     judged,
     labelled_release,
+    promoted,
     scorer_that_says,
     wrong_on,
 )
@@ -51,7 +52,7 @@ def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fa
     with pytest.raises(Conflict, match="no current scorer yet"):
         get_current_scorer("flames")
     result = judged(first, he)
-    assert (result["promoted"], result["against"], result["refusals"]) == (True, None, [])
+    assert (result["promoted"], result["against"], result["verdict"]["reasons"]) == (True, None, [])
     assert find_current_scorer("flames") == get_current_scorer("flames") == first
     made = Promotion.objects.get()
     assert (made.number, made.kind, made.replaced, made.created_by) == (1, "passed", None, he)
@@ -63,18 +64,23 @@ def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fa
 
 
 def test_a_scorer_that_is_worse_on_one_criterion_alone_is_refused_with_its_name(
-    graded: GoldRelease, flames: Guideline
+    graded: GoldRelease, flames: Guideline, he: Person
 ) -> None:
     old = scorer_that_says(graded, flames, name="old")
     judged(old)
     worse = scorer_that_says(graded, flames, name="worse", choose_level=wrong_on("safety"))
-    result = judged(worse)
+    result = promoted(worse, he)
     assert not result["promoted"]
-    assert {outcome["criterion"]: outcome["passed"] for outcome in result["verdict"]["criteria"]} == {
-        "fairness": True,
-        "safety": False,
+    (rival,) = result["verdict"]["rivals"]
+    assert {row["criterion"]: row["outcome"] for row in rival["criteria"]} == {
+        "fairness": "not_shown",
+        "safety": "worse",
     }
-    assert [refusal["params"]["criterion"] for refusal in result["refusals"]] == ["safety"]
+    assert rival["silent"] == ["data_protection", "legality", "morality"]
+    assert [(reason["code"], reason["criterion"]) for reason in result["verdict"]["reasons"]] == [
+        ("not_shown", "fairness"),
+        ("worse", "safety"),
+    ]
     assert find_current_scorer("flames") == old
     assert [event.verb for event in AuditEvent.objects.filter(target="scorer:worse").order_by("pk")] == [
         "judge_scorer",
@@ -84,31 +90,52 @@ def test_a_scorer_that_is_worse_on_one_criterion_alone_is_refused_with_its_name(
 
 
 def test_a_better_scorer_takes_the_place_and_the_verdict_says_by_how_much(
-    graded: GoldRelease, flames: Guideline
+    graded: GoldRelease, flames: Guideline, he: Person
 ) -> None:
     judged(scorer_that_says(graded, flames, name="old", choose_level=wrong_on("safety")))
     better = scorer_that_says(graded, flames, name="better")
-    result = judged(better)
+    result = promoted(better, he)
     assert (result["promoted"], result["against"]) == (True, "old")
-    safety = next(outcome for outcome in result["verdict"]["criteria"] if outcome["criterion"] == "safety")
-    assert (safety["old"], safety["new"], safety["n"]) == (0.0, 1.0, 6)
+    safety = comparison_of(result, "safety")
+    # six labels of the test split, and two that both have learned, out of fold
+    assert (safety["old"], safety["new"], safety["n"], safety["test"]) == (0.0, 1.0, 8, 6)
+    assert (safety["outcome"], comparison_of(result, "fairness")["outcome"]) == ("not_worse", "not_shown")
     assert find_current_scorer("flames") == better
     last = list_promotions("flames")[0]
     assert (last.number, last.replaced and last.replaced.name) == (2, "old")
 
 
-def test_what_either_has_learned_from_is_no_evidence(graded: GoldRelease, flames: Guideline) -> None:
+def comparison_of(result: dict[str, Any], criterion: str, role: str = "current") -> dict[str, Any]:
+    rival = next(rival for rival in result["verdict"]["rivals"] if rival["role"] == role)
+    return next(row for row in rival["criteria"] if row["criterion"] == criterion)
+
+
+def test_a_scorer_that_learned_everything_answers_out_of_fold(
+    graded: GoldRelease, flames: Guideline, he: Person
+) -> None:
     """A scorer of the first version learned from the test split as well."""
     old = scorer_that_says(graded, flames, name="old")
     judged(old)
     for name in ("trained.json", "test.json"):
         (old.weights_folder / name).unlink()
     Scorer.objects.filter(pk=old.pk).update(weights_sha256=fingerprint(old.weights_folder))
-    result = judged(scorer_that_says(graded, flames, name="new", choose_level=wrong_on("safety")))
+    result = promoted(scorer_that_says(graded, flames, name="new", choose_level=wrong_on("safety")), he)
     assert not result["promoted"]
-    assert result["verdict"]["labels"] == 0
-    assert result["verdict"]["labels_left_out"] == 12
-    assert "nothing to compare" in result["refusals"][0]["template"]
+    (rival,) = result["verdict"]["rivals"]
+    assert (rival["labels"], rival["test"], rival["labels_left_out"]) == (16, 0, 0)
+    assert comparison_of(result, "safety")["outcome"] == "worse"
+
+
+def test_what_a_scorer_learned_and_said_nothing_of_out_of_fold_is_no_evidence(
+    graded: GoldRelease, flames: Guideline, he: Person
+) -> None:
+    old = scorer_that_says(graded, flames, name="old")
+    judged(old)
+    (old.weights_folder / "out_of_fold.json").write_text("{}", encoding="utf-8")
+    Scorer.objects.filter(pk=old.pk).update(weights_sha256=fingerprint(old.weights_folder))
+    result = promoted(scorer_that_says(graded, flames, name="new"), he)
+    (rival,) = result["verdict"]["rivals"]
+    assert (rival["labels"], rival["test"], rival["labels_left_out"]) == (12, 12, 4)
 
 
 @pytest.mark.parametrize("changed", ["new", "old"])
@@ -135,18 +162,18 @@ def test_the_first_scorer_needs_its_registered_files_too(graded: GoldRelease, fl
 
 
 def test_a_label_that_the_old_scorer_never_saw_is_asked_of_it_now(
-    graded: GoldRelease, flames: Guideline, lin: Person, always: Any
+    graded: GoldRelease, flames: Guideline, lin: Person, he: Person, always: Any
 ) -> None:
     """The new release has a test split of its own, of which the old scorer wrote nothing down."""
     judged(scorer_that_says(graded, flames, name="old"))
     later = labelled_release(flames, lin, name="later", dimensions=[SAFETY])
     loaded = always(0)
-    result = judged(scorer_that_says(later, flames, name="new"))
-    safety = next(outcome for outcome in result["verdict"]["criteria"] if outcome["criterion"] == "safety")
-    # six labels of each release: right where it was told at training, wrong where it was asked now
-    assert (safety["n"], safety["old"]) == (12, 0.5)
-    # of the older release's six labels of safety and six of fairness the new one was asked, too
-    assert sorted(len(set(scorer.content_keys)) for scorer in loaded) == [6, 12]
+    result = judged(scorer_that_says(later, flames, name="new"), he)
+    safety = comparison_of(result, "safety")
+    # eight labels of each release: right where it was told at training, wrong where it was asked now
+    assert (safety["n"], safety["old"]) == (16, 0.5)
+    # of the older release's eight labels of safety and eight of fairness the new one was asked, too
+    assert sorted(len(set(scorer.content_keys)) for scorer in loaded) == [8, 16]
 
 
 def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
@@ -170,13 +197,15 @@ def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
             "void": False,
         }
     ]
-    assert "regression case" in result["refusals"][0]["template"].lower()
+    assert result["verdict"]["reasons"] == [{"code": "must_fail", "count": 1}]
     assert find_current_scorer("flames") is None
     always(0)
     assert judged(scorer_that_says(graded, flames, name="strict"))["promoted"]
+    always(-1)
+    assert not promoted(lax, he)["promoted"]
     remove_must_fail(item=item, actor=he)
     always(-1)
-    assert judged(lax)["promoted"]
+    assert promoted(lax, he)["promoted"]
 
 
 def test_where_every_scale_has_changed_the_must_fail_set_decides_once_it_names_the_new_levels(
@@ -202,7 +231,7 @@ def test_where_every_scale_has_changed_the_must_fail_set_decides_once_it_names_t
     add_must_fail(guideline_name="xstest", response=item.response, refused=[30], actor=he)
     result = judged(new)
     assert (result["promoted"], result["against"]) == (True, "old")
-    assert (result["verdict"]["first"], result["verdict"]["criteria"]) == (True, [])
+    assert (result["verdict"]["first"], result["verdict"]["rivals"]) == (True, [])
     assert get_current_scorer("xstest") == new
 
 
@@ -214,7 +243,7 @@ def with_other_levels(path: Path) -> str:
 
 
 def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_what_is_kept(
-    graded: GoldRelease, flames: Guideline, always: Any
+    graded: GoldRelease, flames: Guideline, he: Person, always: Any
 ) -> None:
     """By heart any scorer knows it, so that the fold which had not seen it decides; who fails even so, fails."""
     response = next(
@@ -229,7 +258,8 @@ def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_wha
     assert not judged(scorer_that_says(graded, flames, name="t"))["promoted"]
     always(-1)
     result = judged(scorer_that_says(graded, flames, name="u", choose_level=wrong_on("safety")))
-    assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["must_fail"]
+    assert "must_fail" in [reason["code"] for reason in result["verdict"]["reasons"]]
+    assert result["verdict"]["refused"]
     assert [(item["given"], item["passed"]) for item in result["verdict"]["must_fail"]] == [(3, False)]
 
 
@@ -238,7 +268,7 @@ def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: G
         roll_back(guideline_name="flames")
     scorers = [scorer_that_says(graded, flames, name=name) for name in "abc"]
     for scorer in scorers:
-        judged(scorer)
+        promoted(scorer, he)
     assert find_previous_scorer("flames") == scorers[1]
     made = roll_back(guideline_name="flames", number=3, actor=he)
     assert (made.number, made.kind, made.scorer, made.replaced) == (4, "back", scorers[1], scorers[2])
@@ -252,7 +282,7 @@ def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: G
         roll_back(guideline_name="flames", actor=he)
     assert [promotion.number for promotion in list_promotions("flames")] == [5, 4, 3, 2, 1]
     # what was gone back from is current again only through the gate
-    assert judged(scorers[2])["promoted"]
+    assert promoted(scorers[2], he)["promoted"]
     assert find_previous_scorer("flames") == scorers[0]
 
 
@@ -275,7 +305,7 @@ def test_who_may_not_open_the_results_may_not_promote_or_go_back(
 ) -> None:
     first, second = (scorer_that_says(graded, flames, name=name) for name in ("one", "two"))
     judged(first)
-    judged(second)
+    promoted(second, he)
     add_members(batch=graded.batches.get(), role="annotator", people=[he])
     with pytest.raises(Forbidden):
         roll_back(guideline_name="flames", actor=he)
@@ -325,7 +355,7 @@ def test_of_two_promotions_at_one_moment_one_is_refused(
 
 
 def test_the_command_promotes_refuses_and_goes_back(
-    graded: GoldRelease, flames: Guideline, capsys: Any
+    graded: GoldRelease, flames: Guideline, he: Person, lin: Person, capsys: Any
 ) -> None:
     for name, choose_level in (("old", wrong_on()), ("worse", wrong_on("safety")), ("new", wrong_on())):
         scorer_that_says(graded, flames, name=name, choose_level=choose_level)
@@ -334,9 +364,22 @@ def test_the_command_promotes_refuses_and_goes_back(
     assert "old is now the current scorer of flames" in out.getvalue()
     line = refused(capsys, "promote_scorer", "worse")
     assert "worse was not promoted" in line
-    assert "safety" in line
-    call_command("promote_scorer", "new", stdout=out)
-    assert "would have been noticed" in out.getvalue()
+    assert "Safety: it is worse than old" in line
+    assert "Fairness: it is not shown that the loss beside old is below 2.0 points" in refused(
+        capsys, "promote_scorer", "new"
+    )
+    assert "Only a researcher" in refused(capsys, "promote_scorer", "new", "--reason", "I like it.")
+    assert "no researcher" in refused(
+        capsys, "promote_scorer", "new", "--reason", "I like it.", "--by", lin.username
+    )
+    assert "The margin is 30 points" in refused(capsys, "promote_scorer", "new", "--margin", "30")
+    call_command(
+        "promote_scorer", "new", "--reason", "The guideline's typos.", "--by", he.username, stdout=out
+    )
+    assert "with a reason: The guideline's typos." in out.getvalue()
+    assert "beside old (current): not shown" in out.getvalue()
+    made = list_promotions("flames")[0]
+    assert (made.kind, made.reason, made.created_by) == ("reason", "The guideline's typos.", he)
     call_command("promote_scorer", "--back", "flames", stdout=out)
     current = find_current_scorer("flames")
     assert current is not None

@@ -10,10 +10,11 @@ from django.test import Client
 
 from annotation.models import GoldRelease, Guideline, Person, Prompt, Response
 from annotation.services.guidelines import load_guideline
+from scoring.domain.gate import REFUSALS
 from scoring.selectors.scorers import find_current_scorer
 from scoring.selectors.training import build_training_set
 from scoring.services import add_must_fail
-from tests.scoring.gate_support import FAIRNESS, SAFETY, judged, labelled_release, scorer_that_says
+from tests.scoring.gate_support import FAIRNESS, SAFETY, judged, labelled_release, promoted, scorer_that_says
 from tests.support import FLAMES_GUIDELINE
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ def card(**states: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("known", ["learned", "constant"])
 def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused(
-    graded: GoldRelease, flames: Guideline, lin: Person, always: Any, known: str
+    graded: GoldRelease, flames: Guideline, lin: Person, he: Person, always: Any, known: str
 ) -> None:
     """No label of safety is left to find it worse on: without this, one criterion alone would replace two."""
     safety = [
@@ -40,11 +41,14 @@ def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused
     later = labelled_release(flames, lin, name="later", dimensions=[FAIRNESS])
     fairness_card = card(fairness="learned", safety="empty", morality="empty")
     result = judged(scorer_that_says(later, flames, name="one", card=fairness_card))
-    assert result["verdict"]["reasons"] == [{"code": "cannot_tell", "criterion": "safety"}]
-    assert result["refusals"][0]["params"] == {"criterion": "safety"}
+    assert [reason for reason in result["verdict"]["reasons"] if reason["code"] in REFUSALS] == [
+        {"code": "cannot_tell", "criterion": "safety"}
+    ]
+    assert result["verdict"]["refused"]
     assert find_current_scorer("flames") == old
     # what the current one cannot tell either keeps nobody out
-    assert judged(scorer_that_says(later, flames, name="two", card=both))["promoted"]
+    always(-1)
+    assert promoted(scorer_that_says(later, flames, name="two", card=both), he)["promoted"]
 
 
 def test_a_must_fail_item_that_a_scorer_tells_nothing_of_stops_it(
@@ -77,13 +81,15 @@ def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
         Prompt.objects.filter(dataset__name=dataset, key=key).update(text=f"  {text.upper()}")
     loaded = always(-1)
     result = judged(scorer_that_says(later, flames, name="new"))
-    # six of fairness and the later release's one of safety; the six of safety under other ids were learned
-    assert {row["criterion"]: row["n"] for row in result["verdict"]["criteria"]} == {
-        "fairness": 6,
-        "safety": 1,
+    # Eight of fairness; of safety the two that the old one has learned, and the later release's seven. The six of the
+    # test split were learned under other ids, and no fold of the new one has said anything of them.
+    (rival,) = result["verdict"]["rivals"]
+    assert {row["criterion"]: (row["n"], row["test"]) for row in rival["criteria"]} == {
+        "fairness": (8, 6),
+        "safety": (9, 1),
     }
-    assert (result["verdict"]["labels"], result["verdict"]["labels_left_out"]) == (7, 6)
-    assert sorted(len(scorer.content_keys) for scorer in loaded) == [1, 6]
+    assert (rival["labels"], rival["labels_left_out"]) == (17, 6)
+    assert sorted(len(scorer.content_keys) for scorer in loaded) == [7, 10]
 
 
 def test_a_criterion_whose_scale_has_changed_is_told_from_one_without_labels(
@@ -99,12 +105,13 @@ def test_a_criterion_whose_scale_has_changed_is_told_from_one_without_labels(
     always(-1)
     new = scorer_that_says(later, second, name="new")
     verdict = judged(new)["verdict"]
-    assert [row["criterion"] for row in verdict["criteria"]] == ["fairness"]
-    assert verdict["rescaled"] == ["safety"]
-    assert verdict["unjudged"] == ["data_protection", "legality", "morality"]
+    (rival,) = verdict["rivals"]
+    assert [row["criterion"] for row in rival["criteria"]] == ["fairness"]
+    assert rival["rescaled"] == ["safety"]
+    assert (rival["silent"], rival["unjudged"]) == (["data_protection", "legality", "morality"], [])
     client.force_login(he)
     page = re.sub(r"\s+", " ", client.get("/scorers/new/?view=gate").content.decode())
     assert "old was trained on has another scale for them, or lacks them: Safety." in page
-    match = re.search(r"no label of the test split is left that neither has learned from: ([^.]*)\.", page)
+    match = re.search(r"neither had a label of them to learn from: ([^.]*)\.", page)
     assert match is not None
     assert "Safety" not in match[1]

@@ -8,6 +8,7 @@ from typing import Any
 from annotation.core.formatting import format_significant
 from scoring.models import Scorer
 from scoring.views.scorers.charts import training_chart
+from scoring.views.scorers.promotions import describe_promotion_text
 
 MIN_POINTS = 3
 """Points that make a curve."""
@@ -16,6 +17,7 @@ MIN_POINTS = 3
 def build_context(scorer: Scorer) -> dict[str, Any]:
     return {
         "details": list(_flatten_details(scorer.card.get("details", {}))),
+        "promotion_text": describe_promotion_text(scorer),
         "losses": _list_curves(scorer.card.get("curves") or []),
     }
 

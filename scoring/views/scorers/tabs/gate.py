@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.core.error_messages import error_from_json
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Job, Person
 from annotation.selectors.guidelines import criterion_label, label_text
+from scoring.domain.gate import CURRENT, NOT_SHOWN, REFUSALS, VERSION, WORSE
+from scoring.forms.promotion import MarginForm, ReasonForm
 from scoring.models import Promotion, Scorer
+from scoring.selectors.gate import read_outcome
 from scoring.selectors.regression_cases import must_fail_for
 from scoring.selectors.scorers import (
     count_must_fail_items,
@@ -21,6 +24,7 @@ from scoring.selectors.scorers import (
 )
 from scoring.views.regression_cases import read_response
 from scoring.views.scorers.charts import differences_chart
+from scoring.views.scorers.promotions import describe_gate_reason, read_old_refusals
 from scoring.views.scorers.wording import to_figure
 
 
@@ -30,15 +34,31 @@ def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
     last = history[0] if history else None
     open_to = {row.scorer.pk for row in list_scorer_rows(person) if not row.sealed}
     verdict = next((job for job in judge_jobs if "verdict" in job.result), None)
+    description = _describe_verdict(verdict, scorer, person) if verdict is not None else None
     return {
         "judging": next((job for job in judge_jobs if not job.is_over), None),
         "failed": judge_jobs[0] if judge_jobs and judge_jobs[0].state == Job.State.FAILED else None,
-        "verdict": _describe_verdict(verdict, scorer, person) if verdict is not None else None,
+        "verdict": description,
         "history": [_describe_step(promotion, open_to) for promotion in history],
         "last": last,
         "before": find_previous_scorer(name) if last is not None and last.scorer_id == scorer.pk else None,
         "must_fail": count_must_fail_items(name),
+        "margin_form": MarginForm(),
+        "reason_form": _build_reason_form(judge_jobs, verdict, last),
     }
+
+
+def _build_reason_form(
+    judge_jobs: Sequence[Job], verdict_job: Job | None, last: Promotion | None
+) -> ReasonForm | None:
+    """Where a reason leads on: the last job has a verdict of now that neither promoted nor refused it."""
+    if verdict_job is None or verdict_job != judge_jobs[0] or verdict_job.result["promoted"]:
+        return None
+    verdict = verdict_job.result["verdict"]
+    stands = verdict.get("version") == VERSION and verdict["promotion"] == (
+        0 if last is None else last.number
+    )
+    return ReasonForm(initial={"job": verdict_job.pk}) if stands and not verdict["refused"] else None
 
 
 def _describe_step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
@@ -48,24 +68,27 @@ def _describe_step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
 def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
     result, document = job.result, scorer.guideline.document
     verdict = result["verdict"]
-    rows = [
-        _describe_comparison(comparison, criterion_label(document, comparison["criterion"]))
-        for comparison in verdict["criteria"]
-    ]
-    drawn = [(row["label"], row["difference"], not row["passed"]) for row in rows if row["difference"]]
+    is_old = verdict.get("version") != VERSION
     items = list(_list_items(verdict["must_fail"], scorer, person))
+    rivals = [_read_old_rival(result)] if is_old and not verdict["first"] else verdict.get("rivals", [])
+    refused = not verdict["passed"] if is_old else verdict["refused"]
     return {
         "job": job,
-        "passed": verdict["passed"],
+        "old": is_old,
+        "outcome": read_outcome(verdict),
+        "promoted": result["promoted"],
+        "refused": refused,
+        "reason": result.get("reason", ""),
         "first": verdict["first"],
         "against": result["against"],
-        "reasons": [error_from_json(refusal) for refusal in result["refusals"]],
-        "rows": rows,
-        "chart": differences_chart(drawn, _("Difference of accuracy, new less old")) if drawn else "",
-        "labels": verdict["labels"],
-        "left_out": verdict["labels_left_out"],
-        "unjudged": [criterion_label(document, name) for name in verdict.get("unjudged", ())],
-        "rescaled": [criterion_label(document, name) for name in verdict.get("rescaled", ())],
+        "margin": verdict.get("margin"),
+        "reasons": _list_reasons(result, document),
+        "rivals": [_describe_rival(rival, document, verdict.get("margin")) for rival in rivals],
+        "attempt": verdict.get("attempt", 1),
+        "error_bound": min(1.0, 0.025 * verdict.get("attempt", 1)),
+        "earlier": verdict.get("earlier", []),
+        "raised_from": verdict.get("raised_from"),
+        "missing": verdict.get("missing", []),
         "asked": len(verdict["must_fail"]),
         "slipped": sum(
             item["given"] in item["refused"] and not item.get("void") for item in verdict["must_fail"]
@@ -74,17 +97,69 @@ def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any
     }
 
 
-def _describe_comparison(comparison: Mapping[str, Any], label: str) -> dict[str, Any]:
+def _list_reasons(result: Mapping[str, Any], document: GuidelineDocument) -> list[dict[str, Any]]:
+    verdict = result["verdict"]
+    if verdict.get("version") != VERSION:
+        return [{"text": text, "refuses": True} for text in read_old_refusals(result)]
+    return [
+        {
+            "text": describe_gate_reason(reason, document, margin=verdict["margin"]),
+            "refuses": reason["code"] in REFUSALS,
+        }
+        for reason in verdict["reasons"]
+    ]
+
+
+def _read_old_rival(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A verdict of the first version as one of now: what it did not find worse was not shown."""
+    verdict = result["verdict"]
+    compared = [
+        {
+            **comparison,
+            "outcome": NOT_SHOWN if comparison["passed"] else WORSE,
+            "detectable_loss": None,
+            "passing_margin": None,
+            "test": comparison["n"],
+        }
+        for comparison in verdict["criteria"]
+    ]
     return {
-        "label": label,
-        "n": comparison["n"],
-        "prompts": comparison["prompts"],
-        "old": comparison["old"],
-        "new": comparison["new"],
-        "difference": to_figure(comparison["difference"]),
-        "bound": comparison["bound"],
-        "smallest": comparison["smallest_loss"],
-        "passed": comparison["passed"],
+        "role": CURRENT,
+        "scorer": result["against"],
+        "criteria": compared,
+        "unjudged": verdict.get("unjudged", ()),
+        "rescaled": verdict.get("rescaled", ()),
+        "silent": (),
+        "labels": verdict["labels"],
+        "test": verdict["labels"],
+        "labels_left_out": verdict["labels_left_out"],
+    }
+
+
+def _describe_rival(
+    rival: Mapping[str, Any], document: GuidelineDocument, margin: float | None
+) -> dict[str, Any]:
+    rows = [
+        {
+            **comparison,
+            "label": criterion_label(document, comparison["criterion"]),
+            "difference": to_figure(comparison["difference"]),
+        }
+        for comparison in rival["criteria"]
+    ]
+    drawn = [
+        (row["label"], row["difference"], row["outcome"])
+        for row in rows
+        if row["difference"] is not None and row["difference"].low is not None
+    ]
+    return {
+        **rival,
+        "rows": rows,
+        "chart": differences_chart(drawn, _("Difference of accuracy, new less old"), margin) if drawn else "",
+        **{
+            name: [criterion_label(document, criterion) for criterion in rival[name]]
+            for name in ("unjudged", "rescaled", "silent")
+        },
     }
 
 
