@@ -109,7 +109,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     last = find_last_promotion(scorer.guideline.name)
     verdict = build_verdict(scorer, margin=margin, report=context.report)
     promoted = verdict["passed"] or bool(reason and not verdict["refused"])
-    result = {
+    result: dict[str, Any] = {
         "scorer": scorer.name,
         "against": None if last is None else last.scorer.name,
         "promoted": promoted,

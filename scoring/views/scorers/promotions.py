@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.core.error_messages import error_from_json
+from annotation.core.formatting import format_percent_signed
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.selectors.guidelines import criterion_label
@@ -36,7 +37,9 @@ def describe_promotion_text(scorer: Scorer) -> str:
     if promotion is not None:
         described = promotion | {
             "comparisons": [
-                row | {"label": criterion_label(document, row["criterion"])}
+                row
+                | {"label": criterion_label(document, row["criterion"])}
+                | {end: format_percent_signed(row["difference"][end], 1) for end in ("low", "high")}
                 for row in promotion["comparisons"]
             ],
             "not_better": [
