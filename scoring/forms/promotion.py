@@ -28,7 +28,7 @@ class MarginForm(forms.Form):
         return MARGIN if points is None else float(points) / 100
 
 
-class ReasonForm(forms.Form):
+class PromotionReasonForm(forms.Form):
     """``job`` is the one whose verdict the person saw."""
 
     job = forms.IntegerField(widget=forms.HiddenInput)

@@ -131,12 +131,12 @@ class GateEvidence:
 
         A label is left out where a scorer has learned its prompt and no fold of its evaluation predicted it.
         """
-        wanted = [head.criterion for head in self.heads]
-        labelled = [example for example in self.examples if not example.labels.keys().isdisjoint(wanted)]
+        criteria = [head.criterion for head in self.heads]
+        labelled = [example for example in self.examples if not example.labels.keys().isdisjoint(criteria)]
         fair = [
             example for example in labelled if self._is_fair(example, new) and self._is_fair(example, old)
         ]
-        said_new, said_old = new.predict(fair, ask), old.predict(fair, ask)
+        answers_new, answers_old = new.predict(fair, ask), old.predict(fair, ask)
         groups = dict(zip((e.key for e in self.examples), prompt_groups(self.examples), strict=True))
         cases, left_out = [], 0
         fair_keys = {example.key for example in fair}
@@ -144,9 +144,9 @@ class GateEvidence:
             for head in self.heads:
                 if head.criterion not in example.labels:
                     continue
-                sides = ((new, said_new), (old, said_old))
+                sides = ((new, answers_new), (old, answers_old))
                 if example.key not in fair_keys or any(
-                    _is_unpredicted(side, example, said[example.key], head) for side, said in sides
+                    _is_unpredicted(side, example, answers[example.key], head) for side, answers in sides
                 ):
                     left_out += 1
                     continue
@@ -156,8 +156,8 @@ class GateEvidence:
                         prompt=groups[example.key],
                         criterion=head.criterion,
                         truth=example.labels[head.criterion],
-                        new=_find_value(head, said_new[example.key]),
-                        old=_find_value(head, said_old[example.key]),
+                        new=_find_value(head, answers_new[example.key]),
+                        old=_find_value(head, answers_old[example.key]),
                         test=not any(side.learned.holds(example) for side in (new, old)),
                     )
                 )
@@ -219,7 +219,7 @@ def list_attempts(guideline_name: str, datasets: Iterable[str]) -> list[dict[str
 
     Those of the first version did not name datasets; they count.
     """
-    wanted = set(datasets)
+    tested = set(datasets)
     scorers = dict(Scorer.objects.filter(guideline__name=guideline_name).values_list("pk", "name"))
     done = Job.objects.filter(kind=JUDGE, payload__scorer__in=list(scorers), state=Job.State.DONE).order_by(
         "pk"
@@ -229,7 +229,7 @@ def list_attempts(guideline_name: str, datasets: Iterable[str]) -> list[dict[str
         verdict = job.result.get("verdict")
         if verdict is None or verdict["first"]:
             continue
-        if "datasets" in verdict and wanted.isdisjoint(verdict["datasets"]):
+        if "datasets" in verdict and tested.isdisjoint(verdict["datasets"]):
             continue
         attempts.append(
             {

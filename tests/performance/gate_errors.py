@@ -67,12 +67,12 @@ def draw_pair(rng: np.random.Generator, design: Design, loss: float) -> tuple[Ar
     prompt = np.repeat(np.arange(number), counts)
     total = len(prompt)
     common, own = np.sqrt(SHARED), np.sqrt(1 - SHARED)
-    by_prompt, alone = np.sqrt(design.prompt), np.sqrt(1 - design.prompt)
+    by_prompt, residual = np.sqrt(design.prompt), np.sqrt(1 - design.prompt)
 
     def draw_luck(columns: int) -> Array:
         luck: Array = by_prompt * rng.standard_normal((number, columns))[
             prompt
-        ] + alone * rng.standard_normal((total, columns))
+        ] + residual * rng.standard_normal((total, columns))
         return luck
 
     luck = common * draw_luck(1) + own * draw_luck(2)
@@ -129,12 +129,12 @@ def find_median(values: Sequence[float | None]) -> float | None:
 
 def measure_power(design: Design, equal: Errors, *, pairs: int) -> tuple[float | None, float | None]:
     """How often what the gate says of its power comes true: a loss found worse, and a margin passed."""
-    found = passed = None
+    loss_power = margin_power = None
     if equal.detectable_loss is not None and equal.detectable_loss < design.accuracy:
-        found = measure_errors(design, equal.detectable_loss, pairs=pairs).worse
+        loss_power = measure_errors(design, equal.detectable_loss, pairs=pairs).worse
     if equal.passing_margin is not None:
-        passed = measure_errors(design, 0.0, pairs=pairs, margin=equal.passing_margin).not_worse
-    return found, passed
+        margin_power = measure_errors(design, 0.0, pairs=pairs, margin=equal.passing_margin).not_worse
+    return loss_power, margin_power
 
 
 def format_share(share: float | None) -> str:
@@ -155,15 +155,15 @@ def main() -> int:
     sound = True
     for design in DESIGNS:
         errors = [measure_errors(design, loss, pairs=options.pairs, margin=margin) for loss in LOSSES]
-        found, passed = measure_power(design, errors[0], pairs=options.pairs)
+        loss_power, margin_power = measure_power(design, errors[0], pairs=options.pairs)
         cells = [
             f"{format_share(row.not_worse)} / {format_share(row.worse)} ({format_share(row.passed_before)})"
             for row in errors
         ]
         print(
             f"| {design.name} | {' | '.join(cells)} "
-            f"| {format_share(errors[0].detectable_loss)}, {format_share(found)} "
-            f"| {format_share(errors[0].passing_margin)}, {format_share(passed)} |",
+            f"| {format_share(errors[0].detectable_loss)}, {format_share(loss_power)} "
+            f"| {format_share(errors[0].passing_margin)}, {format_share(margin_power)} |",
             flush=True,
         )
         sound &= errors[0].worse <= MOST_ERRORS and all(

@@ -56,7 +56,7 @@ def build_verdict(
     lesson = build_training_set(new.release, new.guideline)
     promotions = list_promotions(new.guideline.name)
     current = promotions[0].scorer if promotions else None
-    comparisons = _Comparisons(new, lesson)
+    comparisons = _GateComparisons(new, lesson)
     rivals: list[Rival] = []
     report(0.1, COMPARING)
     if current is not None:
@@ -96,7 +96,7 @@ def describe_attempts(new: Scorer, datasets: Sequence[str] | set[str], margin: f
 
 
 @dataclass
-class _Comparisons:
+class _GateComparisons:
     """The new scorer beside others, one after another; ``datasets`` are those whose test split has a label."""
 
     new: Scorer

@@ -24,7 +24,7 @@ from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from scoring.domain.gate import MAX_MARGIN, MIN_MARGIN
 from scoring.forms.predictions import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
-from scoring.forms.promotion import MarginForm, ReasonForm
+from scoring.forms.promotion import MarginForm, PromotionReasonForm
 from scoring.models import Scorer
 from scoring.selectors.predictions import Abstentions, find_abstentions
 from scoring.selectors.scorers import get_scorer_for, list_release_people, list_scorer_jobs
@@ -60,7 +60,7 @@ def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
 def scorer_reason(request: HttpRequest, name: str) -> HttpResponse:
     """Promote with a reason what the verdict that the person saw has neither shown nor refused."""
     scorer = _get_ready_scorer(request, name)
-    form = ReasonForm(request.POST)
+    form = PromotionReasonForm(request.POST)
     if not form.is_valid():
         raise AssayError(
             N_("Give the reason for promoting what is not shown, in at most {most} characters."),

@@ -243,10 +243,10 @@ def test_a_loss_of_the_margin_is_seldom_called_not_worse_and_an_equal_scorer_sel
     # what passed before the gate had a margin
     assert equal.passed_before > 0.8
     assert measure_errors(design, 0.05, pairs=120).passed_before > 0.4
-    found, passed = measure_power(design, equal, pairs=120)
-    assert found is not None
-    assert passed is not None
-    assert min(found, passed) > 0.68  # 80% is promised, less three standard errors
+    loss_power, margin_power = measure_power(design, equal, pairs=120)
+    assert loss_power is not None
+    assert margin_power is not None
+    assert min(loss_power, margin_power) > 0.68  # 80% is promised, less three standard errors
 
 
 def test_cases_of_the_test_split_are_counted_apart() -> None:

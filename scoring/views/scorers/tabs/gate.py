@@ -11,7 +11,7 @@ from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Job, Person
 from annotation.selectors.guidelines import criterion_label, label_text
 from scoring.domain.gate import CURRENT, NOT_SHOWN, REFUSALS, VERSION, WORSE
-from scoring.forms.promotion import MarginForm, ReasonForm
+from scoring.forms.promotion import MarginForm, PromotionReasonForm
 from scoring.models import Promotion, Scorer
 from scoring.selectors.gate import read_outcome
 from scoring.selectors.regression_cases import must_fail_for
@@ -50,7 +50,7 @@ def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
 
 def _build_reason_form(
     judge_jobs: Sequence[Job], verdict_job: Job | None, last: Promotion | None
-) -> ReasonForm | None:
+) -> PromotionReasonForm | None:
     """Where a reason leads on: the last job has a verdict of now that neither promoted nor refused it."""
     if verdict_job is None or verdict_job != judge_jobs[0] or verdict_job.result["promoted"]:
         return None
@@ -58,7 +58,7 @@ def _build_reason_form(
     stands = verdict.get("version") == VERSION and verdict["promotion"] == (
         0 if last is None else last.number
     )
-    return ReasonForm(initial={"job": verdict_job.pk}) if stands and not verdict["refused"] else None
+    return PromotionReasonForm(initial={"job": verdict_job.pk}) if stands and not verdict["refused"] else None
 
 
 def _describe_step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
