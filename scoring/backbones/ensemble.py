@@ -21,16 +21,19 @@ from scoring.backbones.folder import card_heads, read_card, write_card
 from scoring.backbones.linear import (
     IMPOSSIBLE,
     HeadChoice,
+    LabelledLogs,
     Logs,
     Recipe,
+    calibration_to_json,
     choose_form,
     crossfit,
     inner_splits,
+    list_folds,
     list_forms,
     select_labelled,
 )
 from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
-from scoring.domain.calibration import apply_temperature, average, fit_temperature, fit_weights, log_loss
+from scoring.domain.calibration import Calibration, average, fit_calibration, fit_weights, log_loss
 from scoring.domain.evaluation import predict_split
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import (
@@ -101,14 +104,26 @@ class SimpleMember:
         for i, (kind, splits) in enumerate(kinds.items()):
             part = scale_report(report, i / len(kinds), (i + 1) / len(kinds))
             logs_by_form = crossfit(self.recipe, examples, heads, splits, forms=forms, seed=seed, report=part)
-            choices = choices or {head.criterion: choose_form(examples, head, logs_by_form) for head in heads}
+            folds = list_folds(examples, splits)
+            choices = choices or {
+                head.criterion: choose_form(examples, head, logs_by_form, folds, self.recipe.balance)
+                for head in heads
+            }
             forms = {name: (choice.form,) for name, choice in choices.items()}
             result[kind] = {
-                name: apply_temperature(logs_by_form[choice.form][name], choice.temperature)
+                name: _calibrate_predicted(choice, logs_by_form[choice.form][name])
                 for name, choice in choices.items()
                 if name in logs_by_form.get(choice.form, {})
             }
         return result
+
+
+def _calibrate_predicted(choice: HeadChoice, logs: Doubles) -> Doubles:
+    """Rows that were not predicted stay NaN."""
+    calibrated = np.full_like(logs, np.nan)
+    predicted = ~np.isnan(logs).any(axis=1)
+    calibrated[predicted] = choice.calibration.apply(logs[predicted])
+    return calibrated
 
 
 @dataclass(frozen=True)
@@ -174,19 +189,30 @@ def build_members(spec: Spec, launch: str = "") -> list[EnsembleMember]:
     return [*members, FittedMember("encoder", TransformerBackbone(encoder_spec, launch))]
 
 
+UNCALIBRATED = Calibration(1.0, ())
+
+
 @dataclass(frozen=True)
 class Mixture:
     """How one criterion's members are averaged. ``losses`` are log losses on the inner folds, by what was averaged."""
 
     weights: Mapping[str, float]
-    temperature: float = 1.0
+    calibration: Calibration = UNCALIBRATED
     losses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def to_card(self) -> dict[str, Any]:
+        """What predicts."""
+        return {
+            "weights": dict(self.weights),
+            "temperature": self.calibration.temperature,
+            "offsets": list(self.calibration.offsets),
+        }
 
     def to_json(self) -> dict[str, Any]:
         return {
             "weights": dict(self.weights),
-            "temperature": self.temperature,
             "inner_log_loss": {kind: dict(losses) for kind, losses in self.losses.items()},
+            **calibration_to_json(self.calibration),
         }
 
 
@@ -194,11 +220,21 @@ Trial = Mapping[str, Mapping[str, Logs]]
 """By kind of fold (``prompt``, ``model``) and by member."""
 
 
-def fit_mixture(examples: Sequence[Example], head: Head, trial: Trial, names: Sequence[str]) -> Mixture:
+def fit_mixture(
+    examples: Sequence[Example],
+    head: Head,
+    trial: Trial,
+    names: Sequence[str],
+    folds: npt.NDArray[np.int64] | None = None,
+) -> Mixture:
     """Weights of one criterion. One by one, a member after the first is let in where the average with it has a lower
-    log loss than without it on every kind of folds."""
+    log loss than without it on every kind of folds.
+
+    The members are calibrated, so their average is about at the rates; ``folds`` (examples,), by prompt, are those on
+    which its own calibration is chosen.
+    """
     kinds = {kind: _stack_common_logs(examples, head, by_member, names) for kind, by_member in trial.items()}
-    kinds = {kind: common_logs for kind, common_logs in kinds.items() if len(common_logs[1])}
+    kinds = {kind: common_logs for kind, common_logs in kinds.items() if len(common_logs.targets)}
     if not kinds:
         return Mixture({name: float(i == 0) for i, name in enumerate(names)})
     weights = [float(i == 0) for i in range(len(names))]
@@ -209,31 +245,44 @@ def fit_mixture(examples: Sequence[Example], head: Head, trial: Trial, names: Se
         lower = {kind: _compute_losses(common_logs, names, wider) for kind, common_logs in kinds.items()}
         if all(lower[kind][KIND] < losses[kind][KIND] for kind in kinds):
             weights, losses = wider, lower
-    mixed = np.vstack([average(logs, weights) for logs, _targets in kinds.values()])
-    temperature = fit_temperature(mixed, np.concatenate([targets for _logs, targets in kinds.values()]))
-    return Mixture(dict(zip(names, weights, strict=True)), temperature, losses)
+    rows = np.concatenate([common_logs.rows for common_logs in kinds.values()])
+    counts = np.array(list(level_counts(examples, head).values()), dtype=np.float64)
+    calibration = fit_calibration(
+        np.vstack([average(common_logs.logs, weights) for common_logs in kinds.values()]),
+        np.concatenate([common_logs.targets for common_logs in kinds.values()]),
+        np.zeros(len(rows), np.int64) if folds is None else folds[rows],
+        learned_shares=counts / counts.sum(),
+        rates=counts / counts.sum(),
+    )
+    return Mixture(dict(zip(names, weights, strict=True)), calibration, losses)
 
 
-CommonLogs = tuple[list[Doubles], npt.NDArray[np.int64]]
-"""Each member's log probabilities of the rows that all of them predicted, and what is right."""
+@dataclass(frozen=True)
+class CommonLogs:
+    """Each member's log probabilities of the ``rows`` that all of them predicted, and what is right."""
+
+    rows: npt.NDArray[np.int64]
+    logs: list[Doubles]
+    targets: npt.NDArray[np.int64]
 
 
 def _stack_common_logs(
     examples: Sequence[Example], head: Head, tried: Mapping[str, Logs], names: Sequence[str]
 ) -> CommonLogs:
     if any(head.criterion not in tried[name] for name in names):
-        return [], np.zeros(0, np.int64)
+        no_rows = np.zeros(0, np.int64)
+        return CommonLogs(no_rows, [], no_rows)
     side_by_side = np.hstack([tried[name][head.criterion] for name in names])
-    logs, targets = select_labelled(examples, head, side_by_side)
-    return np.hsplit(logs, len(names)), targets
+    labelled: LabelledLogs = select_labelled(examples, head, side_by_side)
+    return CommonLogs(labelled.rows, np.hsplit(labelled.logs, len(names)), labelled.targets)
 
 
 def _fit_open_weights(kinds: Sequence[CommonLogs], open_to: Sequence[bool]) -> list[float]:
     """Of the members that it is open to. Folds by prompt and by model count the same, however many rows each has."""
     members = [i for i, is_open in enumerate(open_to) if is_open]
-    logs = [np.vstack([member_logs[i] for member_logs, _targets in kinds]) for i in members]
-    targets = np.concatenate([targets for _logs, targets in kinds])
-    importance = np.concatenate([np.full(len(targets), 1 / len(targets)) for _logs, targets in kinds])
+    logs = [np.vstack([common_logs.logs[i] for common_logs in kinds]) for i in members]
+    targets = np.concatenate([common_logs.targets for common_logs in kinds])
+    importance = np.concatenate([np.full(len(each.targets), 1 / len(each.targets)) for each in kinds])
     weights = dict(zip(members, fit_weights(logs, targets, importance), strict=True))
     return [weights.get(i, 0.0) for i in range(len(open_to))]
 
@@ -241,7 +290,7 @@ def _fit_open_weights(kinds: Sequence[CommonLogs], open_to: Sequence[bool]) -> l
 def _compute_losses(
     common_logs: CommonLogs, names: Sequence[str], weights: Sequence[float]
 ) -> dict[str, float]:
-    logs, targets = common_logs
+    logs, targets = common_logs.logs, common_logs.targets
     by_member = {name: log_loss(member_logs, targets) for name, member_logs in zip(names, logs, strict=True)}
     losses = {**by_member, KIND: log_loss(average(logs, weights), targets)}
     return {name: round(loss, 5) for name, loss in losses.items()}
@@ -274,7 +323,7 @@ class FittedEnsembleScorer:
             part = scale_report(report, i / len(self.members), (i + 1) / len(self.members))
             member_predictions[name] = member.predict(examples, report=part)
         scales = {head.criterion: head.values for head in self.heads}
-        mixtures = {name: mixture.to_json() for name, mixture in self.mixtures.items()}
+        mixtures = {name: mixture.to_card() for name, mixture in self.mixtures.items()}
         return mix_predictions(scales, mixtures, member_predictions, len(examples))
 
     def save(self, folder: Path) -> None:
@@ -284,10 +333,7 @@ class FittedEnsembleScorer:
             backbone=self.backbone,
             heads=self.heads,
             members=list(self.members),
-            mixtures={
-                name: {"weights": dict(mixture.weights), "temperature": mixture.temperature}
-                for name, mixture in self.mixtures.items()
-            },
+            mixtures={name: mixture.to_card() for name, mixture in self.mixtures.items()},
             details=self.details,
         )
         for name, member in self.members.items():
@@ -298,7 +344,9 @@ class FittedEnsembleScorer:
         """``load_member`` reads a member's folder, of whatever kind it is."""
         card = read_card(folder)
         mixtures = {
-            name: Mixture(mixture["weights"], mixture["temperature"])
+            name: Mixture(
+                mixture["weights"], Calibration(mixture["temperature"], tuple(mixture.get("offsets", ())))
+            )
             for name, mixture in card["mixtures"].items()
         }
         members = {name: load_member(folder / name) for name in card["members"]}
@@ -331,7 +379,8 @@ class EnsembleBackbone:
         trying = scale_report(report, 0, 0.7)
         trial = _try_members(members, examples, heads, seed=seed, report=trying, checkpoints=checkpoints)
         names = [member.name for member in members]
-        mixtures = {head.criterion: fit_mixture(examples, head, trial, names) for head in heads}
+        folds = list_folds(examples, inner_splits(examples, seed))
+        mixtures = {head.criterion: fit_mixture(examples, head, trial, names, folds) for head in heads}
         used = [m for m in members if any(mixture.weights[m.name] > 0 for mixture in mixtures.values())]
         fitted: dict[str, FittedScorer] = {}
         for i, member in enumerate(used):

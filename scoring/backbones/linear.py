@@ -1,7 +1,8 @@
 """Heads over a matrix of features: fitted, tried on inner folds, calibrated. Of every backbone but tuned ones.
 
 Each head is fitted in each form its scale allows, on a few folds by prompt of the given examples; the form with the
-least log loss there is kept, and the temperature that fits there.
+least log loss there is kept, and the calibration that fits there. Levels weigh by their rarity while a head learns, so
+that a rare one is found at all; the calibration then brings its probabilities back to the rate of the data.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
-from scoring.domain.calibration import apply_temperature, fit_temperature, log_loss
+from scoring.domain.calibration import Calibration, fit_calibration, log_loss
 from scoring.domain.threads import one_thread
 from scoring.domain.training_data import (
     DataSplit,
@@ -136,21 +137,50 @@ def fit_head(
         return None
     positions = np.array([head.position(examples[i].labels[head.criterion]) for i in rows])
     seen, targets = np.unique(positions, return_inverse=True)
-    weight = (1 / np.bincount(targets)) ** recipe.balance
+    weight = weigh_levels(np.bincount(targets), recipe.balance)
     importance = weight[targets] / weight[targets].mean()
     return recipe.fit(HeadTask(head, tuple(seen.tolist()), matrix[rows], targets, importance), form, seed)
 
 
+def weigh_levels(counts: npt.NDArray[Any], balance: float) -> Doubles:
+    """(levels,): what a label of each level weighs in learning, up to a factor; a level without labels weighs 0."""
+    weights = np.zeros(len(counts))
+    np.power(1.0 / np.maximum(counts, 1), balance, out=weights, where=counts > 0)
+    return weights
+
+
 @dataclass(frozen=True)
 class HeadChoice:
-    """What inner folds said of one head. ``losses`` are by form, empty where there was nothing to choose by."""
+    """What inner folds said of one head. ``losses`` are by form, of the best calibration; empty where there was nothing
+    to choose by."""
 
+    calibration: Calibration
     form: Form = "multinomial"
-    temperature: float = 1.0
     losses: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def temperature(self) -> float:
+        return self.calibration.temperature
+
+    def select_offsets(self, seen: Sequence[int]) -> tuple[float, ...]:
+        """Those of the levels that a head has seen, out of all of its scale's."""
+        return tuple(self.calibration.offsets[place] for place in seen)
+
     def to_json(self) -> dict[str, Any]:
-        return {"form": self.form, "temperature": self.temperature, "inner_log_loss": dict(self.losses)}
+        return {
+            "form": self.form,
+            "inner_log_loss": dict(self.losses),
+            **calibration_to_json(self.calibration),
+        }
+
+
+def calibration_to_json(calibration: Calibration) -> dict[str, Any]:
+    return {
+        "temperature": calibration.temperature,
+        "offsets": list(calibration.offsets),
+        "calibration": calibration.method,
+        "calibration_log_loss": dict(calibration.losses),
+    }
 
 
 def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
@@ -193,37 +223,73 @@ def scale_logs(fitted: AnyHead, matrix: Any) -> Doubles:
     return result
 
 
-def select_labelled(
-    examples: Sequence[Example], head: Head, logs: Doubles
-) -> tuple[Doubles, npt.NDArray[np.int64]]:
-    """The predicted rows that have a label, and its position on the scale.
+@dataclass(frozen=True)
+class LabelledLogs:
+    """Log probabilities (n, levels) out of fold of the rows that have a label, and its place on the scale."""
 
-    Without those whose level the fold had not seen: they tell nothing of how sure to be of the levels it had.
-    """
+    rows: npt.NDArray[np.int64]
+    """The places of these rows among the examples."""
+    logs: Doubles
+    targets: npt.NDArray[np.int64]
+
+
+def select_labelled(examples: Sequence[Example], head: Head, logs: Doubles) -> LabelledLogs:
+    """The predicted rows that have a label, without those whose level the fold had not seen: they tell nothing of how
+    sure to be of the levels it had."""
     labelled = [
         i for i, e in enumerate(examples) if head.criterion in e.labels and not np.isnan(logs[i]).any()
     ]
     targets = np.array([head.position(examples[i].labels[head.criterion]) for i in labelled], dtype=np.int64)
     predicted = logs[labelled]
     possible = predicted[np.arange(len(targets)), targets] > np.log(IMPOSSIBLE) + 1
-    return predicted[possible], targets[possible]
+    return LabelledLogs(np.array(labelled, dtype=np.int64)[possible], predicted[possible], targets[possible])
 
 
-def choose_form(examples: Sequence[Example], head: Head, tried: Mapping[Form, Logs]) -> HeadChoice:
-    """The form with the least log loss at its own best temperature; of equals the plain one."""
+def list_folds(examples: Sequence[Example], splits: Sequence[DataSplit]) -> npt.NDArray[np.int64]:
+    """(examples,): the place of the split that predicts each; 0 of none."""
+    folds = np.zeros(len(examples), dtype=np.int64)
+    for place, split in enumerate(splits):
+        folds[list(split.test)] = place
+    return folds
+
+
+def choose_form(
+    examples: Sequence[Example],
+    head: Head,
+    tried: Mapping[Form, Logs],
+    folds: npt.NDArray[np.int64],
+    balance: float,
+) -> HeadChoice:
+    """The form with the least log loss at its own best calibration; of equals the plain one.
+
+    ``balance`` is the recipe's: with what its levels weighed, the calibration knows what to undo.
+    """
+    counts = np.array(list(level_counts(examples, head).values()), dtype=np.float64)
+    learned = counts * weigh_levels(counts, balance)
+    shares = {"learned_shares": _normalise(learned), "rates": _normalise(counts)}
     losses: dict[Form, float] = {}
-    temperatures: dict[Form, float] = {}
+    calibrations: dict[Form, Calibration] = {}
     for form, logs in tried.items():
         if head.criterion in logs:
-            predicted, targets = select_labelled(examples, head, logs[head.criterion])
-            if not len(targets):  # no fold had seen the levels that it was to predict
+            labelled = select_labelled(examples, head, logs[head.criterion])
+            if not len(labelled.targets):  # no fold had seen the levels that it was to predict
                 continue
-            temperatures[form] = fit_temperature(predicted, targets)
-            losses[form] = round(log_loss(apply_temperature(predicted, temperatures[form]), targets), 5)
+            calibration = fit_calibration(labelled.logs, labelled.targets, folds[labelled.rows], **shares)
+            calibrated = log_loss(calibration.apply(labelled.logs), labelled.targets)
+            losses[form] = round(min(calibration.losses.values(), default=calibrated), 5)
+            calibrations[form] = calibration
     if not losses:
-        return HeadChoice()
+        no_logs = np.zeros((0, len(head.values)))
+        no_rows = np.zeros(0, np.int64)
+        return HeadChoice(fit_calibration(no_logs, no_rows, no_rows, **shares))
     best = min(losses, key=lambda form: losses[form])
-    return HeadChoice(best, temperatures[best], {form: losses[form] for form in losses})
+    return HeadChoice(calibrations[best], best, {form: losses[form] for form in losses})
+
+
+def _normalise(counts: Doubles) -> Doubles:
+    """Shares of them all; zeros where nothing is counted."""
+    shares: Doubles = counts / (counts.sum() or 1.0)
+    return shares
 
 
 @dataclass(frozen=True)
@@ -248,21 +314,23 @@ def fit_calibrated(
     seed: int,
     report: Report = ignore_progress,
 ) -> LinearFit:
-    """Forms and temperatures chosen on inner folds, then all heads fitted to all examples."""
+    """Forms and calibrations chosen on inner folds, then all heads fitted to all examples."""
     forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
     splits = inner_splits(examples, seed)
     trying = scale_report(report, 0, 0.7)
     tried = crossfit(recipe, examples, heads, splits, forms=forms, seed=seed, report=trying)
-    choices = {head.criterion: choose_form(examples, head, tried) for head in heads}
+    folds = list_folds(examples, splits)
+    choices = {head.criterion: choose_form(examples, head, tried, folds, recipe.balance) for head in heads}
     features, matrix = recipe.learn(examples)
     fitted = []
     for i, head in enumerate(heads):
         choice = choices[head.criterion]
         fitted_head: Any = fit_head(recipe, head, examples, matrix, form=choice.form, seed=seed)
         if fitted_head is not None:
-            fitted.append(
-                replace(fitted_head, temperature=choice.temperature if len(fitted_head.seen) > 1 else 1.0)
-            )
+            if len(fitted_head.seen) > 1 and matrix.shape[1]:  # else it says the rates already
+                offsets = choice.select_offsets(fitted_head.seen)
+                fitted_head = replace(fitted_head, temperature=choice.temperature, offsets=offsets)
+            fitted.append(fitted_head)
         report(FitProgress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
     return LinearFit(features, tuple(fitted), choices)
 

@@ -153,8 +153,24 @@ def describe_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[s
     }
 
 
+MIN_SHARED_TEXT = 16
+"""A prompt of fewer letters and digits is no sign of kinship: a greeting opens dialogues that share nothing else. A
+Chinese character counts as three."""
+
+
+def shared_text(prompt: str) -> str | None:
+    """What two prompts have in common that are nearly the same text: letters and digits alone, in lower case.
+
+    None where it is shorter than ``MIN_SHARED_TEXT``: then only their ids can tell that two prompts are one.
+    """
+    letters = [c for c in unicodedata.normalize("NFKC", prompt).casefold() if c.isalnum()]
+    length = sum(3 if "\u3400" <= c <= "\u9fff" else 1 for c in letters)
+    return "".join(letters) if length >= MIN_SHARED_TEXT else None
+
+
 def prompt_groups(examples: Sequence[Example]) -> list[str]:
-    """The group of each example: what shares a prompt key or a prompt text, directly or through others.
+    """The group of each example: what shares a prompt key, nearly the same prompt text, or its whole content, directly
+    or through others.
 
     A group is named by the smallest of its keys, whatever order the examples come in.
     """
@@ -167,8 +183,12 @@ def prompt_groups(examples: Sequence[Example]) -> list[str]:
         return key
 
     key_of_text: dict[str, str] = {}
+    text_of_prompt: dict[str, str | None] = {}
     for example in examples:
-        twin = key_of_text.setdefault(normalise(example.prompt), example.prompt_key)
+        if example.prompt not in text_of_prompt:
+            text_of_prompt[example.prompt] = shared_text(example.prompt)
+        text = text_of_prompt[example.prompt] or f"content {example.content_key}"
+        twin = key_of_text.setdefault(text, example.prompt_key)
         low, high = sorted((root(example.prompt_key), root(twin)))
         parent[high] = low
     return [root(example.prompt_key) for example in examples]
@@ -184,10 +204,11 @@ class DataSplit:
 
 
 def folds_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -> list[int]:
-    """The fold of each example, 0 to k-1: a prompt's responses together, folds of nearly equal size.
+    """The fold of each example, 0 to k-1: a prompt's responses together, folds as nearly equal as that allows.
 
-    Groups are dealt in the order of a hash of the seed and the group's name, each to the smallest fold so
-    far: the same on any machine and in any order of the examples. Fewer groups than k make fewer folds.
+    The largest groups are dealt first, of equal ones in the order of a hash of the seed and the group's name, each to
+    the smallest fold so far: the same on any machine and in any order of the examples. Fewer groups than k make fewer
+    folds.
     """
     groups = prompt_groups(examples)
     sizes = Counter(groups)
@@ -195,10 +216,22 @@ def folds_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -
         raise AssayError(N_("Evaluation by prompt needs responses to at least two different prompts."))
     held = [0] * min(k, len(sizes))
     fold_of: dict[str, int] = {}
-    for group in sorted(sizes, key=lambda name: shuffle_key(seed, name)):
+    for group in sorted(sizes, key=lambda name: (-sizes[name], shuffle_key(seed, name))):
         fold_of[group] = held.index(min(held))
         held[fold_of[group]] += sizes[group]
     return [fold_of[group] for group in groups]
+
+
+def describe_folds(examples: Sequence[Example], folds: Sequence[int]) -> list[dict[str, int]]:
+    """For a card, by fold: its ``responses``, the ``prompts`` they answer, and the responses to the ``largest``."""
+    groups = prompt_groups(examples)
+    by_fold = [
+        Counter(g for g, f in zip(groups, folds, strict=True) if f == fold) for fold in sorted(set(folds))
+    ]
+    return [
+        {"responses": sizes.total(), "prompts": len(sizes), "largest": max(sizes.values())}
+        for sizes in by_fold
+    ]
 
 
 def shuffle_key(seed: int, name: str) -> str:

@@ -359,7 +359,8 @@ class LevelScale(NamedTuple):
 class EncoderScorer:
     """A fitted scorer. ``learned`` are the criteria with a head to ask; ``constant`` those that always say one level.
 
-    ``temperatures`` divide the logits of their criterion (Guo et al. 2017). ``precision`` is what the encoder
+    ``temperatures`` divide the logits of their criterion (Guo et al. 2017), and ``offsets``, one for each level, are
+    added to what that gives: none in scorers of earlier versions. ``precision`` is what the encoder
     computes in, where the hardware can.
     """
 
@@ -372,11 +373,13 @@ class EncoderScorer:
         learned: Sequence[str],
         constant: Mapping[str, Value],
         temperatures: Mapping[str, float],
+        offsets: Mapping[str, Sequence[float]] | None = None,
         precision: Precision = "fp32",
     ) -> None:
         self.model, self.reader, self.scales = model, reader, tuple(scales)
         self.learned, self.constant = frozenset(learned), dict(constant)
         self.temperatures, self.precision = dict(temperatures), precision
+        self.offsets = dict(offsets or {})
         self._prepared: tuple[tuple[torch.device, Precision], ScorerModel] | None = None
 
     @classmethod
@@ -394,6 +397,7 @@ class EncoderScorer:
             learned=card["learned"],
             constant=card["constant"],
             temperatures=card.get("temperatures", {}),
+            offsets=card.get("offsets", {}),
             precision=card.get("precision", "fp32"),
         )
 
@@ -415,7 +419,10 @@ class EncoderScorer:
                 certain = {value: float(value == self.constant[name]) for value in scale.values}
                 columns[name] = [dict(certain) for _row in rows]
             elif name in self.learned:
-                shares = (scores.double() / self.temperatures.get(name, 1.0)).softmax(dim=1).tolist()
+                scaled = scores.double() / self.temperatures.get(name, 1.0)
+                if name in self.offsets:
+                    scaled = scaled + torch.tensor(self.offsets[name], dtype=torch.double)
+                shares = scaled.softmax(dim=1).tolist()
                 columns[name] = [dict(zip(scale.values, row, strict=True)) for row in shares]
         return columns
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING or __package__:
-    from .ngram import Doubles, Pair, log_softmax
+    from .ngram import Doubles, Pair, calibrate
 else:  # laid beside the weights, where there is no package
-    from ngram import Doubles, Pair, log_softmax
+    from ngram import Doubles, Pair, calibrate
 
 CARD = "scorer.json"
 MEMBERS = {
@@ -33,17 +33,19 @@ MEMBERS = {
 """The module and class of each kind of member."""
 
 
-def average_members(members: Sequence[Doubles], weights: Sequence[float], temperature: float) -> Doubles:
-    """Probabilities (rows, levels): the members' weighted mean, raised to 1 / temperature and normalised."""
+def average_members(
+    members: Sequence[Doubles], weights: Sequence[float], temperature: float, offsets: Sequence[float] = ()
+) -> Doubles:
+    """Probabilities (rows, levels): the members' weighted mean, calibrated by a temperature and an offset a level."""
     mixed = sum((w * member for w, member in zip(weights, members, strict=True)), np.zeros(members[0].shape))
     with np.errstate(divide="ignore"):  # what all members find impossible stays so
-        result: Doubles = np.exp(log_softmax(np.log(mixed) / temperature))
+        result: Doubles = np.exp(calibrate(np.log(mixed), temperature, offsets))
     return result
 
 
 @dataclass(frozen=True)
 class EnsembleScorer:
-    """Members by name; by criterion the weight of each and the temperature of their mean."""
+    """Members by name; by criterion the weight of each, and the temperature and the offsets of their mean."""
 
     scales: Mapping[str, tuple[float, ...]]
     members: Mapping[str, Any]
@@ -79,9 +81,8 @@ def mix_predictions(
             np.array([[prediction[criterion][v] for v in values] for prediction in member_predictions[name]])
             for name in names
         ]
-        averages = average_members(
-            members, [mixture["weights"][name] for name in names], mixture["temperature"]
-        )
+        weights = [mixture["weights"][name] for name in names]
+        averages = average_members(members, weights, mixture["temperature"], mixture.get("offsets", ()))
         for row, levels in zip(result, averages.tolist(), strict=True):
             row[criterion] = dict(zip(values, levels, strict=True))
     return result

@@ -293,9 +293,15 @@ def log_softmax(scores: Doubles) -> Doubles:
     return result
 
 
+def calibrate(logs: Doubles, temperature: float, offsets: Sequence[float]) -> Doubles:
+    """Log probabilities divided by the temperature, with the offset of each level added, normalised again."""
+    scaled = logs / temperature
+    return log_softmax(scaled + np.asarray(offsets) if len(offsets) else scaled)
+
+
 @dataclass(frozen=True)
 class LinearHead:
-    """A linear layer over the levels it saw, and the temperature that calibrates it.
+    """A linear layer over the levels it saw, and the temperature and the offsets that calibrate it.
 
     ``multinomial``: a score for each level, softmax. ``cumulative``: a score for each step of an ordered scale, the
     log odds of lying above it (Frank and Hall 2001); a level's probability is the difference of two such.
@@ -310,12 +316,14 @@ class LinearHead:
     bias: Floats
     form: Form = "multinomial"
     temperature: float = 1.0
+    offsets: tuple[float, ...] = ()
+    """Added to the log probabilities of the levels seen, after the temperature; none in scorers of earlier versions."""
 
     def log_probabilities(self, matrix: Any) -> Doubles:
         """(rows, levels seen), calibrated."""
         scores = np.asarray(matrix @ self.weights + self.bias, dtype=np.float64)
         logs = cumulative_logs(scores) if self.form == "cumulative" else log_softmax(scores)
-        return log_softmax(logs / self.temperature)
+        return calibrate(logs, self.temperature, self.offsets)
 
     def probabilities(self, matrix: Any) -> Doubles:
         """(rows, levels of the scale): nothing for a level that nobody ever gave."""
@@ -385,6 +393,12 @@ def list_distributions(heads: Sequence[AnyHead], matrix: Any) -> list[dict[str, 
     return [{name: column[i] for name, column in columns.items()} for i in range(matrix.shape[0])]
 
 
+def read_offsets(details: Mapping[str, Any], seen: Sequence[int]) -> tuple[float, ...]:
+    """Of the levels that were seen, out of a card's offsets of all levels; none where the card has none."""
+    offsets = details.get("offsets", ())
+    return tuple(float(offsets[place]) for place in seen) if offsets else ()
+
+
 def read_heads(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[LinearHead, ...]:
     """The linear heads of a card; their arrays are numbered in the order of the scales."""
     details = card.get("details", {}).get("criteria", {})
@@ -398,6 +412,7 @@ def read_heads(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) 
             arrays[f"head{i}.bias"],
             details.get(head["criterion"], {}).get("form", "multinomial"),
             details.get(head["criterion"], {}).get("temperature", 1.0),
+            read_offsets(details.get(head["criterion"], {}), card["learned"][head["criterion"]]),
         )
         for i, head in enumerate(learned)
     )

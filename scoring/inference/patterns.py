@@ -18,9 +18,31 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING or __package__:
-    from .ngram import Doubles, Floats, Ints, Pair, list_distributions, log_softmax, take_both_ends, to_plain
+    from .ngram import (
+        Doubles,
+        Floats,
+        Ints,
+        Pair,
+        calibrate,
+        list_distributions,
+        log_softmax,
+        read_offsets,
+        take_both_ends,
+        to_plain,
+    )
 else:  # laid beside the weights, where there is no package
-    from ngram import Doubles, Floats, Ints, Pair, list_distributions, log_softmax, take_both_ends, to_plain
+    from ngram import (
+        Doubles,
+        Floats,
+        Ints,
+        Pair,
+        calibrate,
+        list_distributions,
+        log_softmax,
+        read_offsets,
+        take_both_ends,
+        to_plain,
+    )
 
 CARD, WEIGHTS_FILE = "scorer.json", "weights.npz"
 CHUNK = 512
@@ -137,7 +159,7 @@ def _describe_shape(text: str, window: str, sentences: Sequence[str], pieces: Pi
 
 @dataclass(frozen=True)
 class TreeHead:
-    """Boosted trees over the levels that were seen, and the temperature that calibrates them.
+    """Boosted trees over the levels that were seen, and the temperature and the offsets that calibrate them.
 
     A level's score is the log of its share plus what its trees say (Friedman 2001). Node arrays are (trees, nodes),
     trees of the levels in turn; ``feature`` is -1 at a leaf.
@@ -154,6 +176,7 @@ class TreeHead:
     right: Ints
     value: Doubles
     temperature: float = 1.0
+    offsets: tuple[float, ...] = ()
 
     def log_probabilities(self, matrix: Floats) -> Doubles:
         """(rows, levels seen), calibrated."""
@@ -162,7 +185,7 @@ class TreeHead:
         for level in range(levels):
             if len(self.feature):
                 scores[:, level] += self._sum_leaves(matrix, slice(level, None, levels))
-        return log_softmax(scores / self.temperature)
+        return calibrate(log_softmax(scores), self.temperature, self.offsets)
 
     def _sum_leaves(self, matrix: Floats, trees: slice) -> Doubles:
         """What these trees say together of each row: all rows go down all trees a step at a time."""
@@ -222,5 +245,10 @@ def _read_head(
     head_arrays = {part: arrays[f"head{i}.{part}"] for part in TREE_ARRAYS}
     temperature = float(details.get("temperature", 1.0))
     return TreeHead(
-        name, tuple(head["values"]), tuple(card["learned"][name]), temperature=temperature, **head_arrays
+        name,
+        tuple(head["values"]),
+        tuple(card["learned"][name]),
+        temperature=temperature,
+        offsets=read_offsets(details, card["learned"][name]),
+        **head_arrays,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.core.terminal import format_table
 
-COLUMNS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
+COLUMNS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error", "log loss", "of the rates")
 EVALUATIONS = {"grouped": "by prompt", "leave_one_model_out": "one model left out"}
 BASELINES = {
     "majority": "commonest level",
@@ -47,8 +47,9 @@ def _evaluation_rows(
 
 
 def list_further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
-    """What needs a sentence: seeds, answering where it is sure, sets, the learning curve, an adaptation."""
+    """What needs a sentence: folds, seeds, answering where it is sure, sets, the learning curve, an adaptation."""
     lines = [
+        f"folds: {', '.join(map(str, card['split']['sizes']))} responses",
         *_seed_lines(evaluation["grouped"].get("by_seed")),
         *_coverage_lines(evaluation["grouped"].get("risk_coverage", [])),
         *_set_lines(card.get("conformal", {}).get("criteria", {})),
@@ -162,6 +163,8 @@ def _row(name: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
         format_statistic(metrics["within_one"]),
         format_statistic(metrics["macro_f1"]),
         format_decimal(error, 4),
+        format_decimal(metrics.get("log_loss"), 4),
+        format_decimal(metrics.get("commonest_log_loss"), 4),
     )
 
 

@@ -31,6 +31,7 @@ from scoring.domain.evaluation import (
     Evaluation,
     Metrics,
     compare_seeds,
+    compute_rates,
     evaluate_grouped,
     evaluate_leave_one_model_out,
     measure,
@@ -212,7 +213,16 @@ class TrainingRun:
         """What the kept scorer says of the test split, by content key, and its figures there."""
         examples = [self.training_set.examples[row] for row in self.tested]
         predictions = fitted.predict(examples) if examples else []
-        metrics = measure(examples, predictions, self.training_set.heads, seed=self.scorer.seed)
+        rates = compute_rates(
+            [self.training_set.examples[row] for row in self.learned], self.training_set.heads
+        )
+        metrics = measure(
+            examples,
+            predictions,
+            self.training_set.heads,
+            rates=[rates] * len(examples),
+            seed=self.scorer.seed,
+        )
         return {
             example.content_key: prediction for example, prediction in zip(examples, predictions, strict=True)
         }, metrics

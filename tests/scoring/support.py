@@ -71,7 +71,7 @@ def make_responses(
         Prompt(
             dataset=dataset,
             key=f"p{number}",
-            text=f"How do I do thing {number}?",
+            text=f"How do I do the thing {number}?",
             dimension=("safe", "unsafe")[number % 2],
         )
         for number in numbers

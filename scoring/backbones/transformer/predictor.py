@@ -77,6 +77,7 @@ class TransformerScorer:
             learned=sorted(scorer.learned),
             constant=scorer.constant,
             temperatures=scorer.temperatures,
+            offsets={name: list(offsets) for name, offsets in scorer.offsets.items()},
             precision=scorer.precision,
             max_tokens=scorer.reader.max_tokens,
             headings=list(scorer.reader.headings),

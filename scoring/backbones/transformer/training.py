@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from scoring.backbones.transformer.modeling import UNLABELLED, Pretrained, level
 from scoring.backbones.transformer.predictor import TransformerScorer, list_scales
 from scoring.backbones.transformer.run import FineTuningRun, Team, TokenRow, TrainingMaterial
 from scoring.domain.backbone import FitProgress, Report, ignore_progress
-from scoring.domain.calibration import fit_temperature
+from scoring.domain.calibration import Calibration, fit_calibration
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import (
     Example,
@@ -40,6 +40,10 @@ from scoring.inference.encoder import EncoderScorer, list_fast_precisions
 MIN_VALIDATION_RESPONSES = 16
 TENTH = 10
 MIN_COMPARED_RESPONSES = 100
+HELD_PARTS = 3
+"""Parts of what is held out, on each of which a calibration fitted on the others is tried."""
+MIN_LOG = -23.0
+"""A log probability is taken as no less while it is calibrated."""
 MIN_SAME_LABELS_SHARE = 0.99
 """The share of validation labels that a faster precision must leave as they are, on at least so many responses."""
 
@@ -178,13 +182,15 @@ def compute_run_key(spec: Spec, material: TrainingMaterial, heads: Sequence[Head
 
 
 def calibrate(scorer: EncoderScorer, material: TrainingMaterial) -> dict[str, Any]:
-    """Choose the precision that it predicts in, and a temperature for each head, on what was held out.
+    """Choose the precision that it predicts in, and a calibration for each head, on what was held out.
 
-    The faster precision is taken where it leaves 99% of the validation's labels as they are.
+    The faster precision is taken where it leaves 99% of the validation's labels as they are. Where nothing is held out
+    the calibration undoes the weights of the levels, and no more.
     """
     rows = [row.tokens for row in material.check]
     if not rows:
-        return {"temperatures": {}, "precision": scorer.precision}
+        empty = [torch.zeros((0, len(scale.values))) for scale in scorer.scales]
+        return {"precision": scorer.precision, **_calibrate_heads(scorer, empty, material)}
     plain = logits = scorer.compute_logits(rows)
     same_labels: dict[str, Any] = {}
     for precision in list_fast_precisions() if len(rows) >= MIN_COMPARED_RESPONSES else ():
@@ -194,11 +200,10 @@ def calibrate(scorer: EncoderScorer, material: TrainingMaterial) -> dict[str, An
         if same_labels[precision] >= MIN_SAME_LABELS_SHARE:
             break
         scorer.precision, logits = "fp32", plain
-    scorer.temperatures = _fit_temperatures(scorer, logits, material)
     return {
-        "temperatures": dict(scorer.temperatures),
         "precision": scorer.precision,
         "same_labels": same_labels,
+        **_calibrate_heads(scorer, logits, material),
     }
 
 
@@ -211,17 +216,37 @@ def _compute_same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer
     return min(shares, default=1.0)
 
 
-def _fit_temperatures(
+def _calibrate_heads(
     scorer: EncoderScorer, head_logits: Sequence[Tensor], material: TrainingMaterial
-) -> dict[str, float]:
-    targets = torch.tensor([row.targets for row in material.check])
-    temperatures = {}
+) -> dict[str, Any]:
+    """Sets the scorer's temperatures and offsets; for the card. The rates are those of all labels, held out or not."""
+    targets = torch.tensor([row.targets for row in material.check]).reshape(-1, len(scorer.scales))
+    calibrations: dict[str, Calibration] = {}
     for i, (scale, logits) in enumerate(zip(scorer.scales, head_logits, strict=True)):
+        if scale.criterion not in scorer.learned:
+            continue
         known = targets[:, i] != UNLABELLED
-        if scale.criterion in scorer.learned and known.any():
-            logs = logits[known].double().log_softmax(dim=1).numpy()
-            temperatures[scale.criterion] = fit_temperature(logs, targets[known, i].numpy().astype(np.int64))
-    return temperatures
+        held = targets[known, i].numpy().astype(np.int64)
+        logs = np.maximum(logits[known].double().log_softmax(dim=1).numpy(), MIN_LOG)
+        learned = np.array(material.counts[i]) * np.array(material.weights[i])
+        counts = np.array(material.counts[i]) + np.bincount(held, minlength=len(scale.values))
+        calibration = fit_calibration(
+            logs,
+            held,
+            np.arange(len(held)) * HELD_PARTS // max(len(held), 1),  # a prompt's responses lie together
+            learned_shares=learned / learned.sum(),
+            rates=counts / counts.sum(),
+        )
+        unlearned = learned == 0
+        offsets = np.where(unlearned, min(calibration.offsets), calibration.offsets)
+        calibrations[scale.criterion] = replace(calibration, offsets=tuple(offsets.tolist()))
+    scorer.temperatures = {name: each.temperature for name, each in calibrations.items()}
+    scorer.offsets = {name: each.offsets for name, each in calibrations.items()}
+    return {
+        "temperatures": dict(scorer.temperatures),
+        "offsets": {name: list(offsets) for name, offsets in scorer.offsets.items()},
+        "calibration": {name: each.method for name, each in calibrations.items()},
+    }
 
 
 def _describe_loss(spec: Spec, heads: Sequence[Head]) -> Mapping[str, str]:

@@ -24,6 +24,7 @@ from scoring.domain.training_data import (
     Head,
     Prediction,
     check_examples,
+    level_counts,
     normalise,
     prediction_from_json,
     prediction_to_json,
@@ -120,6 +121,7 @@ def evaluate_splits(
     predictions: list[Prediction] = [{} for _ in examples]
     folds = [0 for _ in examples]
     new_text = [False for _ in examples]
+    rates: list[Prediction] = [{} for _ in examples]
     texts = [normalise(example.response) for example in examples]
     for i, split in enumerate(splits):
         part = scale_report(report, i / len(splits), (i + 1) / len(splits), part=i + 1, parts=len(splits))
@@ -128,10 +130,22 @@ def evaluate_splits(
             backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder
         )
         learned = {texts[row] for row in split.train}
+        learned_rates = compute_rates([examples[row] for row in split.train], heads)
         for row, prediction in zip(split.test, split_predictions, strict=True):
             predictions[row], folds[row], new_text[row] = prediction, i, texts[row] not in learned
-    metrics = measure(examples, predictions, heads, new_text=new_text, seed=seed)
+            rates[row] = learned_rates
+    metrics = measure(examples, predictions, heads, new_text=new_text, rates=rates, seed=seed)
     return Evaluation(metrics, predictions, folds, new_text)
+
+
+def compute_rates(examples: Sequence[Example], heads: Sequence[Head]) -> Prediction:
+    """How often each level was given: what a scorer that knows no text can say. Without a label there is none."""
+    counts = {head.criterion: level_counts(examples, head) for head in heads}
+    return {
+        criterion: {value: n / sum(levels.values()) for value, n in levels.items()}
+        for criterion, levels in counts.items()
+        if any(levels.values())
+    }
 
 
 def predict_split(
@@ -202,7 +216,7 @@ def _save_predictions(folder: Path | None, key: str, predictions: Sequence[Predi
     shutil.rmtree(folder / "fit", ignore_errors=True)
 
 
-SEED_METRICS = ("accuracy", "within_one", "macro_f1", "calibration_error")
+SEED_METRICS = ("accuracy", "within_one", "macro_f1", "calibration_error", "log_loss")
 
 
 def compare_seeds(measured: Mapping[int, Metrics]) -> dict[str, Any]:
@@ -211,7 +225,7 @@ def compare_seeds(measured: Mapping[int, Metrics]) -> dict[str, Any]:
     ``low`` and ``high`` are the least and the largest; ``sd`` is the sample's standard deviation, null of one seed.
     """
     rows = [
-        {"seed": seed, "n": metrics["n"], **{name: _value(metrics[name]) for name in SEED_METRICS}}
+        {"seed": seed, "n": metrics["n"], **{name: _value(metrics.get(name)) for name in SEED_METRICS}}
         for seed, metrics in measured.items()
     ]
     return {"seeds": rows, "spread": {name: _spread([row[name] for row in rows]) for name in SEED_METRICS}}

@@ -5,7 +5,7 @@ The figures of predictions against labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -58,7 +58,7 @@ def risk_coverage(head_outcomes: Sequence[Outcomes], draws: Draws) -> list[dict[
     curve = []
     for coverage in COVERAGES:
         min_confidence = falling[max(0, int(np.ceil(coverage * len(falling) - 1e-9)) - 1)]
-        confident = [_select_confident(each, min_confidence) for each in head_outcomes]
+        confident = [each.select(each.confidence >= min_confidence) for each in head_outcomes]
         curve.append(
             {
                 "coverage": coverage,
@@ -73,22 +73,91 @@ def risk_coverage(head_outcomes: Sequence[Outcomes], draws: Draws) -> list[dict[
     return curve
 
 
-def _select_confident(outcomes: Outcomes, min_confidence: float) -> Outcomes:
-    selected = outcomes.confidence >= min_confidence
-    return Outcomes(
-        outcomes.head,
-        outcomes.row[selected],
-        outcomes.truth[selected],
-        outcomes.predicted[selected],
-        outcomes.confidence[selected],
-    )
-
-
 def _pool_confidence(head_outcomes: Sequence[Outcomes]) -> tuple[Array, Array]:
     """Confidence, and 1.0 where it was right, of all heads one after another."""
     confidence = np.concatenate([each.confidence for each in head_outcomes] or [np.zeros(0)])
     correct = np.concatenate([each.correct.astype(np.float64) for each in head_outcomes] or [np.zeros(0)])
     return confidence, correct
+
+
+def measure_probabilities(head_outcomes: Sequence[Outcomes], draws: Draws) -> dict[str, Any]:
+    """How good the probabilities are, as a whole, beside always saying the rates that were learned.
+
+    ``log_loss`` (in nats) and ``brier`` (Brier 1950: the squared distance from what was right, summed over the levels,
+    from 0 to 2), each with ``commonest_log_loss`` and ``commonest_brier`` of the rates, which always name the commonest
+    level. Both are means over the ``n_learned`` labels whose level what predicted had learned: of another it can know
+    nothing. ``log_loss_gain`` is what the scorer says less than the rates lose, with its interval. All undefined (None)
+    where the rates are not known.
+    """
+    learned = [_select_learned(each) for each in head_outcomes if each.rates is not None]
+    own = [_log_losses(each, each.shares) for each in learned]
+    rates = [_log_losses(each, each.rates) for each in learned if each.rates is not None]
+    gains = [rate - loss for rate, loss in zip(rates, own, strict=True)]
+    return {
+        "n_learned": sum(len(each.truth) for each in learned),
+        "log_loss": _mean_of(own),
+        "commonest_log_loss": _mean_of(rates),
+        "log_loss_gain": draws.mean_of_hits(learned, gains) if learned else UNDEFINED_STATISTIC,
+        "brier": _mean_of([_squared_distances(each, each.shares) for each in learned]),
+        "commonest_brier": _mean_of(
+            [_squared_distances(each, each.rates) for each in learned if each.rates is not None]
+        ),
+    }
+
+
+UNDEFINED_STATISTIC: Statistic = {"value": None, "low": None, "high": None}
+
+
+def _select_learned(outcomes: Outcomes) -> Outcomes:
+    assert outcomes.rates is not None
+    return outcomes.select(outcomes.rates[np.arange(len(outcomes.truth)), outcomes.truth] > 0)
+
+
+def _log_losses(outcomes: Outcomes, shares: Array | None) -> Array:
+    assert shares is not None
+    right = shares[np.arange(len(outcomes.truth)), outcomes.truth]
+    losses: Array = -np.log(np.maximum(right, calibration.TINY))
+    return losses
+
+
+def _squared_distances(outcomes: Outcomes, shares: Array | None) -> Array:
+    assert shares is not None
+    truth = np.zeros_like(shares)
+    truth[np.arange(len(outcomes.truth)), outcomes.truth] = 1.0
+    distances: Array = ((shares - truth) ** 2).sum(axis=1)
+    return distances
+
+
+def _mean_of(parts: Sequence[Array]) -> float | None:
+    values = np.concatenate([*parts, np.zeros(0)])
+    return float(values.mean()) if len(values) else None
+
+
+def level_calibration(outcomes: Outcomes) -> dict[str, dict[str, Any]]:
+    """By level: its ``rate`` among the labels, its ``mean_probability``, and the ``calibration_error`` of its
+    probability in ten bins of equal width (class-wise, Kull et al. 2019). Null where nothing is labelled."""
+    described = {}
+    for place, value in enumerate(outcomes.head.values):
+        share, truth = outcomes.shares[:, place], outcomes.truth == place
+        bins = [each for each in calibration.reliability(share, truth) if each.n]
+        gaps = [each.n * abs((each.accuracy or 0.0) - (each.confidence or 0.0)) for each in bins]
+        described[level_name(value)] = {
+            "rate": float(truth.mean()) if len(truth) else None,
+            "mean_probability": float(share.mean()) if len(share) else None,
+            "calibration_error": sum(gaps) / len(truth) if len(truth) else None,
+        }
+    return described
+
+
+def list_criteria_below_rates(metrics: Mapping[str, Any]) -> list[str]:
+    """The criteria of an evaluation on which the scorer's log loss is not below that of the rates, which always name
+    the commonest level. None where an earlier version did not measure it."""
+    return [
+        name
+        for name, figures in metrics.get("by_criterion", {}).items()
+        if None not in {figures.get("log_loss"), figures.get("commonest_log_loss")}
+        and figures["log_loss"] >= figures["commonest_log_loss"]
+    ]
 
 
 Metrics = dict[str, Any]
@@ -100,16 +169,18 @@ def measure(
     heads: Sequence[Head],
     *,
     new_text: Sequence[bool] | None = None,
+    rates: Sequence[Prediction] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Metrics:
     """Every figure of predictions against labels, each with its n: pooled, by criterion, by model, by kind of prompt.
 
     ``new_text`` says of each example that what predicted it had not learned from a response of the same normalised
-    text; the figures of these alone are then under that name.
+    text; the figures of these alone are then under that name. ``rates`` are how often what predicted each example had
+    learned each level: what log losses are compared with.
     """
     draws = Draws.draw_prompts(examples, resamples=resamples, seed=seed)
-    head_outcomes = [collect_outcomes(examples, predictions, head) for head in heads]
+    head_outcomes = [collect_outcomes(examples, predictions, head, rates) for head in heads]
     metrics = {
         **_measure_criteria(head_outcomes, draws),
         "by_model": _measure_groups([example.model for example in examples], head_outcomes, draws),
@@ -152,6 +223,7 @@ def _measure_criteria(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metric
 def _measure_pooled(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
     return {
         **summarise([draws.count_confusion(each) for each in head_outcomes]),
+        **measure_probabilities(head_outcomes, draws),
         "calibration_error": expected_calibration_error(head_outcomes),
         "reliability": reliability(head_outcomes),
         "risk_coverage": risk_coverage(head_outcomes, draws),
@@ -230,6 +302,10 @@ def _ratio(part: Array, total: Array) -> Array:
 
 def criterion_metrics(outcomes: Outcomes, draws: Draws) -> Metrics:
     table = draws.count_confusion(outcomes)
+    by_level = level_calibration(outcomes)
+    errors = [
+        level["calibration_error"] for level in by_level.values() if level["calibration_error"] is not None
+    ]
     kappa = _statistic([table], quadratic_kappas(table.drawn, outcomes.head))
     return {
         **_measure_pooled([outcomes], draws),
@@ -240,6 +316,8 @@ def criterion_metrics(outcomes: Outcomes, draws: Draws) -> Metrics:
             "counts": table.counts.astype(int).tolist(),
         },
         "levels": level_metrics(table),
+        "level_calibration": by_level,
+        "classwise_calibration_error": sum(errors) / len(errors) if errors else None,
     }
 
 

@@ -23,7 +23,9 @@ MIN_SPREAD = 1e-12
 class Outcomes:
     """What came of one head: an entry for each response that has a label and a prediction of it.
 
-    ``row`` is the response's place among the examples, ``truth`` and ``predicted`` are places on the scale.
+    ``row`` is the response's place among the examples, ``truth`` and ``predicted`` are places on the scale. ``shares``
+    (n, levels) are the probabilities; ``rates`` (n, levels) how often each level was learned by what predicted, which
+    is all that a scorer can say that knows no text. Without them nothing is compared with the rates.
     """
 
     head: Head
@@ -31,6 +33,8 @@ class Outcomes:
     truth: npt.NDArray[np.int64]
     predicted: npt.NDArray[np.int64]
     confidence: Array
+    shares: Array
+    rates: Array | None = None
 
     @property
     def correct(self) -> Mask:
@@ -39,17 +43,28 @@ class Outcomes:
 
     def select_rows(self, keep: Mask) -> Outcomes:
         """The outcomes of the examples that ``keep`` says."""
-        selected = keep[self.row]
+        return self.select(keep[self.row])
+
+    def select(self, keep: Mask) -> Outcomes:
+        """The outcomes that ``keep``, an entry for each, says."""
         return Outcomes(
             self.head,
-            self.row[selected],
-            self.truth[selected],
-            self.predicted[selected],
-            self.confidence[selected],
+            self.row[keep],
+            self.truth[keep],
+            self.predicted[keep],
+            self.confidence[keep],
+            self.shares[keep],
+            None if self.rates is None else self.rates[keep],
         )
 
 
-def collect_outcomes(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Outcomes:
+def collect_outcomes(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    head: Head,
+    rates: Sequence[Prediction] | None = None,
+) -> Outcomes:
+    """``rates``, an entry for each example, are how often what predicted it had learned each level."""
     rows = []
     for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
         value, distribution = example.labels.get(head.criterion), prediction.get(head.criterion)
@@ -58,7 +73,15 @@ def collect_outcomes(examples: Sequence[Example], predictions: Sequence[Predicti
             rows.append((row, head.position(value), head.position(likely), distribution[likely]))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T
     row_, truth, predicted = columns[:3].astype(np.int64)
-    return Outcomes(head, row_, truth, predicted, columns[3])
+    shares = _to_table([predictions[row] for row in row_], head)
+    learned = None if rates is None else _to_table([rates[row] for row in row_], head)
+    return Outcomes(head, row_, truth, predicted, columns[3], shares, learned)
+
+
+def _to_table(predictions: Sequence[Prediction], head: Head) -> Array:
+    """(n, levels): zeros where a criterion is not predicted."""
+    rows = [[p.get(head.criterion, {}).get(value, 0.0) for value in head.values] for p in predictions]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(head.values))
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ class Command(AssayCommand):
             self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
             return
         card = get_scorer(data["scorer"]).card
+        self.stdout.write(card["statement"])
         self.stdout.write(f"{data['scorer']}: {card['responses']} responses to {card['prompts']} prompts")
         self.stdout.write(f"backbone {card['backbone']['description']}")
         self.stdout.write(f"release {card['release']['name']}, sha256 {card['release']['sha256']}")

@@ -19,12 +19,13 @@ from annotation.core.text_templates import render_text
 from annotation.models import Job
 from scoring.domain import calibration
 from scoring.domain.backbone import FittedScorer
-from scoring.domain.evaluation import Evaluation, Metrics
+from scoring.domain.evaluation import Evaluation, Metrics, list_criteria_below_rates
 from scoring.domain.evaluation.baselines import shorten_metrics
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import (
     Example,
     Head,
+    describe_folds,
     describe_heads,
     head_state,
     level_counts,
@@ -48,6 +49,29 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 CPUINFO = Path("/proc/cpuinfo")
 
 
+PROBABILITY_METRICS = (
+    "n_learned",
+    "log_loss",
+    "commonest_log_loss",
+    "log_loss_gain",
+    "brier",
+    "commonest_brier",
+    "classwise_calibration_error",
+    "level_calibration",
+)
+POOLED_METRICS = (
+    "accuracy",
+    "within_one",
+    "macro_f1",
+    "calibration_error",
+    "log_loss",
+    "commonest_log_loss",
+    "log_loss_gain",
+    "brier",
+    "commonest_brier",
+)
+
+
 @dataclass(frozen=True)
 class TrainingFindings:
     """What a training found: everything on the card that is not already in the scorer's row.
@@ -68,9 +92,13 @@ class TrainingFindings:
 
 
 def build_card(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
-    """The card. ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
+    """The card. Its first sentence says where the scorer is no better than always naming the commonest level.
+
+    ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
     examples, details = findings.training_set.examples, dict(getattr(findings.fitted, "details", {}))
     return {
+        "statement": describe_worth(scorer.evaluation["grouped"]),
+        "below_commonest": list_criteria_below_rates(scorer.evaluation["grouped"]),
         "scorer": scorer.name,
         "backbone": {
             "name": scorer.backbone,
@@ -136,8 +164,18 @@ def _collect_figures(scorer: Scorer, findings: TrainingFindings) -> dict[str, An
     sizes = [grouped.folds.count(fold) for fold in range(max(grouped.folds) + 1)]
     metrics = scorer.evaluation["grouped"]
     return {
-        "split": {"by": "prompt", "folds": len(sizes), "sizes": sizes, "seed": scorer.seed},
-        **{name: metrics[name] for name in ("accuracy", "within_one", "macro_f1", "calibration_error")},
+        "split": {
+            "by": "prompt",
+            "folds": len(sizes),
+            "sizes": sizes,
+            "by_fold": describe_folds(examples, grouped.folds),
+            "seed": scorer.seed,
+        },
+        **{name: metrics[name] for name in POOLED_METRICS},
+        "probabilities": {
+            name: {figure: figures[figure] for figure in PROBABILITY_METRICS}
+            for name, figures in metrics["by_criterion"].items()
+        },
         "seeds": metrics["by_seed"],
         "reliability": metrics["reliability"],
         "risk_coverage": metrics["risk_coverage"],
@@ -163,6 +201,13 @@ def describe_backbone(spec: Spec, members: Sequence[str] = ()) -> str:
     for the encoder that it left out. ``members`` are those that an ensemble's fit gave weight.
     """
     return render_text("scoring/wording/backbone.txt", spec=spec, members=members)
+
+
+def describe_worth(metrics: Metrics) -> str:
+    """For a card: whether the scorer is better than always naming the commonest level, criterion by criterion."""
+    below = list_criteria_below_rates(metrics)
+    rows = [(name, metrics["by_criterion"][name]) for name in below]
+    return render_text("scoring/wording/worth.txt", below=rows, measured=metrics["log_loss"] is not None)
 
 
 @cache

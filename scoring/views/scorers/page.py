@@ -28,6 +28,7 @@ from scoring.selectors.scorers import (
 )
 from scoring.services.scorers.scorers import find_encoder_name
 from scoring.views.scorers.tabs import calibration, card, gate, metrics, models, overview
+from scoring.views.scorers.wording import list_below_commonest
 
 OVERVIEW = ""
 VIEWS = (OVERVIEW, "figures", "calibration", "models", "gate", "card")
@@ -60,6 +61,7 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         )
     context |= {
         "standing": list_scorer_statuses([scorer])[scorer.pk],
+        "below_commonest": list_below_commonest(scorer),
         "judging": find_running_judge_job(scorer),
         "must_fail": count_must_fail_items(scorer.guideline.name),
         "tabs": _list_tabs(scorer, view),

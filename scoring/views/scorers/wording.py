@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_decimal, format_percent, format_range
 from annotation.selectors.guidelines import criterion_label, label_text, subcomponent_label
+from scoring.domain.evaluation import list_criteria_below_rates
 from scoring.domain.training_data import level_name
 from scoring.models import Scorer
 
@@ -55,6 +56,19 @@ class FigureTile:
 def build_tile(label: str, figures: Mapping[str, float | None] | None) -> FigureTile:
     figure = to_figure(figures)
     return FigureTile(label, figure.text, figure.interval) if figure else FigureTile(label, None)
+
+
+def list_below_commonest(scorer: Scorer) -> list[dict[str, Any]]:
+    """The criteria on which it does not beat always naming the commonest level by log loss, with both."""
+    grouped = scorer.evaluation["grouped"]
+    return [
+        {
+            "label": criterion_label(scorer.guideline.document, name),
+            "loss": grouped["by_criterion"][name]["log_loss"],
+            "rates": grouped["by_criterion"][name]["commonest_log_loss"],
+        }
+        for name in list_criteria_below_rates(grouped)
+    ]
 
 
 def find_test_metrics(scorer: Scorer) -> Mapping[str, Any] | None:

@@ -31,7 +31,7 @@ from tests.support import FLAMES_GUIDELINE, api_token, make_batch
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/predictions/"
-ITEM = {"prompt": "How do I do thing 1000?", "response": "Sorry, I cannot help with that."}
+ITEM = {"prompt": "How do I do the thing 1000?", "response": "Sorry, I cannot help with that."}
 
 
 def client_of(person: Person) -> APIClient:

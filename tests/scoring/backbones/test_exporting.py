@@ -25,6 +25,7 @@ from scoring.backbones.ensemble import EnsembleBackbone, FittedEnsembleScorer, M
 from scoring.backbones.folder import fingerprint
 from scoring.backbones.ngram import FittedNgramScorer, NgramBackbone
 from scoring.domain.backbone import FittedScorer
+from scoring.domain.calibration import Calibration
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import Example, Head
 from scoring.models import Scorer
@@ -156,7 +157,7 @@ def test_scorers_with_an_encoder_load_outside_and_say_the_same(
         "ngram": NgramBackbone().fit(learnable(), [COMPLIANCE]),
         "frozen": frozen,
     }
-    mixtures = {"compliance": Mixture({"ngram": 0.3, "frozen": 0.7}, 1.3)}
+    mixtures = {"compliance": Mixture({"ngram": 0.3, "frozen": 0.7}, Calibration(1.3, (-0.2, 0.1, 0.1)))}
     tuned = exported(release, tiny(encoder, rounds=2).fit(eight(), [COMPLIANCE]), tmp_path / "tuned")
     embedding_folder = exported(release, frozen, tmp_path / "kept")
     mixed = FittedEnsembleScorer((COMPLIANCE,), members, mixtures, "ensemble")

@@ -6,6 +6,7 @@ import pytest
 from scoring.domain.calibration import (
     apply_temperature,
     average,
+    fit_calibration,
     fit_temperature,
     fit_weights,
     log_loss,
@@ -78,3 +79,63 @@ def test_a_reliability_bin_has_its_own_mean_confidence_and_accuracy():
     assert (bins[3].n, bins[3].accuracy) == (1, 1.0)
     assert (bins[0].n, bins[0].accuracy, bins[0].confidence) == (0, None, None)
     assert sum(reliability_bin.n for reliability_bin in bins) == 3
+
+
+RATES = np.array([0.2, 0.2, 0.6])
+EVEN = np.full(3, 1 / 3)
+
+
+def weighed(n: int, strength: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logs of a head that learned every level as often as any other, outcomes at the rates, and three folds."""
+    draws = np.random.default_rng(11)
+    outcomes = draws.choice(3, n, p=RATES)
+    scores = draws.normal(size=(n, 3)) + strength * np.eye(3)[outcomes]
+    logs = apply_temperature(scores * max(strength, 1.0), 1.0)
+    return logs, outcomes, np.arange(n) % 3
+
+
+def test_noise_that_was_learned_at_equal_weights_comes_back_to_the_rates_and_names_the_commonest():
+    logs, outcomes, folds = weighed(600, 0.0)
+    fitted = fit_calibration(logs, outcomes, folds, learned_shares=EVEN, rates=RATES)
+    shares = np.exp(fitted.apply(logs))
+    assert np.exp(logs).mean(axis=0) == pytest.approx(EVEN, abs=0.05)
+    assert shares.mean(axis=0) == pytest.approx(RATES, abs=0.02)
+    assert (shares.argmax(axis=1) == 2).mean() > 0.98
+    assert fitted.temperature > 5
+
+
+@pytest.mark.parametrize("strength", [1.0, 2.0])
+def test_what_was_learned_stays_and_its_mean_is_at_the_rates(strength: float):
+    logs, outcomes, folds = weighed(3000, strength)
+    fitted = fit_calibration(logs, outcomes, folds, learned_shares=EVEN, rates=RATES)
+    calibrated = fitted.apply(logs)
+    assert np.exp(calibrated).mean(axis=0) == pytest.approx(RATES, abs=0.02)
+    entropy = -(RATES * np.log(RATES)).sum()
+    assert log_loss(calibrated, outcomes) < min(log_loss(logs, outcomes), entropy) - 0.02
+    assert fitted.temperature == pytest.approx(1.0, rel=0.15)
+    # Bayes: the offsets are the log ratio of the rates to equal shares.
+    offsets = np.array(fitted.offsets)
+    assert offsets - offsets.mean() == pytest.approx(np.log(RATES) - np.log(RATES).mean(), abs=0.25)
+
+
+def test_too_few_labels_undo_the_weights_and_no_more():
+    logs, outcomes, folds = weighed(19, 2.0)
+    fitted = fit_calibration(logs, outcomes, folds, learned_shares=EVEN, rates=RATES)
+    assert (fitted.temperature, fitted.losses) == (1.0, {})
+    ratio = np.exp(fitted.apply(logs) - logs)
+    assert ratio[:, 2] / ratio[:, 0] == pytest.approx(3.0, rel=1e-3)
+
+
+def test_a_level_that_one_fold_never_learned_stays_impossible_there_and_upsets_nothing():
+    logs, outcomes, folds = weighed(300, 2.0)
+    outcomes[outcomes == 0] = np.where(np.arange((outcomes == 0).sum()) < 3, 0, 1)
+    rates = np.bincount(outcomes, minlength=3) / 300
+    unseen = (folds == 0) & (outcomes != 0)
+    logs[unseen, 0] = np.log(1e-12)
+    possible = (folds != 0) | (outcomes != 0)
+    fitted = fit_calibration(
+        logs[possible], outcomes[possible], folds[possible], learned_shares=EVEN, rates=rates
+    )
+    shares = np.exp(fitted.apply(logs[possible]))
+    assert shares[unseen[possible], 0].max() < 1e-9
+    assert log_loss(fitted.apply(logs[possible]), outcomes[possible]) < 1.2

@@ -13,11 +13,13 @@ from scoring.domain.training_data import (
     Head,
     check_examples,
     content_key,
+    describe_folds,
     describe_heads,
     folds_by_prompt,
     prediction_from_json,
     prediction_to_json,
     prompt_groups,
+    shared_text,
     splits_by_model,
     splits_by_prompt,
     transcript,
@@ -41,7 +43,9 @@ def test_the_same_texts_have_the_same_key_however_their_accents_are_encoded():
 @pytest.mark.parametrize("copy", [" Oui.\n", "OUI.", "\uff2fui."], ids=["blanks", "case", "width"])
 def test_a_copy_that_no_scorer_tells_apart_has_the_same_key_and_its_prompt_the_same_fold(copy: str):
     assert content_key("Eh bien?", copy) == content_key("eh  bien?", "oui.")
-    assert prompt_groups([example("a", "eh bien?"), example("b", " Eh Bien?")]) == ["a", "a"]
+    assert prompt_groups([example("a", "eh bien?", copy), example("b", " Eh Bien?", "oui.")]) == ["a", "a"]
+    long = "eh bien, que dites-vous?"
+    assert prompt_groups([example("a", long), example("b", " Eh Bien: que dites vous")]) == ["a", "a"]
 
 
 def test_moving_text_from_prompt_to_response_changes_the_key():
@@ -59,8 +63,29 @@ def test_a_dialogue_reads_as_one_text():
 
 def test_prompts_that_share_a_text_or_a_key_are_one_group_named_by_its_smallest_key():
     # b and c share a text, c and c a key, so b, c and c (reworded) hang together; a stands alone.
-    rows = [example("c", "twin"), example("b", "twin"), example("c", "reworded"), example("a", "other")]
+    twin = "twins of the same words"
+    rows = [example("c", twin), example("b", twin), example("c", "reworded"), example("a", "other")]
     assert prompt_groups(rows) == ["b", "b", "b", "a"]
+
+
+def test_a_greeting_that_opens_most_dialogues_is_no_kinship_and_their_folds_are_equal():
+    openers = ["Hi!"] * 106 + [f"I have a trouble of kind {i}." for i in range(19)]
+    rows = [example(f"d{i}", opener, f"dialogue {i}") for i, opener in enumerate(openers)]
+    assert sorted(Counter(folds_by_prompt(rows)).values()) == [25] * 5
+    assert shared_text("你好！") is None
+    assert shared_text("你会因为星座而不喜欢一个人吗") is not None
+
+
+def test_the_largest_groups_are_dealt_first():
+    # Responses to the prompts: 6, 4, 1, 1, 1, 1; in two folds 7 and 7, whatever the order of their hashes.
+    sizes = {"a": 6, "b": 4, "c": 1, "d": 1, "e": 1, "f": 1}
+    rows = [example(name, model=f"{i}") for name, size in sizes.items() for i in range(size)]
+    for seed in range(5):
+        folds = folds_by_prompt(rows, k=2, seed=seed)
+        assert sorted(Counter(folds).values()) == [7, 7]
+        largest = sorted(fold["largest"] for fold in describe_folds(rows, folds))
+        assert largest == [4, 6]
+        assert sum(fold["prompts"] for fold in describe_folds(rows, folds)) == 6
 
 
 def test_folds_are_the_same_in_any_order_of_the_examples():
@@ -87,7 +112,7 @@ def test_folds_are_those_of_any_other_machine():
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=2, max_size=60), st.integers(2, 6)
 )
 def test_no_prompt_key_and_no_prompt_text_is_in_two_folds(pairs: list[tuple[int, int]], k: int):
-    rows = [example(f"k{key}", f"t{text}") for key, text in pairs]
+    rows = [example(f"k{key}", f"the text of the prompt {text}") for key, text in pairs]
     if len(set(prompt_groups(rows))) < 2:
         return
     folds = folds_by_prompt(rows, k=k)

@@ -418,11 +418,11 @@ def test_the_spread_of_seeds_is_that_of_their_figures():
 
 def test_what_is_kept_learns_from_no_prompt_of_the_test_split():
     rows = [
-        Example(f"r{i}", f"p{i}", f"prompt {i}", "x", labels={"compliance": 1}, split="test" if i == 3 else "train")
-        for i in range(6)
-    ]  # fmt: skip
+        Example(f"r{i}", f"p{i}", f"the prompt number {i}", "x", labels={"compliance": 1}, split=split)
+        for i, split in enumerate(["train"] * 3 + ["test"] + ["train"] * 2)
+    ]
     # The same text in another dataset, where its id is not in the test split: neither learned nor tested.
-    rows += [Example("twin", "other/1", "PROMPT 3", "y", labels={"compliance": 2}, split="train")]
+    rows += [Example("twin", "other/1", "THE PROMPT NUMBER 3", "y", labels={"compliance": 2}, split="train")]
     assert split_off_test(rows) == ([0, 1, 2, 4, 5], [3])
 
 

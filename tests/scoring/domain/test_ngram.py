@@ -158,7 +158,7 @@ def test_the_details_say_which_form_an_ordered_scale_was_learned_in_and_why():
     losses = details["inner_log_loss"]
     assert set(losses) == {"multinomial", "cumulative"}
     assert details["form"] == min(losses, key=lambda form: losses[form])
-    assert 0.2 <= details["temperature"] <= 10
+    assert 0.2 <= details["temperature"] <= 100
 
 
 def test_the_same_texts_get_the_same_answer_in_one_call():

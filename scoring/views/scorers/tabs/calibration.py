@@ -19,6 +19,7 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
     return {
         "error": grouped["calibration_error"],
         "errors": errors,
+        "levels": _list_level_calibration(scorer, grouped),
         "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
         "bins": [_describe_bin(reliability_bin) for reliability_bin in bins if reliability_bin["n"]],
@@ -43,10 +44,32 @@ def _list_errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, A
             "label": criterion_label(document, name),
             "n": metrics["n"],
             "error": metrics.get("calibration_error"),
+            "classwise": metrics.get("classwise_calibration_error"),
+            "log_loss": metrics.get("log_loss"),
+            "rates": metrics.get("commonest_log_loss"),
+            "gain": to_figure(metrics.get("log_loss_gain")),
+            "brier": metrics.get("brier"),
             "temperature": temperatures.get(name),
         }
         for name, metrics in grouped["by_criterion"].items()
         if metrics["n"]
+    ]
+
+
+def _list_level_calibration(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A line for each criterion and level: how often it is so, and how often the scorer says so on average."""
+    document = scorer.guideline.document
+    return [
+        {
+            "criterion": criterion_label(document, name),
+            "first": place == 0,
+            "rows": len(metrics["level_calibration"]),
+            "level": level,
+            **figures,
+        }
+        for name, metrics in grouped["by_criterion"].items()
+        if metrics["n"]
+        for place, (level, figures) in enumerate(metrics.get("level_calibration", {}).items())
     ]
 
 

@@ -10,6 +10,7 @@ from scoring.models import Scorer
 from scoring.views.scorers.charts import training_chart
 from scoring.views.scorers.promotions import describe_promotion_text
 
+MAX_EVEN_RATIO = 1.5
 MIN_POINTS = 3
 """Points that make a curve."""
 
@@ -18,8 +19,18 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
     return {
         "details": list(_flatten_details(scorer.card.get("details", {}))),
         "promotion_text": describe_promotion_text(scorer),
+        "uneven": _find_uneven(scorer.card.get("split", {})),
         "losses": _list_curves(scorer.card.get("curves") or []),
     }
+
+
+def _find_uneven(split: Mapping[str, Any]) -> int | None:
+    """The responses to the prompt that makes the largest fold more than half as large again as the smallest."""
+    folds = split.get("by_fold", [])
+    sizes = [fold["responses"] for fold in folds]
+    if not sizes or max(sizes) <= MAX_EVEN_RATIO * min(sizes):
+        return None
+    return int(max(fold["largest"] for fold in folds))
 
 
 def _flatten_details(details: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
