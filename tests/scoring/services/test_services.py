@@ -105,7 +105,18 @@ def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(
     assert scorer.card["backbone"]["description"].startswith("ngram: no pretrained weights")
     assert scorer.card["release"] == {"name": "gold", "sha256": scorer.release.sha256}
     assert scorer.card["heads"]["compliance"]["n"] == 20
-    assert scorer.card["split"] == {"by": "prompt", "folds": 5, "sizes": [4] * 5, "seed": 0}
+    assert scorer.card["split"] == {
+        "by": "prompt",
+        "folds": 5,
+        "sizes": [4] * 5,
+        "by_fold": [{"responses": 4, "prompts": 2, "largest": 2}] * 5,
+        "seed": 0,
+    }
+    assert next(iter(scorer.card)) == "statement"
+    below = scorer.card["below_commonest"]
+    assert scorer.card["statement"].startswith(
+        "By log loss out of fold it " + ("does not beat" if below else "beats")
+    )
     assert list(scorer.evaluation) == ["grouped"]
     # one label for each of 10 prompts x 2 models, each predicted once, two prompts in each of five folds
     assert Counter(scorer.predictions.values_list("fold", flat=True)) == dict.fromkeys(range(5), 4)
