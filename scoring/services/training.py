@@ -22,6 +22,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.core.version import code_version
+from annotation.domain.releases.selection import summarize_selection
+from annotation.selectors.releases.selection import find_selection, list_chances
 from annotation.services.audit import record
 from scoring.backbones.folder import fingerprint
 from scoring.backbones.registry import choose_backbone
@@ -46,6 +48,7 @@ from scoring.domain.evaluation.baselines import (
     measure_string_rules,
     shorten_metrics,
 )
+from scoring.domain.evaluation.weighing import describe_weighing, list_weighed_labels
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.domain.training_data import prediction_to_json
 from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
@@ -117,6 +120,7 @@ class TrainingRun:
 
     def evaluate(self) -> dict[str, Metrics]:
         evaluation = {"grouped": self.grouped.metrics}
+        evaluation["grouped"] |= self.weigh_by_chance()
         evaluation["grouped"]["by_seed"] = self.measure_seeds()
         if self.left_out is not None:
             evaluation["leave_one_model_out"] = self.left_out.metrics
@@ -131,6 +135,19 @@ class TrainingRun:
         """Of the first seed: its predictions are the ones that are kept."""
         with self._time_part("grouped"):
             return self._evaluate_grouped(self.scorer.seed, "grouped")
+
+    def weigh_by_chance(self) -> Metrics:
+        """How the release's gold was selected, and the out-of-fold figures of all responses where that is known."""
+        release, training_set = self.scorer.release, self.training_set
+        chances = list_chances(release)
+        labels = list_weighed_labels(
+            training_set.examples,
+            self.grouped.predictions,
+            training_set.heads,
+            [chances.get(response) for response in training_set.responses],
+        )
+        selection = summarize_selection(find_selection(release))
+        return describe_weighing(labels, training_set.heads, selection, seed=self.scorer.seed)
 
     def measure_seeds(self) -> Metrics:
         """The luck of the deal: the same with other folds, of which the figures alone are kept."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from scoring.domain.calibration import BINS
 from scoring.domain.evaluation import bootstrap_weights, percentile_statistic
+from scoring.domain.evaluation.weighing import WeighedLabel, measure_weighed
 from scoring.domain.training_data import Head, Value, level_name
 
 Array = npt.NDArray[np.float64]
@@ -34,7 +35,8 @@ class LabelPair:
     """A gold label and the candidate's answer, which is None off the scale.
 
     ``confidence`` is the probability that the candidate gave its own label, None where it gives none. ``was_seen``
-    says of a scorer that it learned from responses of this model; None of anybody else.
+    says of a scorer that it learned from responses of this model; None of anybody else. ``chance`` is that with which
+    the response came to have gold, None where nobody knows it.
     """
 
     prompt: str
@@ -45,6 +47,7 @@ class LabelPair:
     answer: Value | None
     confidence: float | None = None
     was_seen: bool | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,17 +92,26 @@ def compute_figures(
 ) -> Figures:
     """``n_gold`` is the number of gold labels: what ``coverage`` is a share of.
 
-    Pooled, by criterion and level, by dimension, by model, and by whether the model was seen in training.
+    Pooled, by criterion and level, by dimension, by model, and by whether the model was seen in training; ``weighed``
+    by the chance of selection, where chances are known and differ.
     """
     column = _build_columns(pairs, heads, resamples, seed)
     return {
         **_summarize(column, _count_tables(column, heads)),
         "coverage": len(pairs) / n_gold if n_gold else None,
+        "weighed": measure_weighed(_list_weighed(pairs), heads, resamples=resamples, seed=seed),
         "by_criterion": _group_figures(column, heads, [pair.criterion for pair in pairs], with_levels=True),
         "by_dimension": _group_figures(column, heads, [pair.dimension for pair in pairs], with_levels=True),
         "by_model": _group_figures(column, heads, [pair.model for pair in pairs]),
         "by_seen": _group_figures(column, heads, [_SEEN[pair.was_seen] for pair in pairs]),
     }
+
+
+def _list_weighed(pairs: Sequence[LabelPair]) -> list[WeighedLabel]:
+    return [
+        WeighedLabel(pair.prompt, pair.criterion, pair.truth, pair.answer, pair.confidence, pair.chance)
+        for pair in pairs
+    ]
 
 
 def _build_columns(

@@ -10,7 +10,9 @@ from typing import Any
 from django.db import connection
 
 from annotation.core.errors import N_, AssayError
+from annotation.domain.releases.selection import summarize_selection
 from annotation.models import GoldRelease
+from annotation.selectors.releases.selection import find_selection
 from benchmark.domain.judges.alternative_annotator import (
     EPSILON,
     Alignment,
@@ -145,6 +147,7 @@ def _build_document(
         "guideline": str(comparison.guideline),
         "labels": comparison.n_gold,
         "responses": len(comparison.rows),
+        "selection": summarize_selection(find_selection(comparison.release)),
         "common": common,
         "candidates": [
             *(_build_candidate(comparison, candidate, labels, test) for candidate, labels in candidates),

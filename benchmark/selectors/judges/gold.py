@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldLabel, GoldRelease, Person
+from annotation.selectors.releases.selection import list_chances
 from benchmark.domain.judges.metrics import LabelPair
 from benchmark.selectors.judges.judges import Key
 from scoring.domain.training_data import Head, Value, prompt_groups
@@ -60,6 +61,11 @@ class ReleaseComparison:
         return {head.criterion: frozenset(head.values) for head in self.heads}
 
     @cached_property
+    def chances(self) -> dict[int, float | None]:
+        """By response the chance with which it came to have gold."""
+        return list_chances(self.release)
+
+    @cached_property
     def decisions(self) -> dict[tuple[int, str], float]:
         """By task and criterion, what an adjudicator decided."""
         items = self.release.items.filter(source=GoldLabel.Source.ADJUDICATED)
@@ -108,6 +114,7 @@ class ReleaseComparison:
                             answer=None if off else answer,
                             confidence=None if off else confidence,
                             was_seen=None if seen is None else example.model in seen,
+                            chance=self.chances.get(response),
                         )
                     )
         return gold_pairs
@@ -125,6 +132,7 @@ class ReleaseComparison:
             criterion=rater_label.criterion,
             truth=truth,
             answer=rater_label.value,
+            chance=self.chances.get(rater_label.response),
         )
 
     def get_gold(self, rater_label: RaterLabel) -> Value:

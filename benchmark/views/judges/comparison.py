@@ -26,6 +26,7 @@ from annotation.core.charts import (
 )
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
+from scoring.views.scorers.weighing import weighing_context
 from scoring.views.scorers.wording import ScorerFigure, to_figure
 
 PANEL_WIDTH = 230
@@ -80,6 +81,12 @@ def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument
     return {
         "document": document,
         "lines": lines,
+        "weighed_lines": [
+            {"name": _candidate_name(candidate), **weighing_context(candidate, document.get("selection"))}
+            for candidate in candidates
+            if candidate.get("weighed")
+        ],
+        **weighing_context({}, document.get("selection")),
         "has_weighted": any(line.quadratic_kappa for line in lines),
         "has_calibration": any(line.calibration_error for line in lines),
         "chart": _comparison_chart(lines),

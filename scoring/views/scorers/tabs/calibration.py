@@ -9,6 +9,7 @@ from annotation.selectors.guidelines import criterion_label
 from scoring.domain.calibration import DEFAULT_COVERAGE, coverage_name
 from scoring.models import Scorer
 from scoring.views.scorers.charts import coverage_chart, reliability_chart
+from scoring.views.scorers.weighing import build_scorer_weighing
 from scoring.views.scorers.wording import to_figure
 
 
@@ -17,6 +18,7 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
     errors = _list_errors(scorer, grouped)
     bins, curve = grouped.get("reliability") or [], grouped.get("risk_coverage") or []
     return {
+        **build_scorer_weighing(scorer),
         "error": grouped["calibration_error"],
         "errors": errors,
         "levels": _list_level_calibration(scorer, grouped),

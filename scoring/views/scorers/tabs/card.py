@@ -9,6 +9,7 @@ from annotation.core.formatting import format_significant
 from scoring.models import Scorer
 from scoring.views.scorers.charts import training_chart
 from scoring.views.scorers.promotions import describe_promotion_text
+from scoring.views.scorers.weighing import build_scorer_weighing
 
 MAX_EVEN_RATIO = 1.5
 MIN_POINTS = 3
@@ -17,6 +18,7 @@ MIN_POINTS = 3
 
 def build_context(scorer: Scorer) -> dict[str, Any]:
     return {
+        **build_scorer_weighing(scorer),
         "details": list(_flatten_details(scorer.card.get("details", {}))),
         "promotion_text": describe_promotion_text(scorer),
         "uneven": _find_uneven(scorer.card.get("split", {})),

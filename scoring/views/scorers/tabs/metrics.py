@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from scoring.models import Scorer
 from scoring.views.scorers.charts import lines_chart
+from scoring.views.scorers.weighing import build_scorer_weighing
 from scoring.views.scorers.wording import build_total_row, list_criterion_figures, list_group_rows, to_figure
 
 
@@ -25,6 +26,7 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
     ]
     drawn = [*list_group_rows(scorer, "by_criterion"), *list_group_rows(scorer, "by_model")]
     return {
+        **build_scorer_weighing(scorer),
         "total": total,
         "sections": sections,
         "chart": lines_chart([total, *drawn]) if drawn else "",
