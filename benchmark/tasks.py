@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from annotation.services import jobs
+from benchmark.selectors.judges.comparison import COMPARISON_JOB
 from benchmark.selectors.leaderboards.runs import list_runs
 from benchmark.services import collection, multiple_choice
-from benchmark.services.judges import judges, runs
+from benchmark.services.judges import comparison, judges, runs
 from benchmark.services.leaderboards.execution import execute_run
 from benchmark.services.leaderboards.runs import KIND
 
@@ -19,5 +20,6 @@ def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
 
 
 jobs.register_handler(collection.KIND)(collection.execute_collection)
+jobs.register_handler(COMPARISON_JOB)(comparison.execute_comparison)
 jobs.register_handler(judges.KIND)(runs.execute_judging)
 jobs.register_handler(multiple_choice.KIND)(multiple_choice.execute_parsing)

@@ -1,7 +1,7 @@
 """The tables of the benchmark: collecting, runs and their boards, judges, questions with options, what is shown."""
 
 from benchmark.models.collection import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-from benchmark.models.judges import Judge, JudgeLabel, JudgeRun, JudgeTemplate
+from benchmark.models.judges import Judge, JudgeComparison, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.models.leaderboards import (
     BenchmarkRun,
     BoardPart,
@@ -21,6 +21,7 @@ __all__ = [
     "CollectionRun",
     "FailedRequest",
     "Judge",
+    "JudgeComparison",
     "JudgeLabel",
     "JudgeRun",
     "JudgeTemplate",

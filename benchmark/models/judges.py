@@ -6,7 +6,15 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Job, Response
+from annotation.models import (
+    Collection,
+    Dataset,
+    EvaluatedModel,
+    GoldRelease,
+    Guideline,
+    Job,
+    Response,
+)
 from annotation.models.base import Authored
 
 
@@ -122,3 +130,32 @@ class JudgeLabel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.judge_id}/{self.response_id}/{self.criterion}={self.value}"
+
+
+class JudgeComparison(models.Model):
+    """Judges, scorers and people compared on a release by a job, and kept.
+
+    ``request`` is what was asked for, ``key`` the hash of what the ``document`` rests on, read before it was built.
+    """
+
+    release = models.ForeignKey(
+        GoldRelease, models.CASCADE, related_name="judge_comparisons", verbose_name=_("gold release")
+    )
+    request = models.JSONField(_("request"), default=dict)
+    request_sha256 = models.CharField(max_length=64)
+    key = models.CharField(max_length=64, blank=True)
+    document = models.JSONField(_("document"), null=True)
+    built_at = models.DateTimeField(_("built"), null=True)
+    job = models.ForeignKey(
+        Job, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("job")
+    )
+
+    class Meta:
+        verbose_name = _("judge comparison")
+        verbose_name_plural = _("judge comparisons")
+        constraints = [
+            models.UniqueConstraint(fields=["release", "request_sha256"], name="judge_comparison_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.release_id}/{self.request_sha256[:8]}"

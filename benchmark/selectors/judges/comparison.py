@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
+from django.db.models import Count, Max
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.releases.selection import summarize_selection
-from annotation.models import GoldRelease
+from annotation.models import GoldRelease, Job
 from annotation.selectors.releases.selection import find_selection
 from benchmark.domain.judges.alternative_annotator import (
     EPSILON,
@@ -21,7 +26,7 @@ from benchmark.domain.judges.alternative_annotator import (
     run_annotator_test,
 )
 from benchmark.domain.judges.metrics import Figures, compute_figures
-from benchmark.models import Judge, JudgeLabel
+from benchmark.models import Judge, JudgeComparison, JudgeLabel
 from benchmark.selectors.judges.gold import CandidateLabels, RaterLabel, ReleaseComparison
 from benchmark.selectors.judges.judges import CHUNK, Key
 from scoring.domain.training_data import Head, Value, level_name
@@ -29,6 +34,10 @@ from scoring.models import Prediction, Scorer
 from scoring.selectors.scorers import find_current_scorer
 from scoring.selectors.training import OUT_OF_FOLD, OutOfFoldPredictions, build_heads
 
+COMPARISON_JOB = "compare_judges"
+DEAD = (Job.State.FAILED, Job.State.CANCELLED)
+MAX_LABELS_AT_ONCE = 20_000
+"""So many gold labels are compared while a page waits: a few seconds; more by a job."""
 MAX_SCORERS = 3
 MAX_CACHED = 16
 """So many comparisons are kept by one process, those that were asked for last."""
@@ -77,31 +86,98 @@ def build_comparison(
     Judges: those named, or all that said anything of the release. ``common`` keeps the labels alone that every judge
     and scorer said something of.
     """
-    comparison = ReleaseComparison(release)
-    judge_list = list_judges(comparison.guideline.name) if judges is None else list(judges)
-    scorer_list = list_scorers(comparison)[:MAX_SCORERS] if scorers is None else list(scorers)
-    _refuse_strangers(comparison, [*judge_list, *scorer_list])
-    key = (
-        str(connection.settings_dict["NAME"]),
-        (release.pk, release.sha256),
-        tuple((judge.pk, judge.name, judge.labels.count()) for judge in judge_list),
-        tuple(
-            (scorer.pk, scorer.name, scorer.predictions.count(), scorer.weights_sha256)
-            for scorer in scorer_list
-        ),
-        (judges is None, scorers is None, common, epsilon, alignment),
-    )
-    return _CACHE.get(
-        key,
-        lambda: _build_document(
+    return ComparisonRequest(release, judges, scorers, common, epsilon, alignment).build_cached()
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What is compared on a release: judges and scorers that are named, or None for all with a word on it."""
+
+    release: GoldRelease
+    judges: Sequence[Judge] | None = None
+    scorers: Sequence[Scorer] | None = None
+    common: bool = False
+    epsilon: float = EPSILON
+    alignment: Alignment | None = None
+
+    def resolve(self) -> tuple[ReleaseComparison, list[Judge], list[Scorer]]:
+        comparison = ReleaseComparison(self.release)
+        judges = list_judges(comparison.guideline.name) if self.judges is None else list(self.judges)
+        scorers = list_scorers(comparison)[:MAX_SCORERS] if self.scorers is None else list(self.scorers)
+        _refuse_strangers(comparison, [*judges, *scorers])
+        return comparison, judges, scorers
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "judges": None if self.judges is None else [judge.pk for judge in self.judges],
+            "scorers": None if self.scorers is None else [scorer.pk for scorer in self.scorers],
+            "common": self.common,
+            "epsilon": self.epsilon,
+            "alignment": self.alignment,
+        }
+
+    @classmethod
+    def from_json(cls, release: GoldRelease, content: Mapping[str, Any]) -> ComparisonRequest:
+        """Who was deleted since is left out."""
+        judges, scorers = content["judges"], content["scorers"]
+        known_judges = Judge.objects.select_related("guideline", "template").in_bulk(judges or [])
+        known_scorers = Scorer.objects.select_related("release", "guideline").in_bulk(scorers or [])
+        return cls(
+            release,
+            None if judges is None else [known_judges[pk] for pk in judges if pk in known_judges],
+            None if scorers is None else [known_scorers[pk] for pk in scorers if pk in known_scorers],
+            content["common"],
+            content["epsilon"],
+            content["alignment"],
+        )
+
+    @property
+    def sha256(self) -> str:
+        return _hash_json(self.to_json())
+
+    def read_key(self) -> str:
+        """The hash of what the document rests on, as it is now."""
+        _comparison, judges, scorers = self.resolve()
+        return _hash_json(
+            [
+                self.to_json(),
+                self.release.pk,
+                self.release.sha256,
+                list(self.release.batches.order_by("pk").values_list("pk", "labels_version")),
+                [(judge.pk, judge.name, *_count_rows(judge.labels)) for judge in judges],
+                [
+                    (scorer.pk, scorer.name, scorer.weights_sha256, *_count_rows(scorer.predictions))
+                    for scorer in scorers
+                ],
+            ]
+        )
+
+    def build_cached(self) -> dict[str, Any]:
+        """The document, which this process keeps as long as nothing that it rests on changes."""
+        return _CACHE.get((str(connection.settings_dict["NAME"]), self.read_key()), self.build)
+
+    def build(self, report: Callable[[float], object] = lambda _done: None) -> dict[str, Any]:
+        """The document, computed now; ``report`` hears how much of it is done."""
+        comparison, judges, scorers = self.resolve()
+        return _build_document(
             comparison,
-            judge_list,
-            scorer_list,
-            silent=judges is None,
-            common=common,
-            test=(epsilon, alignment),
-        ),
-    )
+            judges,
+            scorers,
+            silent=self.judges is None,
+            common=self.common,
+            test=(self.epsilon, self.alignment),
+            report=report,
+        )
+
+
+def _count_rows(rows: Any) -> tuple[int, int]:
+    """How many there are, and the last: rows that are made, or made anew, change it."""
+    counted = rows.aggregate(n=Count("pk"), last=Max("pk"))
+    return counted["n"], counted["last"] or 0
+
+
+def _hash_json(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_strangers(comparison: ReleaseComparison, candidates: Sequence[Judge | Scorer]) -> None:
@@ -127,6 +203,7 @@ def _build_document(
     silent: bool,
     common: bool,
     test: tuple[float, Alignment | None],
+    report: Callable[[float], object] = lambda _done: None,
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
     candidates: list[tuple[Judge | Scorer, CandidateLabels]] = [
@@ -141,6 +218,10 @@ def _build_document(
     )
     if keep is not None:
         candidates = [(candidate, {key: labels[key] for key in keep}) for candidate, labels in candidates]
+    rows = []
+    for place, (candidate, labels) in enumerate(candidates):
+        report((place + 1) / (len(candidates) + 3))  # people take about as long as two of them
+        rows.append(_build_candidate(comparison, candidate, labels, test))
     return {
         "release": comparison.release.name,
         "sha256": comparison.release.sha256,
@@ -150,7 +231,7 @@ def _build_document(
         "selection": summarize_selection(find_selection(comparison.release)),
         "common": common,
         "candidates": [
-            *(_build_candidate(comparison, candidate, labels, test) for candidate, labels in candidates),
+            *rows,
             *_list_people(comparison, keep),
         ],
     }
@@ -353,6 +434,37 @@ def _find_peer_labels(comparison: ReleaseComparison) -> dict[tuple[int, int, str
             elif values and (task, criterion) in comparison.decisions:
                 peer_labels[rater_label.person, task, criterion] = comparison.decisions[task, criterion]
     return peer_labels
+
+
+@dataclass(frozen=True)
+class StoredComparison:
+    """What is kept of a request, None where nothing is yet; ``is_stale``: it rests on other labels than there are.
+
+    ``job`` is at work for the release now, on this request or on another one.
+    """
+
+    document: dict[str, Any] | None
+    built_at: datetime | None
+    is_stale: bool
+    job: Job | None
+    failed: Job | None
+
+
+def find_stored_comparison(request: ComparisonRequest) -> StoredComparison:
+    own = JudgeComparison.objects.filter(release=request.release, request_sha256=request.sha256)
+    stored = own.select_related("job").first()
+    job = find_comparison_job(request.release)
+    failed = stored.job if stored is not None and stored.job and stored.job.state in DEAD else None
+    if stored is None or stored.document is None:
+        return StoredComparison(None, None, is_stale=False, job=job, failed=failed)
+    is_stale = stored.key != request.read_key()
+    return StoredComparison(stored.document, stored.built_at, is_stale, job, failed)
+
+
+def find_comparison_job(release: GoldRelease) -> Job | None:
+    """The one that compares on the release now: there is one at a time."""
+    jobs = Job.objects.filter(kind=COMPARISON_JOB, state__in=[Job.State.QUEUED, Job.State.RUNNING])
+    return jobs.filter(payload__release=release.pk).order_by("pk").first()
 
 
 class _ComparisonCache:

@@ -32,7 +32,14 @@ from benchmark.domain.judges.prompts import (
 )
 from benchmark.forms.judges import AskForm, NewJudgeForm, TemplateForm
 from benchmark.models import Judge, JudgeRun, JudgeTemplate
-from benchmark.selectors.judges.comparison import MAX_SCORERS, build_comparison, list_judges, list_scorers
+from benchmark.selectors.judges import comparison as comparison_selectors
+from benchmark.selectors.judges.comparison import (
+    MAX_SCORERS,
+    ComparisonRequest,
+    find_stored_comparison,
+    list_judges,
+    list_scorers,
+)
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import (
     count_judge_levels,
@@ -46,6 +53,7 @@ from benchmark.selectors.judges.judges import (
     list_templates,
 )
 from benchmark.selectors.leaderboards.runs import list_open_scorers
+from benchmark.services.judges.comparison import start_comparison
 from benchmark.services.judges.judges import (
     create_judge,
     refuse_unlisted_endpoint,
@@ -308,28 +316,42 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
     )
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 @role_required(RESEARCHER, MANAGER)
 def compare(request: HttpRequest, name: str) -> HttpResponse:
-    """Scorers, judges and people beside each other on a gold release."""
+    """Scorers, judges and people beside each other on a gold release; POST has a job compare on a large one."""
     person = person_of(request)
     release = get_release_for(person, name)
     ground = ReleaseComparison(release)
     known_judges = list_judges(ground.guideline.name)
     open_to = set(list_open_scorers(person).values_list("pk", flat=True))
-    known_scorers = [scorer for scorer in list_scorers(ground) if scorer.pk in open_to]
+    all_scorers = list_scorers(ground)
+    known_scorers = [scorer for scorer in all_scorers if scorer.pk in open_to]
     selected = request.GET.getlist("candidate")
     chosen_judges: list[Judge] = [judge for judge in known_judges if f"judge:{judge.name}" in selected]
     chosen_scorers: list[Scorer] = [scorer for scorer in known_scorers if f"scorer:{scorer.name}" in selected]
     epsilon = request.GET.get("epsilon", "")
-    document = build_comparison(
+    # The same for all who may see all, also once there is another scorer: what is kept is then stale, not gone.
+    usual_scorers = None if known_scorers == all_scorers else known_scorers[:MAX_SCORERS]
+    comparison_request = ComparisonRequest(
         release,
         judges=chosen_judges if selected else None,
-        scorers=chosen_scorers if selected else known_scorers[:MAX_SCORERS],
+        scorers=chosen_scorers if selected else usual_scorers,
         common=request.GET.get("common") == "1",
         epsilon=EPSILONS.get(epsilon, EPSILON),
     )
-    candidates = {f"{candidate['kind']}:{candidate['name']}" for candidate in document["candidates"]}
+    is_large = release.labels > comparison_selectors.MAX_LABELS_AT_ONCE
+    if request.method == "POST":
+        if is_large:
+            start_comparison(comparison_request, actor=person)
+        return redirect(request.get_full_path())
+    stored = find_stored_comparison(comparison_request) if is_large else None
+    document = comparison_request.build_cached() if stored is None else stored.document
+    candidates = (
+        set(selected)
+        if document is None
+        else {f"{candidate['kind']}:{candidate['name']}" for candidate in document["candidates"]}
+    )
     choices = [
         *(
             {"value": f"scorer:{scorer.name}", "label": scorer.name, "kind": _("scorer")}
@@ -346,7 +368,9 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
         "choices": [{**choice, "selected": choice["value"] in candidates} for choice in choices],
         "epsilons": list(EPSILONS),
         "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
-        **comparison_context(document, ground.guideline.document),
+        "stored": stored,
+        "guideline": ground.guideline,
+        **({} if document is None else comparison_context(document, ground.guideline.document)),
     }
     return render(request, "benchmark/judges/comparison.html", context)
 
