@@ -9,10 +9,25 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
 from annotation.domain.formats.bundle import BundleManifest
+from annotation.domain.releases.origins import MAX_PROTOCOL_CHARACTERS
 from annotation.models import Batch, Dataset, Guideline, Import
 from annotation.services.imports import BundleNames
 
 MAX_NAME_CHARACTERS = 100
+
+
+def build_protocol_field() -> forms.CharField:
+    return forms.CharField(
+        label=_("Protocol"),
+        max_length=MAX_PROTOCOL_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text=_(
+            "How these labels were made, in your own words: who judged, how many people, whether they knew the model or"
+            " each other's labels, in which tool. Datasheets and reports quote it; empty, they say that it is not"
+            " recorded."
+        ),
+    )
 
 
 class UploadForm(forms.Form):
@@ -97,6 +112,7 @@ class AnnotationsForm(TargetForm):
     without_final = forms.BooleanField(
         label=_("Leave final decisions out, so that disputes stay open"), required=False
     )
+    protocol = build_protocol_field()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -121,12 +137,15 @@ class BundleForm(forms.Form):
             required=False,
             help_text=_("Empty: its hash is checked, and no release is kept."),
         )
+        self.fields["protocol"] = build_protocol_field()
 
     @property
     def called(self) -> BundleNames:
         names = {name: self.cleaned_data[field_name(place)] for place, name in enumerate(self._names)}
         return BundleNames(
-            {name: new for name, new in names.items() if new != name}, self.cleaned_data["release"]
+            {name: new for name, new in names.items() if new != name},
+            self.cleaned_data["release"],
+            self.cleaned_data["protocol"],
         )
 
 

@@ -21,6 +21,10 @@ class Import(Authored):
     sha256 = models.CharField(max_length=64, blank=True)
     path = models.CharField(max_length=500, blank=True)
     options = models.JSONField(_("options"), default=dict)
+    # How the labels were made, as whoever imported them wrote it; null is not recorded, never a guess.
+    protocol = models.TextField(_("protocol"), null=True, blank=True)
+    # Of a bundle: what its manifest says of the labels of each batch, by the batch's name here.
+    carried_protocols = models.JSONField(_("protocols of the bundle"), null=True, blank=True)
     report = models.JSONField(_("report"), default=dict)
     job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
 

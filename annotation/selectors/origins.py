@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
 
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -15,12 +16,15 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
+    Channel,
     GoldRelease,
     Import,
     ImportedLabel,
+    Qualification,
     Task,
 )
 
+GOLD_QUESTION_KINDS = (Task.Kind.CHECK, Task.Kind.QUALIFICATION)
 ORIGIN = "assignment__imported__source"
 """What a query of annotations or adjudications selects for ``origin_of``."""
 
@@ -55,8 +59,8 @@ def has_imported(task: str) -> Exists:
 
 
 def count_imported_work(batches: Sequence[Batch], *, until: datetime | None = None) -> dict[str, Any]:
-    """How many of the annotations and decisions of the batches were imported, in all and from each file; with
-    ``until`` as it was then.
+    """How many of the annotations and decisions of the batches were imported, in all and from each file, with what is
+    recorded of how they were made; with ``until`` as it was then.
     """
     submitted = _list_uncorrected(until).filter(
         assignment__batch__in=[batch.pk for batch in batches],
@@ -64,15 +68,94 @@ def count_imported_work(batches: Sequence[Batch], *, until: datetime | None = No
         assignment__task__kind=Task.Kind.WORK,
     )
     decided = Q(assignment__slot=ADJUDICATION_SLOT)
-    rows = submitted.values(
-        file=F("source__file_name"),
-        format=F("source__format"),
-        sha256=F("source__sha256"),
-        batch=F("assignment__batch__name"),
-    ).annotate(annotations=Count("pk", filter=~decided), adjudications=Count("pk", filter=decided))
-    files = sorted(rows.order_by(), key=lambda row: (row["batch"], row["file"], row["sha256"]))
+    rows = submitted.values("source", batch=F("assignment__batch__name")).annotate(
+        annotations=Count("pk", filter=~decided), adjudications=Count("pk", filter=decided)
+    )
+    files = _list_files(list(rows.order_by()))
     totals = {name: sum(file[name] for file in files) for name in ("annotations", "adjudications")}
     return {**totals, "files": files}
+
+
+def _list_files(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for a file that went into a batch several times, unless its importers wrote different words."""
+    sources = Import.objects.in_bulk({row["source"] for row in rows})
+    files: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        source = sources[row["source"]]
+        carried = (source.carried_protocols or {}).get(row["batch"])
+        key = (row["batch"], source.file_name, source.sha256, source.format, source.protocol or "")
+        entry = files.setdefault(
+            key,
+            {
+                "file": source.file_name,
+                "format": source.format,
+                "sha256": source.sha256,
+                "batch": row["batch"],
+                "protocol": source.protocol,
+                "carried": carried,
+                "annotations": 0,
+                "adjudications": 0,
+            },
+        )
+        for kind in ("annotations", "adjudications"):
+            entry[kind] += row[kind]
+    return [files[key] for key in sorted(files)]
+
+
+def describe_given_here(batch: Batch) -> dict[str, Any]:
+    """What was submitted on the page or with a token, and not imported: how much, by how many people, from when to when
+    (dates in UTC). A correction of an imported label counts, with its own day left aside.
+    """
+    given = list_given_here([batch])
+    decided = Q(slot=ADJUDICATION_SLOT)
+    counts = given.aggregate(
+        annotations=Count("pk", filter=~decided),
+        annotators=Count("person", filter=~decided, distinct=True),
+        adjudications=Count("pk", filter=decided),
+        adjudicators=Count("person", filter=decided, distinct=True),
+        first=Min("submitted_at", filter=Q(imported=None)),
+        last=Max("submitted_at", filter=Q(imported=None)),
+    )
+    first, last = counts.pop("first"), counts.pop("last")
+    channels = _count_channels(Annotation.objects.filter(current=True, assignment__in=given.filter(~decided)))
+    channels += _count_channels(Adjudication.objects.filter(assignment__in=given.filter(decided)))
+    checks = Task.objects.filter(batch=batch, kind__in=GOLD_QUESTION_KINDS).order_by()
+    waived = Qualification.objects.filter(batch=batch, state=Qualification.State.WAIVED)
+    return {
+        **counts,
+        "channels": {
+            "page": channels[Channel.PAGE],
+            "token": channels[Channel.TOKEN],
+            "unknown": channels[""],
+        },
+        "first_submitted": first and first.date().isoformat(),
+        "last_submitted": last and last.date().isoformat(),
+        "gold_checks": checks.filter(assignments__state=Assignment.State.SUBMITTED).distinct().count(),
+        "waived": waived.values("person").distinct().count(),
+    }
+
+
+def _count_channels(labels: QuerySet[Any]) -> Counter[str]:
+    return Counter(dict(labels.order_by().values_list("channel").annotate(n=Count("pk"))))
+
+
+def count_people_here(batches: Sequence[Batch]) -> dict[str, int]:
+    """How many people annotated and adjudicated here, each counted once."""
+    given = list_given_here(batches)
+    return {
+        "annotators": given.filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct().count(),
+        "adjudicators": given.filter(slot=ADJUDICATION_SLOT).values("person").distinct().count(),
+    }
+
+
+def list_given_here(batches: Sequence[Batch]) -> QuerySet[Assignment]:
+    """What people submitted on the work of the batches here, imported labels left out unless they were corrected."""
+    return Assignment.objects.filter(
+        ~Exists(_list_uncorrected().filter(assignment=OuterRef("pk"))),
+        batch__in=[batch.pk for batch in batches],
+        state=Assignment.State.SUBMITTED,
+        task__kind=Task.Kind.WORK,
+    ).order_by()
 
 
 def add_origins(release: GoldRelease) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from django.db.models import Count, F
+from django.db.models import Count, F, Q
 
 from annotation.core.proportions import wilson
 from annotation.core.version import code_version
@@ -108,8 +108,9 @@ def _measure_effort(batches: Sequence[Batch]) -> dict[str, Any]:
 
 
 def _find_median_seconds(batches: Sequence[Batch]) -> float | None:
-    """Found by its place in the order, so that the database hands over two numbers at most."""
+    """Of what was given here. Found by its place in the order, so that the database hands over two numbers at most."""
     timed = Annotation.objects.filter(
+        Q(assignment__imported=None) | Q(revision__gt=1),
         current=True,
         seconds__isnull=False,
         assignment__batch__in=[batch.pk for batch in batches],

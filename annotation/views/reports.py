@@ -24,7 +24,8 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
-from annotation.domain.releases.manifest import count_imported, index_dimensions
+from annotation.domain.releases.manifest import index_dimensions
+from annotation.domain.releases.origins import count_origins, find_batch_origins, list_import_protocols
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import get_batch, list_readable_batches
@@ -76,6 +77,8 @@ def report_context(report: Report) -> dict[str, Any]:
         "guidelines": [guideline_context(guideline) for guideline in report["guidelines"] or ()],
         "batches": list(list_protocols(report)),
         "files": report["imported"]["files"] if report["imported"] else (),
+        "origins": count_origins(report),
+        "import_protocols": list(list_protocol_lines(report)),
         "code_version": report["code_version"],
         "people": report["people"],
         "each": report["effort"]["annotations"],
@@ -122,18 +125,28 @@ def measurement_name(name: str) -> str:
 
 
 def list_protocols(report: Report) -> Iterator[dict[str, Any]]:
-    """The protocol of each batch. How people worked is known of those alone that were not imported whole."""
+    """The policy of each batch, and where its labels came from."""
     protocol = report["protocol"] or ()
     for batch in protocol:
-        imported, qualifying = count_imported(batch["name"], report["imported"]), batch.get("qualifying")
+        qualifying = batch.get("qualifying")
         yield {
             **batch,
             "term": batch["name"] if len(protocol) > 1 else _("Distribution"),
-            "imported": imported,
-            "submitted": batch["annotations"] - imported,
-            "annotated_here": not imported or imported < batch["annotations"],
+            "origins": find_batch_origins(batch, report["imported"]),
             "pairing_label": Batch.Pairing(batch["pairing"]).label,
             "qualifying_label": Batch.Qualifying(qualifying).label if qualifying else "",
+        }
+
+
+def list_protocol_lines(report: Report) -> Iterator[dict[str, Any]]:
+    """What is recorded of how imported labels were made, each on a line of its own."""
+    for protocol in list_import_protocols(report):
+        yield {
+            "batch": protocol.batch,
+            "files": ", ".join(protocol.files),
+            "words": " ".join((protocol.words or "").split()),
+            "given_there": protocol.given_there,
+            "through": ", ".join(protocol.through),
         }
 
 

@@ -6,11 +6,14 @@ An older manifest knows less than a newer one; what it lacks is left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.domain.releases.manifest import count_imported, index_dimensions
+from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE
+from annotation.domain.releases.manifest import SOURCES, index_dimensions
+from annotation.domain.releases.origins import LabelOrigins, count_origins, find_batch_origins
 
 Manifest: TypeAlias = Mapping[str, Any]
 Statistic: TypeAlias = Mapping[str, float | None]
@@ -58,33 +61,6 @@ class GuidelineTexts:
         return measurement
 
 
-@dataclass(frozen=True)
-class AnnotationOrigins:
-    """How many annotations were imported, and how many given here; None where the manifest does not know."""
-
-    imported: int | None
-    imported_decisions: int
-    given_here: int | None
-
-    @property
-    def has_imported(self) -> bool:
-        return bool(self.imported or self.imported_decisions)
-
-    @property
-    def has_given_here(self) -> bool:
-        """Of annotations that were all imported nothing is known of how people worked."""
-        return bool(self.given_here or not self.imported)
-
-
-def count_origins(manifest: Manifest) -> AnnotationOrigins:
-    imported, people = manifest.get("imported"), manifest.get("people")
-    if imported is None:
-        return AnnotationOrigins(None, 0, None)
-    annotations = imported["annotations"]
-    given_here = people["annotations"] - annotations if people else None
-    return AnnotationOrigins(annotations, imported["adjudications"], given_here)
-
-
 def list_levels(manifest: Manifest) -> Iterator[tuple[str, str, int]]:
     """Criterion, level and the number of labels."""
     for criterion, levels in manifest["counts"]["by_level"].items():
@@ -106,32 +82,72 @@ def list_same_texts(manifest: Manifest) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class BatchPolicy:
-    """How a batch was worked on; without ``pairing`` and days where the whole batch was imported."""
+    """The policy of a batch, and where its annotations came from.
+
+    ``pairing`` is None where nobody was given anything here; the days are those on which somebody submitted here.
+    """
 
     batch: str
     guideline: str
     overlap: int
     pairing: str | None
     tolerance: float
-    first_submitted: str | None
-    last_submitted: str | None
+    origins: LabelOrigins
 
 
 def list_policies(manifest: Manifest) -> Iterator[BatchPolicy]:
     for batch in manifest["protocol"]:
-        # Of a batch that was imported whole, nobody was given anything, and the days are those of the import.
-        annotated_here = count_imported(batch["name"], manifest.get("imported")) < max(
-            1, batch["annotations"]
-        )
+        origins = find_batch_origins(batch, manifest.get("imported"))
         yield BatchPolicy(
             batch["name"],
             f"{batch['guideline']}@{batch['guideline_version']}",
             batch["overlap"],
-            batch["pairing"] if annotated_here else None,
+            batch["pairing"] if origins.given_here else None,
             batch["tolerance"],
-            batch["first_submitted"] if annotated_here else None,
-            batch["last_submitted"] if annotated_here else None,
+            origins,
         )
+
+
+@dataclass(frozen=True)
+class SettledLabels:
+    """How many labels of a release were settled in each way; ``is_ruled``: in no other way than these."""
+
+    single: int
+    unanimous: int
+    within_tolerance: int
+    adjudicated: int
+    is_ruled: bool
+
+
+def count_settled(manifest: Manifest) -> SettledLabels:
+    counts = manifest["counts"]["by_source"]
+    return SettledLabels(
+        single=counts.get(SINGLE, 0),
+        unanimous=counts.get(UNANIMOUS, 0),
+        within_tolerance=counts.get(WITHIN_TOLERANCE, 0),
+        adjudicated=counts.get(ADJUDICATED, 0),
+        is_ruled=set(counts) <= set(SOURCES),
+    )
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The tasks that the batches had and the release has not; None is not recorded."""
+
+    gold_checks: int | None
+    withdrawn: int | None
+    unsettled: int | None
+
+
+def count_left_out(manifest: Manifest) -> LeftOut:
+    protocol = manifest.get("protocol")
+    if not protocol:
+        return LeftOut(None, None, None)
+    states: Counter[str] = Counter()
+    for batch in protocol:
+        states.update(batch["tasks"])
+    unsettled = states["open"] + states["disputed"]
+    return LeftOut(count_origins(manifest).gold_checks, states["withdrawn"], unsettled)
 
 
 @dataclass(frozen=True)

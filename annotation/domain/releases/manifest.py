@@ -49,12 +49,6 @@ def index_dimensions(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mappi
     return dimensions
 
 
-def count_imported(batch: str, imported: Mapping[str, Any] | None) -> int:
-    """How many annotations of a batch were imported, of what a manifest says of imports; one of before says nothing."""
-    files = imported["files"] if imported else ()
-    return sum(file["annotations"] for file in files if file["batch"] == batch)
-
-
 def _order_guideline(guideline: Mapping[str, Any]) -> Mapping[str, Any]:
     if "criteria" not in guideline:
         return guideline

@@ -22,6 +22,12 @@ class Command(ImportCommand):
             "--without-final", action="store_true", help="leave the final decisions out: disputes stay open"
         )
 
+        parser.add_argument(
+            "--protocol",
+            help="how the labels were made, in your words (who judged, how many, blind or not, in which tool):"
+            " documents quote it; without it they say that it is not recorded",
+        )
+
     def act(self, **options: Any) -> dict[str, Any]:
         reports = []
         new_people = False
@@ -52,6 +58,7 @@ class Command(ImportCommand):
                 model=options["model"],
                 without_final=options["without_final"],
                 new_people=new_people,
+                protocol=options["protocol"],
                 run=run,
             )
         return report.as_json()

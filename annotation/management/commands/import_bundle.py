@@ -27,10 +27,15 @@ class Command(ImportCommand):
             help="what its batch is called here; with several, one for each to be called otherwise",
         )
         parser.add_argument("--release", default="", metavar="NAME", help="keep the release under this name")
+        parser.add_argument(
+            "--protocol", default="", help="what you know of how its labels were made: documents quote it"
+        )
 
     def act(self, **options: Any) -> dict[str, Any]:
         source = Source(options["file"])
-        called = BundleNames(_read_names(options["as_batch"], source), options["release"])
+        called = BundleNames(
+            _read_names(options["as_batch"], source), options["release"], options["protocol"] or ""
+        )
         with self.watched_run() as run:
             report = import_bundle(source=source, called=called, run=run)
         manifest = Bundle(source).manifest

@@ -31,7 +31,7 @@ from annotation.models import (
 )
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.origins import count_imported_work
+from annotation.selectors.origins import count_imported_work, count_people_here, describe_given_here
 from annotation.selectors.releases.candidates import ReleaseNames
 
 SCHEMA = 2
@@ -169,6 +169,7 @@ def describe_protocol(batch: Batch) -> dict[str, Any]:
         "last_submitted": days["last"] and days["last"].date().isoformat(),
         "tasks": {state: states.get(state, 0) for state in STATES},
         **_count_people([batch]),
+        "here": describe_given_here(batch),
     }
 
 
@@ -197,6 +198,7 @@ def describe_people(batches: Sequence[Batch]) -> dict[str, Any]:
     languages = Counter(language for languages_read in person_languages for language in languages_read)
     return {
         **_count_people(batches),
+        "here": count_people_here(batches),
         "languages": _sort_counts(languages),
         "languages_unknown": sum(not languages_read for languages_read in person_languages),
     }

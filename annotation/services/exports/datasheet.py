@@ -25,7 +25,8 @@ from annotation.domain.releases.datasheet import (
     GuidelineTexts,
     Manifest,
     Statistic,
-    count_origins,
+    count_left_out,
+    count_settled,
     list_agreement,
     list_files,
     list_levels,
@@ -34,6 +35,7 @@ from annotation.domain.releases.datasheet import (
     list_subcomponents,
 )
 from annotation.domain.releases.manifest import order_manifest
+from annotation.domain.releases.origins import LabelOrigins, count_origins, list_import_protocols
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 """The datasheet's languages, with the translation that each of them takes."""
@@ -56,6 +58,14 @@ PAIRING_LABELS: Mapping[str, str | Promise] = {
     "pool": gettext_lazy("anybody of the pool"),
     "fixed": gettext_lazy("named pairs"),
     "balanced": gettext_lazy("every pair as often"),
+}
+CHANNEL_LABELS: Mapping[str, str | Promise] = {
+    "page": pgettext_lazy("channel", "page"),
+    "token": pgettext_lazy("channel", "token"),
+    "unknown": gettext_lazy("page or token"),
+    # Of a manifest that does not tell the channels of what was not imported.
+    "here": gettext_lazy("page or token"),
+    "import": pgettext_lazy("channel", "import"),
 }
 STATE_LABELS: Mapping[str, str | Promise] = {
     "agreed": gettext_lazy("Agreed"),
@@ -187,6 +197,18 @@ def _context(manifest: Manifest, texts: GuidelineTexts) -> dict[str, Any]:
         "compositions": list(_composition_tables(manifest, texts)),
         "same_texts": list_same_texts(manifest),
         "origins": count_origins(manifest),
+        "import_protocols": [
+            {
+                "batch": paragraph.batch,
+                "files": _list_names(paragraph.files),
+                "words": paragraph.words,
+                "given_there": paragraph.given_there,
+                "through": _list_names(paragraph.through),
+            }
+            for paragraph in list_import_protocols(manifest)
+        ],
+        "settled": count_settled(manifest),
+        "left_out": count_left_out(manifest),
         "files": files_table(manifest),
         "policies": _policies_table(manifest) if protocol else None,
         "work": _work_table(protocol) if protocol else None,
@@ -252,7 +274,8 @@ def _policies_table(manifest: Manifest) -> SheetTable:
             str(policy.overlap),
             _pairing_label(policy),
             format_compact(policy.tolerance),
-            _format_days(policy),
+            _format_channels(policy.origins),
+            _format_days(policy.origins),
         )
         for policy in list_policies(manifest)
     ]
@@ -262,9 +285,10 @@ def _policies_table(manifest: Manifest) -> SheetTable:
         _("Annotators for each response"),
         pgettext("datasheet", "Pairing"),
         _("Tolerance"),
-        pgettext("datasheet", "Submitted"),
+        _("Labels and decisions by channel"),
+        pgettext("datasheet", "Submitted here"),
     )
-    return SheetTable(_("How it was worked on"), head, rows, frozenset({2, 4}))
+    return SheetTable(_("Policy of the batches"), head, rows, frozenset({2, 4}))
 
 
 def _pairing_label(policy: BatchPolicy) -> str:
@@ -273,8 +297,24 @@ def _pairing_label(policy: BatchPolicy) -> str:
     return str(PAIRING_LABELS.get(policy.pairing, policy.pairing))
 
 
-def _format_days(policy: BatchPolicy) -> str:
-    first, last = policy.first_submitted, policy.last_submitted
+def _format_channels(origins: LabelOrigins) -> str:
+    """“page 120, import 40”: every channel by which something came."""
+    if origins.imported is None or origins.imported_decisions is None:
+        return UNDEFINED
+    counts: dict[str, int] = dict(origins.channels or {})
+    counts["import"] = origins.imported + origins.imported_decisions
+    if origins.channels is None and origins.given_here:
+        counts["here"] = origins.given_here
+    names = [
+        f"{CHANNEL_LABELS[channel]} {format_grouped(counts[channel])}"
+        for channel in CHANNEL_LABELS
+        if counts.get(channel)
+    ]
+    return _list_names(names) or UNDEFINED
+
+
+def _format_days(origins: LabelOrigins) -> str:
+    first, last = origins.first_day, origins.last_day
     if first is None or last is None:
         return UNDEFINED
     return first if first == last else f"{first} – {last}"
@@ -305,15 +345,15 @@ def _languages_table(people: Mapping[str, Any]) -> SheetTable | None:
         return None
     rows = [(name, format_grouped(count)) for name, count in people["languages"].items()]
     if people["languages_unknown"]:
-        rows.append((_("not said"), format_grouped(people["languages_unknown"])))
+        rows.append((_("not recorded"), format_grouped(people["languages_unknown"])))
     head = (_("Language"), _("Annotators"))
-    return SheetTable(_("What the annotators read"), head, rows, frozenset({1}))
+    return SheetTable(_("Languages of the annotators"), head, rows, frozenset({1}))
 
 
 def _reasons_table(manifest: Manifest, texts: GuidelineTexts) -> SheetTable | None:
     rows = [
         (
-            texts.choose(reason["words"], reason["reason"] or _("not said")),
+            texts.choose(reason["words"], reason["reason"] or _("not recorded")),
             format_grouped(reason["decisions"]),
         )
         for reason in manifest.get("adjudication_reasons") or ()

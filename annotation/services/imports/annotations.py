@@ -22,6 +22,7 @@ from annotation.domain.formats import (
 )
 from annotation.domain.formats.base import Judgement
 from annotation.domain.formats.labels import Wording
+from annotation.domain.releases.origins import check_protocol
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.access import record_reader
 from annotation.selectors.datasets import get_dataset
@@ -164,6 +165,7 @@ def import_annotations(
     model: str | None = None,
     without_final: bool = False,
     new_people: bool = False,
+    protocol: str | None = None,
     run: Run = PLAIN,
 ) -> ImportReport:
     """Take the annotations and adjudications of a file into the batch, which stays open.
@@ -171,8 +173,10 @@ def import_annotations(
     The batch is made where there is none, of ``guideline`` and ``dataset``; a complete format makes also those, the
     responses and the people. People who are unknown are made (they cannot sign in) together with the batch, or
     with ``new_people``; else they are refused. So are people who can work here, but in a batch that an import made.
-    ``without_final`` leaves the adjudications out.
+    ``without_final`` leaves the adjudications out. ``protocol`` is how the labels were made, in the words of whoever
+    imports them; documents quote it.
     """
+    words = check_protocol(protocol)
     intake = Intake.open(source, format, ANNOTATIONS, run.start(source), model=model)
     target = find_or_make_batch(request, intake)
     _refuse_closed(target.batch)
@@ -193,6 +197,7 @@ def import_annotations(
         set_state(batch=target.batch, state=Batch.State.OPEN, actor=run.actor)
     return intake.finish(
         target=f"batch:{request.batch}",
+        protocol=words,
         batch=request.batch,
         guideline=str(target.batch.guideline),
         dataset=target.dataset.name if target.dataset else None,

@@ -45,6 +45,7 @@ from annotation.domain.formats.bundle import (
 )
 from annotation.domain.formats.rows import FileRow
 from annotation.domain.release_spec import ReleaseSpec
+from annotation.domain.releases.origins import check_protocol, read_carried_protocols
 from annotation.domain.releases.selection import DrawnStratum
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.selectors.access import sealed_datasets
@@ -72,10 +73,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class BundleNames:
-    """What is to be called otherwise here: batches by their names in the bundle. ``release`` is cut if it is named."""
+    """What is to be called otherwise here: batches by their names in the bundle. ``release`` is cut if it is named.
+    ``protocol`` is what whoever imports the bundle has to say of how its labels were made.
+    """
 
     batches: Mapping[str, str] = field(default_factory=dict)
     release: str = ""
+    protocol: str = ""
 
 
 @transaction.atomic
@@ -98,7 +102,7 @@ def import_bundle(*, source: Source, called: BundleNames = BundleNames(), run: R
     bundle.check(lambda done: run.progress(CHECK_SHARE * done))
     bundle_import.take_all()
     bundle_import.verify(called.release)
-    return bundle_import.finish()
+    return bundle_import.finish(check_protocol(called.protocol))
 
 
 def batch_names(manifest: BundleManifest, called: Mapping[str, str]) -> dict[str, str]:
@@ -174,8 +178,14 @@ class _BundleImport:
         return None
 
     def begin(self) -> None:
-        """Make the row of the file, to which its labels point."""
+        """Make the row of the file, to which its labels point, with what the bundle says of how they were made."""
         self._run = self._run.start(self._bundle.source)
+        row = self._run.get_or_build_row(self._bundle.source)
+        row.carried_protocols = {
+            self._names[name]: protocol.to_json()
+            for name, protocol in read_carried_protocols(self._manifest.release).items()
+            if name in self._names
+        }
 
     def take_all(self) -> None:
         guidelines = {facts.reference: self._import_guideline(facts) for facts in self._manifest.guidelines}
@@ -213,14 +223,14 @@ class _BundleImport:
         )
         self._run.progress(1.0)
 
-    def finish(self) -> ImportReport:
+    def finish(self, protocol: str | None) -> ImportReport:
         options: dict[str, Any] = {"batches": dict(self._names), "datasets": list(self._manifest.datasets)}
         if len(self._names) == 1:
             options["batch"] = next(iter(self._names.values()))
         if len(self._datasets) == 1:
             options["dataset"] = next(iter(self._datasets))
         target = f"batch:{', '.join(self._names.values())}"
-        return self._intake(ANNOTATIONS).finish(target=target, **options)
+        return self._intake(ANNOTATIONS).finish(target=target, protocol=protocol, **options)
 
     def _import_guideline(self, facts: Any) -> Guideline:
         """The version as it was published; one of this name that is here must be the same."""

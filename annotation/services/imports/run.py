@@ -310,10 +310,11 @@ class Intake:
         self.report.add_made("datasets", int(created))
         return lock_dataset(dataset)
 
-    def finish(self, *, target: str, **options: Any) -> ImportReport:
+    def finish(self, *, target: str, protocol: str | None = None, **options: Any) -> ImportReport:
         """Refuse the file if anything was wrong; else write down that it was taken, in the same transaction."""
         self.problems.refuse_any()
         row = self.run.get_or_build_row(self.source)
+        row.protocol = protocol
         row.kind, row.format, row.sha256 = self.report.kind, self.report.format, self.sha256
         row.options = {name: value for name, value in options.items() if value not in (None, "", False)}
         row.report = self.report.to_stored_json()

@@ -106,6 +106,7 @@ def confirm_bundle(*, upload: Import, called: bundle.BundleNames, actor: Person)
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
         _refuse_imported(locked)
         upload.options = {"batches": dict(called.batches), "release": called.release}
+        upload.options |= {"protocol": called.protocol} if called.protocol else {}
         upload.options |= {"datasets": list(contents.manifest.datasets)}
         upload.report = {}
         upload.job = jobs.enqueue(
@@ -142,7 +143,9 @@ def execute_import(context: jobs.JobContext) -> dict[str, Any]:
 def _execute_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
     """One transaction, in which it takes long to store and to check: another thread tells how far it is."""
     context.report(0, N_("storing"))
-    called = bundle.BundleNames(upload.options["batches"], upload.options["release"])
+    called = bundle.BundleNames(
+        upload.options["batches"], upload.options["release"], upload.options.get("protocol", "")
+    )
     actor = context.job.created_by
     with ProgressReporter(context) as reporter:
         run = Run(actor=actor, upload=upload, progress=lambda done: reporter.report(done, N_("storing")))
@@ -207,6 +210,7 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
         ),
         model=options.get("model"),
         without_final=bool(options.get("without_final")),
+        protocol=options.get("protocol"),
         run=run,
     )
 

@@ -33,8 +33,8 @@ from tests.support import as_made_by_import, label_next
 pytestmark = pytest.mark.django_db
 
 MODEL = "Hidden-13B"
-BLIND = "without knowing whose response it was"
-BLIND_ZH = "他们不知道回复出自哪个模型"
+BLIND = "named neither the model nor the other annotators"
+BLIND_ZH = "既不写明模型"
 Put = Callable[..., Import]
 
 
@@ -187,8 +187,9 @@ def test_a_datasheet_says_nothing_of_how_imported_labels_were_made(imported: Bat
     assert BLIND not in english
     assert BLIND_ZH not in chinese
     assert "Imported from files: 4 of the annotations, 1 of the decisions" in english
-    assert "从文件导入：标注 4 份，仲裁决定 1 份" in chinese
-    assert "is not recorded here" in english
+    assert "从文件导入：标注 4 份，争议裁决 1 份" in chinese
+    assert "How the labels of theirs.jsonl (batch elsewhere) were made is not recorded" in english
+    assert "theirs.jsonl（批次 elsewhere）的标签如何产生，未记录" in chinese
     for sheet in (english, chinese):
         assert "theirs.jsonl" in sheet
         assert Import.objects.get().sha256[:16] in sheet
@@ -197,12 +198,9 @@ def test_a_datasheet_says_nothing_of_how_imported_labels_were_made(imported: Bat
 def test_a_datasheet_of_both_says_how_many_of_each(mixed: list[Batch]):
     manifest = cut_release(ReleaseSpec(name="r", batches=mixed)).manifest
     english = render_markdown(manifest, "en")
-    assert (
-        "Imported from files: 4 of the annotations, 1 of the decisions of adjudicators; annotations given here: 2."
-        in english
-    )
-    assert "Given here: Each response was handed to" in english
-    assert english.index("Imported from files") < english.index(BLIND)
+    assert "Imported from files: 4 of the annotations, 1 of the decisions of disputes." in english
+    assert "Annotations given here, on the page or with a token: 2; people who gave them: 2." in english
+    assert english.index(BLIND) < english.index("Imported from files")
 
 
 def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Client, he: Person):
@@ -210,7 +208,9 @@ def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Cl
     manifest = {name: value for name, value in release.manifest.items() if name != "imported"}
     GoldRelease.objects.update(manifest=manifest)
     release.refresh_from_db()
-    assert "Whether annotations were imported is not recorded" in render_markdown(release.manifest, "en")
+    assert "Whether annotations were imported, and how people worked, is not recorded" in render_markdown(
+        release.manifest, "en"
+    )
     assert add_origins(release)["imported"]["annotations"] == 4
     assert build_release_report(release)["imported"]["annotations"] == 4
     assert BLIND not in page(client, he, "release-datasheet", release.name)
@@ -230,14 +230,14 @@ def render_report(report: Any) -> str:
     return " ".join(render_latex(report, "en").split())
 
 
-NOT_KNOWING = "not knowing of each other or of the model"
+NOT_KNOWING = BLIND
 
 
 def test_the_report_says_the_same(mixed: list[Batch]):
     assert NOT_KNOWING in render_report(build_batches_report([mixed[1]]))
     elsewhere = render_report(build_batches_report([mixed[0]]))
     assert NOT_KNOWING not in elsewhere
-    assert "all 4 annotations were imported" in elsewhere
+    assert "imported, and made elsewhere: annotations 4, decisions 1" in elsewhere
     assert "theirs.jsonl" in elsewhere
     both = build_batches_report(mixed)
     assert both["imported"]["annotations"] == 4
@@ -258,7 +258,8 @@ def test_the_report_of_a_batch_with_both_says_how_many_of_each(batch: Batch, put
         batch="first",
     )
     text = render_report(build_batches_report([batch]))
-    assert "2 annotations were imported, and how they were made is not recorded; 1 were given here" in text
+    assert "imported, and made elsewhere: annotations 2, decisions 0" in text
+    assert "annotations given here: 1; the items that Assay showed" in text
 
 
 # -- exports -----------------------------------------------------------------------------------------

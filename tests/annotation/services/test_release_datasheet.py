@@ -231,12 +231,12 @@ def test_the_page_shows_it_in_either_language_and_gives_it_as_markdown(
     client.force_login(he)
     address = reverse("release-datasheet", args=["r"])
     page = client.get(address).content.decode()
-    assert "Who annotated" in page
+    assert "Assay writes nobody" in page
     regions = re.findall(r'aria-labelledby="(sheet-[^"]+)"', page)
     assert len(regions) == len(set(regions)) > 5
     assert all(f'id="{region}"' in page for region in regions)
     assert "&lt;b&gt;x&lt;/b&gt;" in page
-    assert "标注人员" in client.get(address, {"language": "zh"}).content.decode()
+    assert "标注员的一致性" in client.get(address, {"language": "zh"}).content.decode()
     for language in ("en", "zh"):
         file = client.get(reverse("release-download", args=["r", f"datasheet.{language}.md"]))
         assert file.content.decode() == render_markdown(release.manifest, language)
