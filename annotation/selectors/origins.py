@@ -106,9 +106,9 @@ def describe_given_here(batch: Batch) -> dict[str, Any]:
     """What was submitted on the page or with a token, and not imported: how much, by how many people, from when to when
     (dates in UTC). A correction of an imported label counts, with its own day left aside.
     """
-    given = list_given_here([batch])
+    submitted_here = list_given_here([batch])
     decided = Q(slot=ADJUDICATION_SLOT)
-    counts = given.aggregate(
+    counts = submitted_here.aggregate(
         annotations=Count("pk", filter=~decided),
         annotators=Count("person", filter=~decided, distinct=True),
         adjudications=Count("pk", filter=decided),
@@ -117,8 +117,10 @@ def describe_given_here(batch: Batch) -> dict[str, Any]:
         last=Max("submitted_at", filter=Q(imported=None)),
     )
     first, last = counts.pop("first"), counts.pop("last")
-    channels = _count_channels(Annotation.objects.filter(current=True, assignment__in=given.filter(~decided)))
-    channels += _count_channels(Adjudication.objects.filter(assignment__in=given.filter(decided)))
+    channels = _count_channels(
+        Annotation.objects.filter(current=True, assignment__in=submitted_here.filter(~decided))
+    )
+    channels += _count_channels(Adjudication.objects.filter(assignment__in=submitted_here.filter(decided)))
     checks = Task.objects.filter(batch=batch, kind__in=GOLD_QUESTION_KINDS).order_by()
     waived = Qualification.objects.filter(batch=batch, state=Qualification.State.WAIVED)
     return {
@@ -141,10 +143,10 @@ def _count_channels(labels: QuerySet[Any]) -> Counter[str]:
 
 def count_people_here(batches: Sequence[Batch]) -> dict[str, int]:
     """How many people annotated and adjudicated here, each counted once."""
-    given = list_given_here(batches)
+    submitted_here = list_given_here(batches)
     return {
-        "annotators": given.filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct().count(),
-        "adjudicators": given.filter(slot=ADJUDICATION_SLOT).values("person").distinct().count(),
+        "annotators": submitted_here.filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct().count(),
+        "adjudicators": submitted_here.filter(slot=ADJUDICATION_SLOT).values("person").distinct().count(),
     }
 
 

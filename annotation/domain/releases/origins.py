@@ -85,10 +85,10 @@ def read_carried_protocols(release: Manifest) -> dict[str, CarriedProtocol]:
         files = [file for file in _list_objects(imported.get("files")) if file.get("batch") == name]
         protocol = _read_carried({"files": files}, MAX_CARRIED_DEPTH)
         assert protocol is not None
-        given = None
+        rest = None
         if isinstance(total, int) and _is_number(total) and len(protocol.files) == len(files):
-            given = total - sum(file.annotations for file in protocol.files)
-        carried[name] = CarriedProtocol(given if _is_number(given) else None, protocol.files)
+            rest = total - sum(file.annotations for file in protocol.files)
+        carried[name] = CarriedProtocol(rest if _is_number(rest) else None, protocol.files)
     return carried
 
 
@@ -171,23 +171,23 @@ def find_batch_origins(entry: Mapping[str, Any], imported: Mapping[str, Any] | N
         return LabelOrigins()
     annotations = count_imported(entry["name"], imported)
     decisions = count_imported(entry["name"], imported, "adjudications")
-    here = entry.get("here")
-    if here is not None:
+    own_work = entry.get("here")
+    if own_work is not None:
         return LabelOrigins(
             annotations,
             decisions,
-            here["annotations"],
-            here["adjudications"],
-            here["annotators"],
-            here["adjudicators"],
-            here["channels"],
-            here["gold_checks"],
-            here["first_submitted"],
-            here["last_submitted"],
+            own_work["annotations"],
+            own_work["adjudications"],
+            own_work["annotators"],
+            own_work["adjudicators"],
+            own_work["channels"],
+            own_work["gold_checks"],
+            own_work["first_submitted"],
+            own_work["last_submitted"],
         )
     if annotations or decisions:
-        given = max(0, entry["annotations"] - annotations)
-        return LabelOrigins(annotations, decisions, given, annotators_here=None if given else 0)
+        rest = max(0, entry["annotations"] - annotations)
+        return LabelOrigins(annotations, decisions, rest, annotators_here=None if rest else 0)
     return LabelOrigins(
         0,
         0,
@@ -210,14 +210,14 @@ def count_origins(manifest: Manifest) -> LabelOrigins:
         return LabelOrigins(annotations, decisions)
     entries = [find_batch_origins(entry, imported) for entry in manifest.get("protocol") or ()]
     is_here_alone = not annotations and not decisions
-    here = people.get("here") or (people if is_here_alone else {})
+    people_here = people.get("here") or (people if is_here_alone else {})
     return LabelOrigins(
         annotations,
         decisions,
         max(0, people["annotations"] - annotations),
         _add_numbers([entry.decided_here for entry in entries]),
-        here.get("annotators"),
-        here.get("adjudicators"),
+        people_here.get("annotators"),
+        people_here.get("adjudicators"),
         _add_channels([entry.channels for entry in entries]),
         _add_numbers([entry.gold_checks for entry in entries]),
     )
@@ -269,12 +269,12 @@ def _iterate_protocols(
     file: Mapping[str, Any], batch: str, through: tuple[str, ...], depth: int
 ) -> Iterator[ImportProtocol]:
     carried = file.get("carried") if depth else None
-    given = carried.get("given") if carried else None
+    given_there = carried.get("given") if carried else None
     words = file.get("protocol")
-    if words or not carried or not (given or carried["files"]):
+    if words or not carried or not (given_there or carried["files"]):
         yield ImportProtocol(batch, (file["file"],), words, through=through)
     if carried:
-        if given:
-            yield ImportProtocol(batch, (file["file"],), None, given, through)
+        if given_there:
+            yield ImportProtocol(batch, (file["file"],), None, given_there, through)
         for inner in carried["files"]:
             yield from _iterate_protocols(inner, batch, (*through, file["file"]), depth - 1)

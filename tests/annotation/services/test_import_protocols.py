@@ -121,13 +121,13 @@ def test_a_mixed_batch_says_both_with_the_numbers_of_each(put: Put, batch: Batch
     label_next(batch, chen, 3)
     put(("ann", "p3", 1), ("ben", "p3", 1), batch=batch.name, protocol="By hand.")
     release = release_of(batch.name)
-    here = release.manifest["protocol"][0]["here"]
-    assert {name: here[name] for name in ("annotations", "annotators", "adjudications")} == {
+    own_work = release.manifest["protocol"][0]["here"]
+    assert {name: own_work[name] for name in ("annotations", "annotators", "adjudications")} == {
         "annotations": 2,
         "annotators": 2,
         "adjudications": 0,
     }
-    assert here["channels"] == {"page": 0, "token": 0, "unknown": 2}  # the service was told no channel
+    assert own_work["channels"] == {"page": 0, "token": 0, "unknown": 2}  # the service was told no channel
     assert release.manifest["people"]["here"] == {"annotators": 2, "adjudicators": 0}
     sheet = render_markdown(release.manifest, "en")
     assert "Annotations given here, on the page or with a token: 2; people who gave them: 2." in sheet
@@ -225,8 +225,8 @@ def test_a_manifest_of_before_knows_of_work_here_what_follows():
     file = {"file": "f", "format": "csv", "sha256": "0", "batch": "b", "annotations": 4, "adjudications": 0}
     mixed = find_batch_origins(entry, none | {"files": [file]})
     assert (mixed.imported, mixed.given_here, mixed.annotators_here, mixed.first_day) == (4, 5, None, None)
-    whole = find_batch_origins(entry, none | {"files": [file | {"annotations": 9}]})
-    assert (whole.given_here, whole.is_imported_whole) == (0, True)
+    imported = find_batch_origins(entry, none | {"files": [file | {"annotations": 9}]})
+    assert (imported.given_here, imported.is_imported_whole) == (0, True)
     paragraphs = list_import_protocols({"imported": none | {"files": [file]}})
     assert [(paragraph.files, paragraph.words) for paragraph in paragraphs] == [(("f",), None)]
 
