@@ -15,7 +15,7 @@ ones are missing depends on labels that the model sees."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, Literal, TypeAlias, TypeVar
 
@@ -39,11 +39,20 @@ OFF_SCALE = N_("The class {label} is not one of the {classes} classes, which are
 
 ITERATIONS = 2000
 TOLERANCE = 1e-9
+"""Of the log-likelihood of a label, by iteration."""
+POSTERIOR_TOLERANCE = 1e-6
+"""Of any probability of a class of a task, by iteration: the likelihood is flat long before the posteriors stand."""
 # The authors of MACE smooth by a hundredth of a label, spread over the classes, and weigh a strategy's prior by ten.
 MACE_SMOOTHING = 0.01
 MACE_TRUST_PRIOR = 0.5
 MACE_STRATEGY_PRIOR = 10.0
-MACE_STARTS = (0.9, 0.5, 0.1)
+MACE_EVEN_STARTS = (0.9, 0.5, 0.1)
+MACE_RANDOM_STARTS = 30
+MACE_FIRST_ITERATIONS = 60
+"""After so many iterations from every start, the best are taken further."""
+MACE_FINALISTS = 5
+MIN_TRUST = 0.05
+"""A solution in which nobody is trusted more than this says nothing of any task: all posteriors are near even."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,9 @@ class DawidSkene:
 class Mace:
     """As ``DawidSkene``, but of a worker: trust (W,), the probability that a label is the true class and not a guess;
     spamming (W, K), the share of each class among the guesses.
+
+    trusts_nobody: whether no start led to a solution in which anybody is trusted. The posteriors are then near even
+    and say nothing; ``converged`` is False.
     """
 
     tasks: Ints
@@ -79,6 +91,7 @@ class Mace:
     iterations: int
     log_likelihood: float
     converged: bool
+    trusts_nobody: bool
 
 
 def dawid_skene(
@@ -90,12 +103,14 @@ def dawid_skene(
     prior: npt.ArrayLike = 0.0,
     iterations: int = ITERATIONS,
     tolerance: float = TOLERANCE,
+    posterior_tolerance: float = POSTERIOR_TOLERANCE,
 ) -> DawidSkene:
     """Maximum likelihood by EM (A. P. Dawid, A. M. Skene, Applied Statistics 28, 1979), begun at the shares of votes.
 
     task, worker, label (N,): whole numbers, labels from 0 to classes - 1. ``prior``: pseudo-counts added to each
     worker's table of true class and label, a number or (K, K); 0 is maximum likelihood. It has converged when an
-    iteration adds less than ``tolerance`` to the log-likelihood of a label. Raises ``AssayError``.
+    iteration adds less than ``tolerance`` to the log-likelihood of a label and changes no posterior by
+    ``posterior_tolerance`` or more. Raises ``AssayError``.
     """
     votes = _count_votes(task, worker, label, classes)
     smoothing = np.broadcast_to(np.asarray(prior, dtype=np.float64), (classes, classes))
@@ -103,7 +118,9 @@ def dawid_skene(
     def maximize(posteriors: Floats) -> _Confusions:
         return _estimate_confusions(votes, posteriors, smoothing)
 
-    last = _maximize_likelihood(votes, maximize, _shares_of_votes(votes), iterations, tolerance)
+    last = _maximize_likelihood(
+        votes, maximize, _shares_of_votes(votes), iterations, (tolerance, posterior_tolerance)
+    )
     return DawidSkene(
         tasks=votes.tasks,
         workers=votes.workers,
@@ -129,15 +146,14 @@ def mace(
     """Whom to trust (D. Hovy, T. Berg-Kirkpatrick, A. Vaswani, E. Hovy, NAACL-HLT 2013).
 
     ``variational`` is their variational Bayes with the priors Beta(0.5, 0.5) on trust and Dirichlet(10) on guesses;
-    ``em`` smooths the counts by 0.01 / K. They keep the best of ten random starts. Here the starts are three degrees
-    of trust, the same for everybody, so that the same labels give the same answer, whatever they are called.
-    Arguments and refusals as in ``dawid_skene``.
+    ``em`` smooths the counts by 0.01 / K. They keep the likeliest of ten random starts. Here there are three degrees of
+    trust, the same for everybody, and thirty random ones, drawn by how many labels people have and how often these
+    equal others': the same labels give the same answer, whatever they are called. A solution in which nobody is trusted
+    is rejected, however likely, where there is another. Arguments and refusals as in ``dawid_skene``.
     """
     votes = _count_votes(task, worker, label, classes)
-    best = max(
-        (_mace_from(start, votes, method, iterations, tolerance) for start in MACE_STARTS),
-        key=lambda run: round(run.log_likelihood, 6),
-    )
+    best = _find_best_run(votes, method, iterations, tolerance)
+    trusts_nobody = _trusts_nobody(best)
     return Mace(
         tasks=votes.tasks,
         workers=votes.workers,
@@ -146,7 +162,8 @@ def mace(
         spamming=_proportions(best.model.guesses),
         iterations=best.iterations,
         log_likelihood=best.log_likelihood,
-        converged=best.converged,
+        converged=best.converged and not trusts_nobody,
+        trusts_nobody=trusts_nobody,
     )
 
 
@@ -279,13 +296,15 @@ def _maximize_likelihood(
     maximize: Callable[[Floats], _Model],
     posteriors: Floats,
     iterations: int,
-    tolerance: float,
+    tolerances: tuple[float, float],
 ) -> _Run[_Model]:
+    """tolerances: of the log-likelihood of a label, and of any posterior."""
     before = -np.inf
     for run in _iterate_steps(votes, maximize, posteriors, iterations):
-        if abs(run.log_likelihood - before) < tolerance * votes.labels:
-            return _Run(run.model, run.posteriors, run.log_likelihood, run.iterations, converged=True)
-        before = run.log_likelihood
+        is_flat = abs(run.log_likelihood - before) < tolerances[0] * votes.labels
+        if is_flat and np.abs(run.posteriors - posteriors).max() < tolerances[1]:
+            return replace(run, converged=True)
+        before, posteriors = run.log_likelihood, run.posteriors
     return run
 
 
@@ -403,14 +422,55 @@ def _expected_weights(counts: Floats) -> Floats:
     return weights
 
 
-def _mace_from(
-    trust: float, votes: _Votes, method: Method, iterations: int, tolerance: float
-) -> _Run[_Guessers]:
-    people = len(votes.workers)
-    even = np.full((people, votes.classes), 1 / votes.classes)
-    model = _Guessers(np.tile([1 - trust, trust], (people, 1)), even)
-    posteriors, _ = _expect(votes, model)
-    return _maximize_likelihood(votes, _Guessing(votes, method, model), posteriors, iterations, tolerance)
+def _find_best_run(votes: _Votes, method: Method, iterations: int, tolerance: float) -> _Run[_Guessers]:
+    """The likeliest solution in which anybody is trusted, else the likeliest. All starts are followed a short way, and
+    then the best, those that trust anybody first, until enough of them have ended in trust.
+    """
+
+    def follow(run: _Run[_Guessers], most: int) -> _Run[_Guessers]:
+        maximize = _Guessing(votes, method, run.model)
+        after = _maximize_likelihood(votes, maximize, run.posteriors, most, (tolerance, POSTERIOR_TOLERANCE))
+        return replace(after, iterations=run.iterations + after.iterations)
+
+    first = min(iterations, MACE_FIRST_ITERATIONS)
+    begun = [follow(_begin_with(trust, votes), first) for trust in _list_starts(votes)]
+    ended: list[_Run[_Guessers]] = []
+    for run in sorted(begun, key=_rank_run, reverse=True):
+        is_open = not run.converged and iterations > first
+        ended.append(follow(run, iterations - first) if is_open else run)
+        if sum(not _trusts_nobody(other) for other in ended) >= MACE_FINALISTS:
+            break
+    return max(ended, key=_rank_run)
+
+
+def _rank_run(run: _Run[_Guessers]) -> tuple[bool, float]:
+    return not _trusts_nobody(run), round(run.log_likelihood, 6)
+
+
+def _trusts_nobody(run: _Run[_Guessers]) -> bool:
+    return bool(run.model.knowing[:, 1].max() < MIN_TRUST)
+
+
+def _list_starts(votes: _Votes) -> Iterator[Floats]:
+    """(W,) each: how far everybody is trusted in the beginning."""
+    for trust in MACE_EVEN_STARTS:
+        yield np.full(len(votes.workers), trust)
+    counts = votes.by_pattern((votes.label == np.arange(votes.classes)[:, None]).astype(np.float64))
+    equal = counts[votes.label, votes.row_pattern] - 1
+    partners = counts.sum(axis=0)[votes.row_pattern] - 1
+    records = _sum_by_place(
+        votes.worker, votes.row_weights * np.stack([np.ones(len(equal)), equal, partners]), len(votes.workers)
+    )
+    different, record = np.unique(records.T, axis=0, return_inverse=True)
+    for seed in range(MACE_RANDOM_STARTS):
+        yield np.random.default_rng(seed).random(len(different))[record.ravel()]
+
+
+def _begin_with(trust: Floats, votes: _Votes) -> _Run[_Guessers]:
+    even = np.full((len(votes.workers), votes.classes), 1 / votes.classes)
+    model = _Guessers(np.stack([1 - trust, trust], axis=1), even)
+    posteriors, log_likelihood = _expect(votes, model)
+    return _Run(model, posteriors, log_likelihood, 0, converged=False)
 
 
 TRUTH_ITERATIONS = 60
@@ -459,6 +519,7 @@ def estimate_truth(table: LabelTable, scale: int, *, leaving: Bools | None = Non
         prior=prior,
         iterations=TRUTH_ITERATIONS,
         tolerance=PRECISION,
+        posterior_tolerance=1.0,
     )
     posteriors = np.zeros((len(used), levels))
     posteriors[rows] = fit.posteriors[np.searchsorted(units, table.unit[rows])]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from annotation.core.errors import AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.domain.agreement import Value
 from annotation.domain.agreement.label_table import NOBODY, Units, find_places
 from annotation.domain.guidelines import Criterion
@@ -20,6 +20,10 @@ from annotation.models import Batch, GoldLabel, Task
 from annotation.selectors.agreement.label_table import read_units
 
 METHODS: Mapping[str, Callable[..., DawidSkene | Mace]] = {"dawid-skene": dawid_skene, "mace": mace}
+TRUSTS_NOBODY = N_(
+    "MACE trusts nobody here: from every start all labels look like guesses, and no level of an item is more probable "
+    "than another. Use Dawid and Skene's model, or the votes."
+)
 CHUNK = 5000
 RELATED = ("prompt__dataset", "response__model")
 NAMES = ("prompt__key", "prompt__dataset__name", "response__model__name")
@@ -96,6 +100,10 @@ def _aggregate_criterion(
         )
     except AssayError as error:
         return CriterionAggregate(*description, reason=str(error))
+    if isinstance(fit, Mace) and fit.trusts_nobody:
+        return CriterionAggregate(
+            *description, iterations=fit.iterations, converged=False, reason=TRUSTS_NOBODY
+        )
     return CriterionAggregate(
         *description,
         posteriors=fit.posteriors,

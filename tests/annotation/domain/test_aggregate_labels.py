@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from annotation.domain.batch_spec import Policy
+from annotation.domain.quality import aggregation
 from annotation.domain.quality.aggregation import dawid_skene
 from annotation.models import Assignment, Batch, Guideline, Person
 from tests.annotation.exchange import settled_care
@@ -108,6 +109,18 @@ def test_what_no_model_can_tell_is_undefined_and_says_why(
     plain = StringIO()
     call_command("aggregate_labels", "--batch", "alone", stdout=plain)
     assert "compliance: All labels are one person's" in plain.getvalue()
+
+
+def test_where_mace_trusts_nobody_there_are_no_probabilities(
+    labelled: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(aggregation, "MIN_TRUST", 1.1)
+    path = tmp_path / "nobody.csv"
+    rows = summary("--batch", "first", "--method", "mace", "--out", str(path))
+    (criterion,) = rows["criteria"]
+    assert criterion["reason"].startswith("MACE trusts nobody here")
+    assert (criterion["marginals"], criterion["converged"]) == (None, False)
+    assert (rows["rows"], written(path)) == (0, [])
 
 
 def test_it_prints_a_row_for_each_level_and_overwrites_nothing(labelled: Batch, tmp_path: Path):

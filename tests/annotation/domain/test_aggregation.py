@@ -312,5 +312,42 @@ def test_all_labels_of_one_class_are_certain_and_other_classes_unknown():
     assert np.isnan(result.confusion[0][[0, 2]]).all()
 
 
+def test_mace_looks_on_where_the_likeliest_solution_trusts_nobody():
+    # Three people who agree on a third of the items on a scale of five, as experts do on a hard criterion: from even
+    # trust alone the likeliest solution is that everybody guesses.
+    random = np.random.default_rng(3)
+    truth = random.integers(0, 3, 50)
+    label = np.clip(truth + random.integers(-1, 2, (3, 50)), 0, 4)
+    result = mace(
+        task=np.tile(np.arange(50), 3), worker=np.repeat([1, 2, 3], 50), label=label.ravel(), classes=5
+    )
+    assert result.trust.max() > 0.3
+    assert not result.trusts_nobody
+    assert result.converged
+    assert result.posteriors.max(axis=1).mean() > 0.5
+
+
+def test_mace_says_where_nobody_can_be_trusted():
+    # Two people who mostly give the lowest level, and agree as often as that makes them: guessing explains it all.
+    first, second = np.arange(50) % 5 == 4, np.arange(50) // 5 % 5 == 4
+    label = np.concatenate([np.where(first, 1, 0), np.where(second, 2, 0)])
+    task = np.tile(np.arange(50), 2)
+    result = mace(task=task, worker=np.repeat([1, 2], 50), label=label, classes=5, method="em")
+    assert result.trusts_nobody
+    assert not result.converged
+    assert result.posteriors.max() < 0.25
+
+
+def test_posteriors_stand_still_when_it_has_converged():
+    # The likelihood of these settles long before the posteriors do.
+    loose = dawid_skene(**anaesthetists(), classes=4, tolerance=1e-3, posterior_tolerance=1.0)
+    tight = dawid_skene(**anaesthetists(), classes=4, tolerance=1e-3)
+    further = dawid_skene(**anaesthetists(), classes=4, tolerance=0, iterations=tight.iterations + 1)
+    assert loose.converged
+    assert tight.converged
+    assert loose.iterations < tight.iterations
+    assert np.abs(further.posteriors - tight.posteriors).max() < 1e-6
+
+
 def test_it_says_when_it_has_not_converged():
     assert not dawid_skene(**anaesthetists(), classes=4, iterations=2).converged
