@@ -138,3 +138,22 @@ class AbstainedBatchForm(forms.Form):
             "adjudicators": list(data["adjudicators"]),
             "policy": Policy(overlap=data["overlap"]),
         }
+
+
+class AbstainedMixForm(AbstainedBatchForm):
+    """The same with a share of responses that chance draws, which alone can be weighed."""
+
+    random_share = forms.TypedChoiceField(
+        label=_("Random share"),
+        choices=[("0.25", format_percent(0.25, 0)), ("0.5", format_percent(0.5, 0)), ("0", _("none"))],
+        coerce=float,
+        required=False,
+        initial="0.25",
+        help_text=_(
+            "Of the batch, drawn from all responses. The least sure ones have no chance to weigh by: without a random "
+            "share, their labels tell nothing of the others."
+        ),
+    )
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "random_share": self.cleaned_data["random_share"] or 0.0}

@@ -22,10 +22,14 @@ CHUNK = 2000
 
 @dataclass(frozen=True)
 class Abstentions:
-    """Ids of responses, the least sure first; ``predicted`` is how many had a prediction and nobody at work on them."""
+    """Ids of responses, the least sure first; ``predicted`` is how many had a prediction and nobody at work on them.
+
+    ``pool`` are the ids of these.
+    """
 
     responses: list[int]
     predicted: int
+    pool: frozenset[int] = frozenset()
 
 
 def find_abstentions(
@@ -56,7 +60,8 @@ def find_abstentions(
         distribution = {float(level): p for level, p in probabilities.items()}
         if abstains(distribution, min_probabilities[criterion]):
             sureness[response] = min(sureness.get(response, 1.0), max(distribution.values()))
-    return Abstentions(sorted(sureness, key=lambda response: (sureness[response], response)), len(predicted))
+    least_sure = sorted(sureness, key=lambda response: (sureness[response], response))
+    return Abstentions(least_sure, len(predicted), frozenset(predicted))
 
 
 def get_card_thresholds(scorer: Scorer, coverage: float = DEFAULT_COVERAGE) -> dict[str, float]:

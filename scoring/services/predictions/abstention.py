@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import random
+import secrets
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from django.db import transaction
 
 from annotation.core.errors import N_, AssayError, Forbidden
+from annotation.core.specs import MAX_SEED
 from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
-from annotation.models import Batch, Dataset, EvaluatedModel, Person
+from annotation.domain.releases.selection import LEAST_SURE, DrawnStratum, compute_chance
+from annotation.models import Batch, Dataset, EvaluatedModel, Person, Response
 from annotation.selectors.access import refuse_sealed_gold, sealed_datasets
+from annotation.selectors.releases.selection import NO_DIMENSION
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
+from annotation.services.batches.draws import record_draw
 from scoring.domain.calibration import DEFAULT_COVERAGE
 from scoring.models import Scorer
 from scoring.selectors.predictions import find_abstentions
@@ -20,6 +27,8 @@ from scoring.services.predictions.predictions import check_ready
 
 MAX_RESPONSES = 30_000
 """Responses in one such batch. Each is a parameter of a query, of which a usual SQLite takes 32,766."""
+
+CHUNK = 2000
 
 
 @transaction.atomic
@@ -36,11 +45,14 @@ def create_abstained_batch(
     policy: Policy = USUAL_POLICY,
     open_now: bool = True,
     actor: Person | None = None,
+    random_share: float = 0.0,
+    seed: int | None = None,
 ) -> Batch:
     """A batch of the responses that the scorer abstains from, at most ``limit``, the least sure of them.
 
-    It is judged by the version of the guideline that was published last. Raises AssayError where there are none, and
-    what ``create_batch`` raises.
+    A ``random_share`` of it is drawn from all responses that it predicted and nobody labels, with the seed: the others
+    have no chance to weigh by. What was drawn how is recorded. It is judged by the version of the guideline that was
+    published last. Raises AssayError where there are none, and what ``create_batch`` raises.
     """
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
@@ -62,12 +74,19 @@ def create_abstained_batch(
             asked=abstentions.predicted,
             dataset=dataset.name,
         )
+    size = min(limit, len(abstentions.responses))
+    seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
+    pool = sorted(abstentions.pool)
+    # a draw that can be repeated, no secret
+    drawn = random.Random(f"{seed}/{scorer.name}").sample(pool, round(size * random_share))  # noqa: S311
+    in_draw = frozenset(drawn)
+    unsure = [response for response in abstentions.responses if response not in in_draw][: size - len(drawn)]
     batch = create_batch(
         BatchSpec(
             name=name,
             guideline=get_latest_guideline(scorer.guideline.name).pk,
             dataset=dataset.pk,
-            among=tuple(abstentions.responses[:limit]),
+            among=(*drawn, *unsure),
             annotators=tuple(person.pk for person in annotators),
             adjudicators=tuple(person.pk for person in adjudicators),
             policy=policy,
@@ -75,12 +94,46 @@ def create_abstained_batch(
         ),
         actor=actor,
     )
+    if drawn:
+        record_draw(batch, _list_strata(batch, drawn, unsure, pool))
     record(
         actor=actor,
         verb="batch_of_abstained",
         target=f"batch:{name}",
         scorer=scorer.name,
         coverage=coverage,
-        responses=min(limit, len(abstentions.responses)),
+        responses=len(drawn) + len(unsure),
+        random=len(drawn),
+        seed=seed,
     )
     return batch
+
+
+def _list_strata(
+    batch: Batch, drawn: Sequence[int], unsure: Sequence[int], pool: Sequence[int]
+) -> list[DrawnStratum]:
+    """By model and dimension what chance drew, with its chance, and what the scorer's sureness chose."""
+    has_dimensions = bool(batch.guideline.document.dimensions)
+    datasets = batch.tasks.order_by().values("prompt__dataset")
+    cells: dict[int, tuple[str, str]] = {
+        pk: (model, dimension if has_dimensions else NO_DIMENSION)
+        for pk, model, dimension in Response.objects.filter(prompt__dataset__in=datasets)
+        .order_by()
+        .values_list("pk", "model__name", "prompt__dimension")
+        .iterator(chunk_size=CHUNK)
+    }
+    pools, free = Counter(cells.values()), Counter(cells[pk] for pk in pool)
+    strata = []
+    for name, ids in ((LEAST_SURE, unsure), ("", drawn)):
+        by_cell: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for pk in ids:
+            by_cell[cells[pk]].append(pk)
+        for cell, own in sorted(by_cell.items()):
+            chance, reason = compute_chance(
+                len(own), pool=pools[cell], held=pools[cell] - free[cell], drawn_before=0
+            )
+            chance, reason = (None, name) if name else (chance, reason)
+            strata.append(
+                DrawnStratum(*cell, 0.0, 1.0, pools[cell], len(own), chance, reason, tuple(sorted(own)))
+            )
+    return strata

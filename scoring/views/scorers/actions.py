@@ -23,7 +23,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Job
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from scoring.domain.gate import MAX_MARGIN, MIN_MARGIN
-from scoring.forms.predictions import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
+from scoring.forms.predictions import AbstainedForm, AbstainedMixForm, DriftForm, ScoreForm
 from scoring.forms.promotion import MarginForm, PromotionReasonForm
 from scoring.models import Scorer
 from scoring.selectors.predictions import Abstentions, find_abstentions
@@ -182,7 +182,7 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
             )
         except AssayError as error:
             refusal = error_text(error)
-    form = AbstainedBatchForm(
+    form = AbstainedMixForm(
         request.POST or None,
         number=len(abstentions.responses) if abstentions else None,
         initial=_list_people(scorer),

@@ -24,6 +24,7 @@ from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import PlanGoal
 from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.estimates import create_label_plan
+from scoring.services import create_abstained_batch
 from tests.benchmark.labelling_support import predict_all, run_of, truth
 from tests.benchmark.support import ready_scorer, response_of
 from tests.support import label, make_corpus
@@ -181,3 +182,36 @@ def test_a_bundle_carries_the_chances_and_what_is_unknown(plan: LabelPlan, tmp_p
     old = GoldRelease.objects.get(name="old")
     assert {row["how"] for row in old.manifest["selection"]} == {"unrecorded"}
     assert set(old.items.values_list("chance", flat=True)) == {None}
+
+
+@pytest.mark.both_databases
+def test_of_what_a_scorer_is_least_sure_of_only_the_recorded_random_share_is_weighed(
+    plan: LabelPlan, chen: Person
+):
+    run = plan.run
+    dataset = make_corpus(prompts=60, models=["Newest"], name="another")
+    predict_all(run.scorer, dataset)
+    run.scorer.card = {"conformal": {"criteria": {"compliance": {"coverages": {"0.9": {"threshold": 0.35}}}}}}
+    run.scorer.save()
+    batch = create_abstained_batch(
+        name="unsure",
+        scorer=run.scorer,
+        dataset=dataset,
+        annotators=[chen],
+        policy=POLICY,
+        limit=24,
+        random_share=0.5,
+        seed=5,
+    )
+    label_all(batch, chen)
+    release = cut_release(ReleaseSpec(name="unsure", batches=[batch]))
+    rows = release.manifest["selection"]
+    counts: dict[str, int] = defaultdict(int)
+    for row in rows:
+        counts[row["how"]] += row["labels"]
+    assert set(counts) == {"drawn", "least_sure"}
+    assert sum(row["known"] for row in rows) == counts["drawn"]
+    chances = [chance for chance in list_chances(release).values() if chance is not None]
+    assert len(chances) == counts["drawn"]
+    # weighed, the share stands for all responses
+    assert sum(1 / chance for chance in chances) == pytest.approx(60)
