@@ -193,3 +193,16 @@ def summarize_selection(rows: Iterable[Mapping[str, Any]] | None) -> dict[str, A
         "drawn": drawn,
         "reasons": dict(sorted(reasons.items())),
     }
+
+
+def describe_selection(rows: Iterable[Mapping[str, Any]] | None) -> dict[str, Any]:
+    """The summary as ``annotation/releases/_selection.html`` takes it: with the reasons as pairs of code and number."""
+    return present_summary(summarize_selection(rows))
+
+
+def present_summary(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **summary,
+        "labels": summary["known"] + summary["unknown"],
+        "reasons": list(summary["reasons"].items()),
+    }

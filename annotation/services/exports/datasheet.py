@@ -36,6 +36,7 @@ from annotation.domain.releases.datasheet import (
 )
 from annotation.domain.releases.manifest import order_manifest
 from annotation.domain.releases.origins import LabelOrigins, count_origins, list_import_protocols
+from annotation.domain.releases.selection import describe_selection
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 """The datasheet's languages, with the translation that each of them takes."""
@@ -196,6 +197,7 @@ def _context(manifest: Manifest, texts: GuidelineTexts) -> dict[str, Any]:
         "batches": _list_names(manifest["batches"]),
         "compositions": list(_composition_tables(manifest, texts)),
         "same_texts": list_same_texts(manifest),
+        "selection": describe_selection(manifest.get("selection")),
         "origins": count_origins(manifest),
         "import_protocols": [
             {

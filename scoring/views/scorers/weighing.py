@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from annotation.domain.releases.selection import summarize_selection
+from annotation.domain.releases.selection import present_summary, summarize_selection
 from scoring.models import Scorer
 from scoring.views.scorers.wording import to_figure
 
@@ -14,7 +14,7 @@ def weighing_context(figures: Mapping[str, Any], selection: Mapping[str, Any] | 
     """What ``scoring/scorers/_weighing.html`` takes; nothing is recorded where ``selection`` is None."""
     weighed = figures.get("weighed")
     return {
-        "selection": describe_selection(selection or summarize_selection(None)),
+        "selection": present_summary(selection or summarize_selection(None)),
         "weighed": None
         if weighed is None
         else {
@@ -22,15 +22,6 @@ def weighing_context(figures: Mapping[str, Any], selection: Mapping[str, Any] | 
             "accuracy": to_figure(weighed["accuracy"]),
             "macro_f1": to_figure(weighed["macro_f1"]),
         },
-    }
-
-
-def describe_selection(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """With the reasons as pairs of a code and a number; in words: ``annotation/wording/selection_reason.txt``."""
-    return {
-        **summary,
-        "labels": summary["known"] + summary["unknown"],
-        "reasons": list(summary["reasons"].items()),
     }
 
 
