@@ -103,8 +103,7 @@ def create_abstained_batch(
         scorer=scorer.name,
         coverage=coverage,
         responses=len(drawn) + len(unsure),
-        random=len(drawn),
-        seed=seed,
+        **({"random": len(drawn), "seed": seed} if drawn else {}),
     )
     return batch
 
