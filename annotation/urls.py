@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, path
 from annotation.views import agreement, charts, exports, imports, jobs, reports, wellbeing
 from annotation.views.adjudication import disputes, reasons
 from annotation.views.annotations import history, statistics, submission
-from annotation.views.batches import batches, creation, members, tasks
+from annotation.views.batches import batches, creation, members, study_plan, tasks
 from annotation.views.gold_questions import gold_questions
 from annotation.views.guidelines import comparison, guidelines, notes
 from annotation.views.people import account, home, invitations, people
@@ -43,6 +43,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("history/<uuid:assignment_id>/discard/", history.draft_discard, name="draft-discard"),
     path("batches/", batches.batches, name="batches"),
     # "-" keeps the words of the product apart from the names that people give.
+    path("batches/-/study-plan/", study_plan.study_plan, name="study-plan"),
     path("batches/-/new/", creation.batch_dataset, name="batch-dataset"),
     path("batches/-/making/<int:job_id>/", creation.batch_making, name="batch-making"),
     path("batches/-/new/<str:dataset>/", creation.batch_new, name="batch-new"),

@@ -144,6 +144,12 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["a/b", "--batches", "first", "--detach"],
     ],
     "compare_releases": [["none", "none"]],
+    "plan_study": [
+        [],
+        ["--half-width", "2"],
+        ["--difference", "10", "--rate", "120"],
+        ["--half-width", "0.1", "--shares", "a"],
+    ],
     "confirm_closing": [["none"], ["first"]],
     "export_gold": [
         ["none", "--format", "jsonl", "--out", "OUT"],

@@ -146,6 +146,7 @@ MAY: dict[str, frozenset[str]] = {
     "draft-discard": ANNOTATOR,
     "batches": MANAGER,
     "batch-dataset": MANAGER,
+    "study-plan": MANAGER,
     "batch-new": MANAGER,
     "batch-plan": MANAGER,
     "batch-making": MANAGER,

@@ -209,6 +209,7 @@ def addresses(role: str, batch: Batch, release: GoldRelease) -> list[str]:
         *(
             "batches",
             "batch-dataset",
+            "study-plan",
             "imports",
             "import-new",
             "guidelines",
