@@ -26,6 +26,17 @@ class PointsForm(forms.Form):
     )
 
 
+class GapForm(forms.Form):
+    """Which true difference of two models the labels are to show."""
+
+    gap = forms.FloatField(
+        label=_("True difference to be seen, in points"),
+        min_value=MIN_POINTS,
+        max_value=MAX_POINTS,
+        widget=forms.NumberInput(attrs={"step": "0.1"}),
+    )
+
+
 class LabelPlanBatchForm(AbstainedBatchForm):
     """The batch's name and its people; its size follows from what is wanted."""
 

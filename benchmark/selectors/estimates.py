@@ -48,6 +48,7 @@ from benchmark.domain.estimates.selection import GoldSelection, selections_to_js
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.domain.leaderboards.withholding import is_gold
 from benchmark.models import BenchmarkRun, LabelPlan, RunItem
+from benchmark.selectors.board_grounds import ModelGround, find_grounds
 from benchmark.selectors.leaderboards.items import CHUNK, count_responses, find_scope, list_counted_responses
 from benchmark.selectors.leaderboards.runs import (
     find_part,
@@ -144,13 +145,17 @@ PLANNING, UNLABELLED = "planning", "unlabelled"
 
 @dataclass(frozen=True)
 class PlanGoal:
-    """Every dimension of every model to plus or minus ``half_width``, in the metric's own unit; or a ``pair``."""
+    """Every dimension of every model to plus or minus ``half_width``, in the metric's own unit; or a ``pair``; or all
+    models compared, so that a true ``gap`` between two is seen (``selectors/comparison_plans.py``).
+    """
 
     half_width: float | None = None
     pair: tuple[str, str] | None = None
+    gap: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"half_width": self.half_width, "pair": None if self.pair is None else list(self.pair)}
+        stated = {"half_width": self.half_width, "pair": None if self.pair is None else list(self.pair)}
+        return stated if self.gap is None else stated | {"gap": self.gap}
 
 
 @dataclass(frozen=True)
@@ -217,6 +222,11 @@ class LabellingStatus:
         return sum(stratum.held - stratum.labelled for stratum in self.strata)
 
     @cached_property
+    def grounds(self) -> dict[str, ModelGround]:
+        """What the number of each model rests on, and whether the board compares it."""
+        return find_grounds(self.run)
+
+    @cached_property
     def neighbours(self) -> list[ModelPair | None]:
         """Each model and the one below it; None where their difference is undefined."""
         return [self.find_pair(first, second) for first, second in pairwise(self.models)]
@@ -231,7 +241,7 @@ class LabellingStatus:
         weights = {
             (model, scope): share
             for model in (first, second)
-            for scope, share in self._compute_weights(model).items()
+            for scope, share in self.compute_weights(model).items()
         }
         return ModelPair(
             first,
@@ -241,12 +251,14 @@ class LabellingStatus:
             strata=[
                 stratum
                 for model in (first, second)
-                for stratum in self._list_strata(model)
+                for stratum in self.list_strata(model)
                 if (model, stratum.scope) in weights
             ],
             weights=weights,
             span=max(compute_span(self.document, self.metric, scope) for scope in self._compared_scopes),
-            corrected=first_value is not None and second_value is not None,
+            corrected=all(
+                model in self.basis.combined and self.grounds[model].is_compared for model in (first, second)
+            ),
         )
 
     def _find_difference(self, first: str, second: str) -> tuple[float, float, float] | None:
@@ -276,15 +288,15 @@ class LabellingStatus:
             strata_by_model[stratum.model].append(stratum)
         return dict(strata_by_model)
 
-    def _list_strata(self, model: str) -> Sequence[PlanStratum]:
+    def list_strata(self, model: str) -> Sequence[PlanStratum]:
         return self._by_model.get(model, ())
 
-    def _compute_weights(self, model: str) -> dict[str, float]:
+    def compute_weights(self, model: str) -> dict[str, float]:
         """What each dimension counts in the number that models are ranked by."""
         if self.metric.overall != "pooled":
             return dict.fromkeys(self._compared_scopes, 1 / len(self._compared_scopes))
         labels: Counter[str] = Counter()
-        for stratum in self._list_strata(model):
+        for stratum in self.list_strata(model):
             if stratum.scope in self._compared_scopes:
                 dimension = stratum.scope if self.document.dimensions else None
                 labels[stratum.scope] += stratum.population * len(

@@ -15,7 +15,6 @@ from annotation.models import Annotation, Batch, Person
 from annotation.selectors.releases.rows import ReleaseContent
 from benchmark.domain.estimates.estimates import ResponseKey
 from benchmark.domain.estimates.label_plan import assign_strata
-from benchmark.domain.estimates.selection import UNKNOWN
 from benchmark.domain.estimates.sensitivity import (
     COMBINED_GROUND,
     GOLD_GROUND,
@@ -23,12 +22,11 @@ from benchmark.domain.estimates.sensitivity import (
     RankedNumbers,
     compute_sensitivity,
 )
-from benchmark.domain.leaderboards.metrics import list_metric_scopes
-from benchmark.domain.leaderboards.withholding import is_gold
 from benchmark.models import BenchmarkRun, RunItem
+from benchmark.selectors.board_grounds import GOLD, find_grounds
 from benchmark.selectors.estimates import list_drawn_strata
 from benchmark.selectors.leaderboards.items import CHUNK, list_counted_responses
-from benchmark.selectors.leaderboards.runs import find_part, get_finished_board, list_run_responses
+from benchmark.selectors.leaderboards.runs import find_part, list_run_responses
 
 SENSITIVITY = "sensitivity"
 """The part of a run that keeps it, once somebody has asked for it."""
@@ -41,46 +39,22 @@ def find_sensitivity(run: BenchmarkRun) -> dict[str, Any] | None:
 
 def compute_run_sensitivity(run: BenchmarkRun) -> dict[str, Any]:
     """From the stored items and the annotations behind them. Raises AssayError of a run that is not finished."""
-    board = get_finished_board(run)
     estimates = find_part(run, "estimates") or {"rows": [], "strata": {}}
     rows = list_counted_responses(run)
-    grounds = _find_grounds(run, board, estimates)
+    known = find_grounds(run)
+    grounds = {
+        model: GOLD_GROUND if ground.name == GOLD else COMBINED_GROUND
+        for model, ground in known.items()
+        if ground.is_compared
+    }
     strata = {
         (row.model, row.prompt): bounds
         for (_model, _scope, bounds), row in assign_strata(rows, estimates["strata"], list_drawn_strata(run))
         if row.prompt is not None
     }
     numbers = RankedNumbers(run.scorer.guideline.document, rows, grounds, strata)
-    not_compared = [row["model"] for row in board["rows"] if row["model"] not in grounds]
+    not_compared = [model for model in known if model not in grounds]
     return compute_sensitivity(numbers, list_gold_tasks(run), not_compared=not_compared)
-
-
-def _find_grounds(
-    run: BenchmarkRun, board: Mapping[str, Any], estimates: Mapping[str, Any]
-) -> dict[str, str]:
-    """Of the models whose number rests on gold alone, or on gold chosen by chance."""
-    document = run.scorer.guideline.document
-    metric = document.metric(document.rank_by)
-    scopes = list_metric_scopes(document, metric)
-    ranked = "overall" if metric.overall != "none" else scopes[0]
-    combined = {
-        row["model"]
-        for row in estimates["rows"]
-        if row["cells"].get(ranked, {}).get(metric.name, {}).get("combined")
-    }
-    unknown = {
-        selection["model"]
-        for selection in estimates.get("selection", ())
-        if selection["how"] in UNKNOWN and selection["dimension"] in scopes
-    }
-    grounds = {}
-    for row in board["rows"]:
-        cells = [row["dimensions"][scope] for scope in scopes]
-        if any(cell["n"] for cell in cells) and all(is_gold(cell) for cell in cells):
-            grounds[row["model"]] = GOLD_GROUND
-        elif row["model"] in combined and row["model"] not in unknown:
-            grounds[row["model"]] = COMBINED_GROUND
-    return grounds
 
 
 def list_gold_tasks(run: BenchmarkRun) -> list[GoldTask]:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from django.db import transaction
 
-from annotation.core.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.specs import MAX_SEED
 from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.domain.releases.selection import DrawnStratum, compute_chance
-from annotation.models import Dataset, Person
+from annotation.models import ADJUDICATOR, ANNOTATOR, Batch, Dataset, Person
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from annotation.services.batches.draws import count_drawn_before, record_draw
 from benchmark.domain.estimates.estimates import MIN_LABELLED
 from benchmark.domain.estimates.label_plan import StratumTarget, draw_responses
 from benchmark.models import BenchmarkRun, LabelPlan
+from benchmark.selectors.comparison_plans import find_comparison_under_way, plan_run_comparison
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
@@ -30,8 +32,11 @@ from benchmark.selectors.estimates import (
 )
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run
 from benchmark.services.leaderboards.execution import store_parts
-from scoring.selectors.scorers import get_latest_guideline
+from scoring.selectors.scorers import get_latest_guideline, list_release_people
 from scoring.services.predictions.abstention import MAX_RESPONSES
+
+MAX_STEM_CHARACTERS = 80
+"""Of a batch's name that is made here, which leaves room for a number behind it."""
 
 
 @transaction.atomic
@@ -58,7 +63,7 @@ def create_label_plan(
     Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
     seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
     standing = load_standing(run)
-    demands = standing.plan_labels(goal)
+    demands = list_targets(standing, goal)
     refuse_nothing_to_draw(demands)
     drawn = draw_demands(standing, demands, seed)
     responses = [response for responses in drawn for response in responses]
@@ -108,6 +113,48 @@ def create_label_plan(
         seed=seed,
     )
     return made
+
+
+def list_targets(status: LabellingStatus, goal: PlanGoal) -> list[StratumTarget]:
+    """The labels for the goal. Raises AssayError where no label reaches it."""
+    if goal.gap is not None:
+        return plan_run_comparison(status, goal.gap).targets
+    return status.plan_labels(goal)
+
+
+def create_comparison_batch(
+    *, run: BenchmarkRun, gap: float | None = None, seed: int | None = None, actor: Person | None = None
+) -> LabelPlan:
+    """The draft that would compare every model, with a name of its own and the people of the scorer's release.
+
+    Raises Conflict where such a batch has all of these labels already, and what ``create_label_plan`` raises.
+    """
+    status = load_standing(run)
+    under_way = find_comparison_under_way(run)
+    comparison = plan_run_comparison(status, gap)
+    if under_way is not None and not comparison.more:
+        raise Conflict(
+            N_("The batch {name} has the labels that it takes; it is {state}."),
+            name=under_way.batch.name,
+            state=under_way.batch.get_state_display(),
+        )
+    return create_label_plan(
+        run=run,
+        goal=PlanGoal(gap=comparison.gap),
+        name=_find_free_name(f"{run.name}-compare"),
+        annotators=list(list_release_people(run.scorer, ANNOTATOR)),
+        adjudicators=list(list_release_people(run.scorer, ADJUDICATOR)),
+        open_now=False,
+        seed=seed,
+        actor=actor,
+    )
+
+
+def _find_free_name(stem: str) -> str:
+    """``board-compare``, then ``board-compare-2`` and so on."""
+    stem = stem[:MAX_STEM_CHARACTERS]
+    names = (stem if n == 1 else f"{stem}-{n}" for n in count(1))
+    return next(name for name in names if not Batch.objects.filter(name=name).exists())
 
 
 def load_standing(run: BenchmarkRun) -> LabellingStatus:

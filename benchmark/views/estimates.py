@@ -22,6 +22,7 @@ from annotation.core.errors import AssayError
 from annotation.core.formatting import (
     format_decimal,
     format_grouped,
+    format_percent,
     format_range,
     format_signed,
     format_significant,
@@ -31,6 +32,7 @@ from annotation.core.text_templates import render_text
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
+from benchmark.domain.estimates.comparison_plan import POWER
 from benchmark.domain.estimates.label_plan import (
     LabelEffort,
     ModelPair,
@@ -41,8 +43,14 @@ from benchmark.domain.estimates.label_plan import (
     plan_separations,
 )
 from benchmark.domain.leaderboards.metrics import list_scopes
-from benchmark.forms.estimates import LabelPlanBatchForm, PointsForm
+from benchmark.forms.estimates import GapForm, LabelPlanBatchForm, PointsForm
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.comparison_plans import (
+    ComparisonStatus,
+    find_comparison_under_way,
+    find_default_gap,
+    plan_run_comparison,
+)
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
@@ -53,7 +61,7 @@ from benchmark.selectors.estimates import (
     measure_effort,
 )
 from benchmark.selectors.leaderboards.runs import get_run, refuse_sealed_run
-from benchmark.services.estimates import create_label_plan, load_standing
+from benchmark.services.estimates import create_comparison_batch, create_label_plan, load_standing
 from benchmark.views.leaderboards.formatting import metric_label, scope_label
 from scoring.selectors.scorers import list_release_people
 
@@ -82,6 +90,9 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
     run = get_run(name)
     refuse_sealed_run(person, run)
     basis = load_standing(run)
+    comparison, gap_form = _read_comparison(request, basis)
+    if request.method == "POST" and "gap" in request.GET:
+        return _create_comparison(request, run, comparison)
     points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
     goal = _read_goal(request, basis, points)
     form = LabelPlanBatchForm(request.POST or None, initial=_initial_people(run))
@@ -100,9 +111,76 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         "manages": has_role(person, MANAGER),
         "researches": has_role(person, RESEARCHER),
         "plans": [_plan_row(plan) for plan in list_plans(run)],
+        "gap_form": gap_form,
+        "comparison": _comparison_context(basis, comparison),
     }
-    status = 422 if request.method == "POST" or not points.is_valid() else 200
+    is_refused = request.method == "POST" or not points.is_valid() or not gap_form.is_valid()
+    status = 422 if is_refused else 200
     return render(request, "benchmark/estimates/label_plan.html", context, status=status)
+
+
+def _read_comparison(request: HttpRequest, basis: LabellingStatus) -> tuple[ComparisonStatus, GapForm]:
+    """For the usual gap where none, or no possible one, is asked for."""
+    usual = format_significant(find_default_gap(basis.document) * _unit(basis))
+    form = GapForm(request.GET if "gap" in request.GET else {"gap": usual})
+    gap = form.cleaned_data["gap"] / _unit(basis) if form.is_valid() else None
+    return plan_run_comparison(basis, gap), form
+
+
+def _create_comparison(request: HttpRequest, run: BenchmarkRun, comparison: ComparisonStatus) -> HttpResponse:
+    """One press makes the draft; what refuses it is said on the page again."""
+    try:
+        made = create_comparison_batch(run=run, gap=comparison.gap, actor=person_of(request))
+        text = render_text("benchmark/wording/message.txt", code="batch_draft", name=made.batch.name)
+        messages.success(request, text)
+    except AssayError as error:
+        messages.error(request, error_text(error))
+    return redirect("label-next", run.name)
+
+
+@dataclass(frozen=True)
+class ComparedModelRow:
+    """A model with what it needs; ``reason`` is why it is not compared, blank of one that needs only precision."""
+
+    model: str
+    reason: str
+    labels: int | None
+    more: int | None
+
+
+def _comparison_context(basis: LabellingStatus, comparison: ComparisonStatus) -> dict[str, Any]:
+    unit = _unit(basis)
+    rows = [
+        ComparedModelRow(
+            plan.model.model,
+            comparison.grounds[plan.model.model].reason or "",
+            plan.labels,
+            plan.more,
+        )
+        for plan in comparison.plans
+    ]
+    rows += [
+        ComparedModelRow(model, ground.reason or "", None, None)
+        for model, ground in comparison.helpless.items()
+    ]
+    under_way = find_comparison_under_way(basis.run)
+    return {
+        "rows": [row for row in rows if row.reason or row.more],
+        "all": len(comparison.grounds),
+        "compared": comparison.compared,
+        "not_compared": len(comparison.grounds) - comparison.compared,
+        "more": comparison.more,
+        "more_shown": format_grouped(comparison.more),
+        "work": _format_work(measure_effort(basis.run.scorer.guideline.name), comparison.more),
+        "gap": format_significant(comparison.gap * unit),
+        "short_of_prompts": comparison.short_of_prompts,
+        "shown_gap": format_decimal(comparison.shown_gap * unit, 1),
+        "spoiled": sum(plan.model.is_spoiled for plan in comparison.plans),
+        "power": format_percent(POWER, 0),
+        "query": urlencode({"gap": format_significant(comparison.gap * unit)}),
+        "batch": under_way and under_way.batch,
+        "batch_url": under_way and reverse("batch", args=[under_way.batch.name]),
+    }
 
 
 def _read_goal(request: HttpRequest, basis: LabellingStatus, points: PointsForm) -> PlanGoal | None:
@@ -159,6 +237,7 @@ def _plan_context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, An
         "metric": metric_label(basis.metric),
         "rate": basis.metric.kind == "rate",
         "neighbours": [neighbour for neighbour in neighbours if not neighbour.separated],
+        "uncompared_neighbours": any(not neighbour.is_compared for neighbour in neighbours),
         "separated": sum(neighbour.separated for neighbour in neighbours),
         "undefined": sum(pair is None for pair in basis.neighbours),
         "pair": goal.pair if goal else None,
@@ -212,6 +291,7 @@ class NeighbourRow:
     second: str
     difference: str
     interval: str
+    is_compared: bool
     separated: bool
     more: int | None
     work: str
@@ -231,6 +311,7 @@ def _neighbour_row(
         second=pair.second,
         difference=format_signed(pair.difference * unit, 1),
         interval=format_range(low, high),
+        is_compared=pair.is_compared,
         separated=pair.separated,
         more=more,
         work=_format_work(takes, more or 0),
@@ -319,4 +400,5 @@ def _plan_row(plan: Any) -> dict[str, Any]:
         "url": reverse("batch", args=[plan.batch.name]),
         "drawn": sum(stratum["drawn"] for stratum in plan.strata),
         "pair": plan.goal.get("pair"),
+        "gap": plan.goal.get("gap"),
     }

@@ -101,7 +101,7 @@ def fill_variances(
 
 
 @dataclass(frozen=True)
-class _StrataGrid:
+class StrataGrid:
     """Strata as (cells, strata of a cell), padded with empty ones; ``share`` is their weight in the cell's number."""
 
     share: Floats
@@ -110,7 +110,7 @@ class _StrataGrid:
     variance: Floats
 
     @classmethod
-    def build(cls, cells: Sequence[Sequence[PlanStratum]], shares: Sequence[Sequence[float]]) -> _StrataGrid:
+    def build(cls, cells: Sequence[Sequence[PlanStratum]], shares: Sequence[Sequence[float]]) -> StrataGrid:
         width = max((len(cell) for cell in cells), default=0)
         arrays = np.zeros((4, len(cells), width))
         for place, (cell, own) in enumerate(zip(cells, shares, strict=True)):
@@ -180,7 +180,7 @@ def compute_half_widths(strata: Sequence[PlanStratum]) -> dict[tuple[str, str], 
     }
 
 
-def _compute_label_variances(grid: _StrataGrid, cells: Sequence[Sequence[PlanStratum]]) -> list[float]:
+def _compute_label_variances(grid: StrataGrid, cells: Sequence[Sequence[PlanStratum]]) -> list[float]:
     """The variance that today's gold labels leave of the number of each cell."""
     labelled = np.zeros(grid.population.shape)
     for place, cell in enumerate(cells):
@@ -228,8 +228,8 @@ def _group_cells(strata: Sequence[PlanStratum]) -> list[list[PlanStratum]]:
     return list(cells.values())
 
 
-def _build_grid(cells: Sequence[Sequence[PlanStratum]]) -> _StrataGrid:
-    return _StrataGrid.build(cells, [_compute_shares(cell) for cell in cells])
+def _build_grid(cells: Sequence[Sequence[PlanStratum]]) -> StrataGrid:
+    return StrataGrid.build(cells, [_compute_shares(cell) for cell in cells])
 
 
 def _compute_shares(cell: Sequence[PlanStratum]) -> list[float]:
@@ -242,8 +242,8 @@ class ModelPair:
     """Two models, what they differ by, and the variance of that from the choice of prompts, which no label lowers.
 
     ``strata`` are those of both, ``weights`` what each dimension counts in the number that they are compared by, and
-    ``span`` is the largest difference that there can be. The difference is ``corrected`` if gold has taken the scorer's
-    errors out of it.
+    ``span`` is the largest difference that there can be. The difference is ``corrected`` if gold that chance has chosen
+    has taken the scorer's errors out of it; else the board compares the two only where all of both is labelled.
     """
 
     first: str
@@ -256,9 +256,13 @@ class ModelPair:
     corrected: bool = True
 
     @property
+    def is_compared(self) -> bool:
+        return self.corrected or all(stratum.labelled == stratum.population for stratum in self.strata)
+
+    @property
     def interval(self) -> tuple[float, float] | None:
-        """95%, as the gold labels are now."""
-        half = self.half_width
+        """95%, as the gold labels are now; None of models that are not compared."""
+        half = self.half_width if self.is_compared else None
         if half is None:
             return None
         return max(self.difference - half, -self.span), min(self.difference + half, self.span)
@@ -278,8 +282,7 @@ class ModelPair:
     @property
     def separated(self) -> bool:
         """Never by predictions that no gold has corrected."""
-        sound = self.corrected or all(stratum.labelled == stratum.population for stratum in self.strata)
-        return sound and self.half_width is not None and abs(self.difference) > self.half_width
+        return self.is_compared and self.half_width is not None and abs(self.difference) > self.half_width
 
     @property
     def is_separable(self) -> bool:
@@ -311,15 +314,15 @@ class ModelPair:
         ]
 
     @cached_property
-    def _grid(self) -> _StrataGrid:
-        return _StrataGrid.build([self.strata], [self.shares])
+    def _grid(self) -> StrataGrid:
+        return StrataGrid.build([self.strata], [self.shares])
 
 
 def plan_separations(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
     """What ``plan_labels`` says of each pair, for all pairs at once."""
     able = [pair for pair in pairs if pair.is_separable]
     left = [(pair.difference / Z) ** 2 - pair.prompt_variance for pair in able]
-    grid = _StrataGrid.build([pair.strata for pair in able], [pair.shares for pair in able])
+    grid = StrataGrid.build([pair.strata for pair in able], [pair.shares for pair in able])
     labels = iter(grid.compute_labels(np.array(left)))
     return [
         [StratumTarget(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]

@@ -6,13 +6,26 @@ from collections import Counter
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.core.formatting import UNDEFINED, format_decimal, format_signed, format_significant
+from annotation.core.formatting import (
+    UNDEFINED,
+    format_decimal,
+    format_percent,
+    format_signed,
+    format_significant,
+)
 from annotation.core.specs import check_seed
 from annotation.core.terminal import format_table
 from annotation.domain.batch_spec import Policy
 from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.people import get_people
+from benchmark.domain.estimates.comparison_plan import POWER
 from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
+from benchmark.selectors.comparison_plans import (
+    ComparisonStatus,
+    find_comparison_under_way,
+    find_default_gap,
+    plan_run_comparison,
+)
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
@@ -22,7 +35,10 @@ from benchmark.selectors.estimates import (
     measure_effort,
 )
 from benchmark.selectors.leaderboards.runs import get_run, list_board_rows
-from benchmark.services.estimates import create_label_plan, load_standing
+from benchmark.services.estimates import create_label_plan, list_targets, load_standing
+
+USUAL = object()
+"""What ``--compare`` stands for without a number."""
 
 
 class Command(AssayCommand):
@@ -39,6 +55,14 @@ class Command(AssayCommand):
             "--pair", nargs=2, metavar=("A", "B"), help="what would separate these two models"
         )
         parser.add_argument(
+            "--compare",
+            nargs="?",
+            type=float,
+            const=USUAL,
+            metavar="POINTS",
+            help="what would compare every model, and show a true difference of so many points (default: 15)",
+        )
+        parser.add_argument(
             "--make-batch", metavar="NAME", help="draw the labels, and make and open this batch"
         )
         parser.add_argument("--annotators", nargs="*", default=[], help="of the batch")
@@ -50,7 +74,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         run = get_run(options["name"])
         basis = load_standing(run)
-        goal = _make_goal(basis, options["points"], options["pair"])
+        goal = _make_goal(basis, options["points"], options["pair"], options["compare"])
         self.unit = 100 if basis.metric.kind == "rate" else 1
         summary = self._summarize(basis, goal, options["overlap"])
         if options["make_batch"] is None:
@@ -76,7 +100,7 @@ class Command(AssayCommand):
         }
 
     def _summarize(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
-        demands = basis.plan_labels(goal)
+        demands = list_targets(basis, goal)
         more = sum(demand.more for demand in demands)
         takes = measure_effort(basis.run.scorer.guideline.name, overlap)
         return {
@@ -95,9 +119,11 @@ class Command(AssayCommand):
             "responses": sum(row["n"] for row in list_board_rows(basis.run)),
             "prompts": [] if goal.half_width is None else _prompts_to_json(basis, goal.half_width),
             "neighbours": [_pair_to_json(basis, pair) for pair in basis.neighbours if pair is not None],
+            "comparison": _comparison_to_json(basis, plan_run_comparison(basis, goal.gap)),
         }
 
     def show(self, data: dict[str, Any]) -> None:
+        self._show_comparison(data["comparison"])
         self.stdout.write("neighbours on the board, difference in points")
         lines = [
             ["models", "difference", "interval", "labels to separate"],
@@ -131,6 +157,33 @@ class Command(AssayCommand):
                 f"batch {made['name']} is {made['state']}: {made['drawn']} responses, seed {made['seed']}"
             )
 
+    def _show_comparison(self, comparison: dict[str, Any]) -> None:
+        points = format_significant(comparison["gap"] * self.unit)
+        self.stdout.write(
+            f"{comparison['compared']} of {comparison['all']} models are compared; to compare every one, and to show a"
+            f" true difference of {points} points on {format_percent(comparison['power'], 0)} of boards:"
+            f" {comparison['labels']} more labels"
+        )
+        rows = [
+            [
+                row["model"],
+                "compared" if row["reason"] is None else f"not compared: {row['reason']}",
+                "-" if row["labels"] is None else str(row["labels"]),
+            ]
+            for row in comparison["models"]
+        ]
+        for line in format_table([["model", "state", "labels"], *rows]) if rows else ():
+            self.stdout.write(line)
+        if comparison["short_of_prompts"]:
+            self.stdout.write(
+                f"{comparison['short_of_prompts']} of them have too few prompts for that; their labels show about"
+                f" {format_decimal(comparison['shown_gap'] * self.unit, 1)} points."
+            )
+        if comparison["batch"] is not None:
+            batch = comparison["batch"]
+            self.stdout.write(f"batch {batch['name']} was drawn for this and is {batch['state']}")
+        self.stdout.write("")
+
     def _show_prompts(self, prompts: list[dict[str, Any]]) -> None:
         if all(prompt["needed"] is not None and prompt["needed"] <= prompt["prompts"] for prompt in prompts):
             return
@@ -156,6 +209,8 @@ class Command(AssayCommand):
         interval = UNDEFINED
         if pair["low"] is not None:
             interval = " to ".join(format_signed(pair[end] * self.unit, 1) for end in ("low", "high"))
+        if not pair["compared"]:
+            interval = "not compared"
         if pair["separated"]:
             more = "separated"
         elif pair["labels"] is None:
@@ -174,11 +229,19 @@ class Command(AssayCommand):
     def _goal_in_words(self, goal: dict[str, Any]) -> str:
         if goal["pair"]:
             return f"to separate {goal['pair'][0]} and {goal['pair'][1]}"
+        if goal.get("gap"):
+            return "to compare every model"
         points = format_significant(goal["half_width"] * self.unit)
         return f"to plus or minus {points} points on every dimension"
 
 
-def _make_goal(basis: LabellingStatus, points: float | None, pair: list[str] | None) -> PlanGoal:
+def _make_goal(
+    basis: LabellingStatus, points: float | None, pair: list[str] | None, compare: Any
+) -> PlanGoal:
+    if compare is not None:
+        if pair is not None or points is not None:
+            raise AssayError(N_("Give one of --points, --pair and --compare."))
+        return PlanGoal(gap=_read_gap(basis, compare))
     if pair is not None:
         if points is not None:
             raise AssayError(N_("Give either --points or --pair."))
@@ -187,6 +250,43 @@ def _make_goal(basis: LabellingStatus, points: float | None, pair: list[str] | N
     if not (math.isfinite(half_width_points) and 0 < half_width_points <= 100):
         raise AssayError(N_("The points are a number above 0, up to 100."))
     return PlanGoal(half_width=half_width_points / (100 if basis.metric.kind == "rate" else 1))
+
+
+def _read_gap(basis: LabellingStatus, points: Any) -> float:
+    """In the metric's own unit; the usual one where no number was typed."""
+    if points is USUAL:
+        return find_default_gap(basis.document)
+    if not 0 < float(points) <= 100:
+        raise AssayError(N_("The points are a number above 0, up to 100."))
+    return float(points) / (100 if basis.metric.kind == "rate" else 1)
+
+
+def _comparison_to_json(basis: LabellingStatus, comparison: ComparisonStatus) -> dict[str, Any]:
+    """``labels`` of a model are None where none would compare it, or only all of them."""
+    planned = {plan.model.model: plan for plan in comparison.plans}
+    under_way = find_comparison_under_way(basis.run)
+    return {
+        "gap": comparison.gap,
+        "power": POWER,
+        "shown_gap": comparison.shown_gap,
+        "short_of_prompts": comparison.short_of_prompts,
+        "compared": comparison.compared,
+        "all": len(comparison.grounds),
+        "labels": comparison.more,
+        "models": [
+            {
+                "model": model,
+                "ground": ground.name,
+                "reason": ground.reason,
+                "labels": planned[model].more
+                if model in planned and not planned[model].model.is_spoiled
+                else None,
+            }
+            for model, ground in comparison.grounds.items()
+            if model in planned or not ground.is_compared
+        ],
+        "batch": under_way and {"name": under_way.batch.name, "state": under_way.batch.state},
+    }
 
 
 def _list_people(texts: list[str]) -> Any:
@@ -222,6 +322,7 @@ def _pair_to_json(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
         "low": low,
         "high": high,
         "least_half_width": pair.min_half_width,
+        "compared": pair.is_compared,
         "separated": pair.separated,
         "labels": None if demands is None else sum(demand.more for demand in demands),
         "prompts": count_prompts_to_separate(basis, pair),
