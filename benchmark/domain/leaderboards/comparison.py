@@ -1,4 +1,8 @@
-"""Two boards of the same guideline beside each other. Pure."""
+"""Two boards of the same guideline beside each other: like with like. Pure.
+
+A number that people's labels carry, alone or correcting predictions, is *measured*; one of predictions that no gold
+corrects is *predicted*. A measured number less a predicted one is the scorer's bias, not a change of the model.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,19 @@ from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.metrics import format_metric_value as metrics_printed
-from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
+from benchmark.domain.leaderboards.metrics import list_metric_scopes, list_metrics, list_scopes
+from benchmark.domain.leaderboards.withholding import is_gold
+
+MEASURED, PREDICTED = "measured", "predicted"
+"""The kinds of a number."""
 
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One number of a model, before and now; ``scope`` None is the overall. Undefined stays None."""
+    """One number of a model, before and now; ``scope`` None is the overall. Undefined stays None.
+
+    Numbers of different kinds have no difference; of predicted ones it has no direction, for it is no finding.
+    """
 
     model: str
     scope: str | None
@@ -22,15 +33,29 @@ class MetricChange:
     new: float | None
     n_old: int
     n_new: int
+    kind_old: str = MEASURED
+    kind_new: str = MEASURED
+
+    @property
+    def kind(self) -> str | None:
+        """Of both; None where they differ. One that is undefined is of any kind."""
+        kinds = {
+            kind
+            for kind, value in ((self.kind_old, self.old), (self.kind_new, self.new))
+            if value is not None
+        }
+        return None if len(kinds) > 1 else next(iter(kinds), MEASURED)
 
     @property
     def delta(self) -> float | None:
-        return None if self.old is None or self.new is None else self.new - self.old
+        if self.old is None or self.new is None or self.kind is None:
+            return None
+        return self.new - self.old
 
     @property
     def direction(self) -> str:
-        """``up``, ``down``, or nothing where it stayed or one of the two is undefined."""
-        return "" if not self.delta else "up" if self.delta > 0 else "down"
+        """``up``, ``down``, or nothing where it stayed, one of the two is undefined, or both are predicted."""
+        return "" if not self.delta or self.kind != MEASURED else "up" if self.delta > 0 else "down"
 
     @property
     def printed(self) -> dict[str, str]:
@@ -50,6 +75,8 @@ class MetricChange:
             "delta": self.delta,
             "n_old": self.n_old,
             "n_new": self.n_new,
+            "kind_old": None if self.old is None else self.kind_old,
+            "kind_new": None if self.new is None else self.kind_new,
         }
 
 
@@ -81,7 +108,25 @@ def _list_model_changes(
         )
         for metric in metrics:
             (before, n_before), (now, n_now) = (_read_value(row, scope, metric) for row in (old, new))
-            yield MetricChange(model, scope, metric, before, now, n_before, n_now)
+            kinds = [find_kind(document, row, scope, metric) for row in (old, new)]
+            yield MetricChange(model, scope, metric, before, now, n_before, n_now, *kinds)
+
+
+def find_kind(
+    document: GuidelineDocument, row: Mapping[str, Any] | None, scope: str | None, metric: Metric
+) -> str:
+    """Of a number of a board's row; a board that states no ground is judged by what its cells count."""
+    if row is None:
+        return MEASURED
+    scopes = list_metric_scopes(document, metric) if scope is None else (scope,)
+    cells = [row["dimensions"].get(own, {}) for own in scopes]
+    return MEASURED if all(map(_is_measured, cells)) else PREDICTED
+
+
+def _is_measured(cell: Mapping[str, Any]) -> bool:
+    if "ground" in cell:
+        return str(cell["ground"]) != PREDICTED
+    return is_gold(cell)
 
 
 def _read_value(row: Mapping[str, Any] | None, scope: str | None, metric: Metric) -> tuple[float | None, int]:

@@ -111,5 +111,7 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
     n = f"{cell['n_new']}" if cell["n_new"] == cell["n_old"] else f"{cell['n_old']} -> {cell['n_new']}"
     reasons = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in cell["reasons"].items())
     delta = "-" if cell["delta"] is None else printed["delta"] or "0"
+    if "predicted" in (cell["kind_old"], cell["kind_new"]):
+        delta += " (predicted)"
     place = [cell["model"], cell["dimension"] or "overall", cell["metric"]]
     return [*place, printed["old"], printed["new"], delta, n, reasons or "-"]

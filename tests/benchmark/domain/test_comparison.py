@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -43,3 +44,41 @@ def test_what_is_undefined_on_one_side_has_no_difference():
     assert changes["B safe"].delta is None
     assert changes["B safe"].direction == ""
     assert changes["A unsafe"].printed == {"old": "-", "new": "-", "delta": ""}
+
+
+def board_with(value: float, ground: str | None, basis: str) -> dict[str, Any]:
+    """One model with one number; boards of earlier versions state no ground."""
+    statistic = {"value": value, "low": None, "high": None}
+    cell = {"n": 40, "full_compliance_rate": statistic, "composition": {basis: 40}}
+    if ground is not None:
+        cell["ground"] = ground
+    return {"rows": [{"model": "A", "n": 40, "dimensions": {"safe": cell}, "overall": {}}]}
+
+
+GOLD, COMBINED = (0.5, "gold", "gold"), (0.6, "combined", "unseen")
+HOLLOW, RAW = (0.7, "predicted", "unseen"), (0.8, None, "unseen")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "delta", "direction"),
+    [
+        (GOLD, COMBINED, "measured", 0.1, "up"),
+        (COMBINED, COMBINED, "measured", 0.0, ""),
+        ((0.5, None, "gold"), COMBINED, "measured", 0.1, "up"),
+        (RAW, HOLLOW, "predicted", -0.1, ""),
+        (RAW, COMBINED, None, None, ""),
+        (COMBINED, HOLLOW, None, None, ""),
+    ],
+)
+def test_like_is_laid_beside_like(
+    old: tuple[float, str | None, str],
+    new: tuple[float, str | None, str],
+    kind: str | None,
+    delta: float | None,
+    direction: str,
+) -> None:
+    changes = compare_boards(XSTEST, board_with(*old), board_with(*new))
+    change = next(change for change in changes if change.scope == "safe")
+    assert (change.kind, change.direction) == (kind, direction)
+    assert change.delta == (None if delta is None else pytest.approx(delta))
+    assert (change.old, change.new) == (old[0], new[0])

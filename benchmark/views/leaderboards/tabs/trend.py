@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from annotation.core.charts import chart_url
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import Metric
 from annotation.models import Person
+from benchmark.domain.leaderboards.comparison import MEASURED, PREDICTED, find_kind
 from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import list_board_rows, list_runs_over_time
@@ -30,8 +31,25 @@ from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
 @dataclass(frozen=True)
 class PastNumber:
+    """``is_predicted``: of predictions that no gold corrects, so without an interval, and in no picture."""
+
     value: str
     interval: str
+    is_predicted: bool = False
+
+
+class _RunNumber(NamedTuple):
+    statistic: Mapping[str, float | None]
+    kind: str
+
+    @property
+    def is_predicted(self) -> bool:
+        return self.kind == PREDICTED
+
+    @property
+    def measured(self) -> Mapping[str, float | None]:
+        """Undefined where it is predicted: over time like is laid beside like."""
+        return UNDEFINED if self.is_predicted else self.statistic
 
 
 def trend_context(
@@ -49,6 +67,7 @@ def trend_context(
     }
     runs = list_runs_over_time(run, person)
     rows = _rows_by_model(runs, run, column)
+    measured = {model: [number.measured for number in row] for model, row in rows.items()}
     return {
         "metrics": place.list_choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
@@ -60,31 +79,46 @@ def trend_context(
             for at, past_run in enumerate(runs, 1)
         ],
         "rows": [
-            (model, [_past_number(statistic, column.metric) for statistic in row])
-            for model, row in rows.items()
+            (model, [_past_number(number, column.metric) for number in row]) for model, row in rows.items()
         ],
-        "charts": _draw_charts(rows, column.metric, draw) if len(runs) > 1 else [],
-        "chart_alt": _chart_alt(rows, labels[current], column.metric),
+        "any_predicted": any(
+            number.is_predicted and number.statistic["value"] is not None
+            for row in rows.values()
+            for number in row
+        ),
+        "charts": _draw_charts(measured, column.metric, draw) if len(runs) > 1 else [],
+        "chart_alt": _chart_alt(measured, labels[current], column.metric),
     }
 
 
 def _rows_by_model(
     runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: BoardColumn
-) -> dict[str, list[Mapping[str, float | None]]]:
+) -> dict[str, list[_RunNumber]]:
     """By model, in the order of this run and then of whoever was only in others: its number in each run."""
+    document = run.scorer.guideline.document
     boards = [{row["model"]: row for row in list_board_rows(run)} for run in runs]
     models = [row["model"] for row in list_board_rows(run)]
     models += [model for board in boards for model in board if model not in models]
     return {
-        model: [column.statistic(board[model]) if model in board else UNDEFINED for board in boards]
+        model: [
+            _RunNumber(
+                column.statistic(board[model]),
+                find_kind(document, board[model], column.scope, column.metric),
+            )
+            if model in board
+            else _RunNumber(UNDEFINED, MEASURED)
+            for board in boards
+        ]
         for model in dict.fromkeys(models)
     }
 
 
-def _past_number(statistic: Mapping[str, float | None], metric: Metric) -> PastNumber:
+def _past_number(number: _RunNumber, metric: Metric) -> PastNumber:
+    statistic = number.statistic
     if statistic["value"] is None:
         return PastNumber("", "")
-    return PastNumber(format_metric_value(metric, statistic["value"]), format_interval(metric, statistic))
+    interval = "" if number.is_predicted else format_interval(metric, statistic)
+    return PastNumber(format_metric_value(metric, statistic["value"]), interval, number.is_predicted)
 
 
 def _draw_charts(
