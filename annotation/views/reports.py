@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import get_language, override
+from django.utils.translation import get_language, gettext_lazy, override
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
@@ -37,8 +37,14 @@ MAX_LEVELS = 6
 """A scale with more levels shows its ends."""
 Report = Mapping[str, Any]
 Statistic = Mapping[str, Any]
+KAPPAS = {
+    "cohen_kappa": gettext_lazy("Cohen's kappa"),
+    "pairwise_kappa": gettext_lazy("Mean pairwise kappa"),
+    "conger_kappa": gettext_lazy("Conger's kappa"),
+}
 REFERENCES = {
     "cohen_kappa": "Cohen (1960), Educational and Psychological Measurement 20(1), 37–46",
+    "conger_kappa": "Conger (1980), Psychological Bulletin 88(2), 322–328",
     "alpha": "Krippendorff (2011), Computing Krippendorff's Alpha-Reliability",
     "gwet_ac1": "Gwet (2008), British Journal of Mathematical and Statistical Psychology 61(1), 29–48",
     "wilson": "Wilson (1927), Journal of the American Statistical Association 22, 209–212",
@@ -158,12 +164,13 @@ def agreement_table(report: Report) -> DocumentTable | None:
         return None
     several = len({row["guideline"] for row in rows}) > 1
     levels = list_measurements(report)
+    kappas = list_kappas(rows, report)
     head = [
         _("Criterion"),
         _("Units"),
         _("Disputed"),
         _("Percent agreement"),
-        _("Cohen's kappa"),
+        *(str(KAPPAS[name]) for name in kappas),
         _("Krippendorff's alpha"),
         _("Gwet's AC1"),
     ]
@@ -173,13 +180,27 @@ def agreement_table(report: Report) -> DocumentTable | None:
             str(row["n"]),
             str(row["disputed"]),
             _format_statistic(row["percent_agreement"]),
-            _format_statistic(row["cohen_kappa"]),
+            *(_format_statistic(find_kappa(row, name, report)) for name in kappas),
             _format_statistic(row[f"alpha_{levels.get((row['guideline'], row['criterion']), 'nominal')}"]),
             _format_statistic(row["gwet_ac1"]),
         ]
         for row in rows
     ]
     return DocumentTable("agreement", _("Agreement between annotators, with 95% intervals"), head, cells)
+
+
+def list_kappas(rows: Sequence[Mapping[str, Any]], report: Report) -> list[str]:
+    """Cohen's where two fixed people judged, and of a pool the mean over pairs of people and Conger's."""
+    return [name for name in KAPPAS if any(find_kappa(row, name, report) for row in rows)]
+
+
+def find_kappa(row: Mapping[str, Any], name: str, report: Report) -> Statistic | None:
+    """None where it does not apply. A release of old has Cohen's of the places of a task, whoever took them: it is of
+    people only where there were no more than two.
+    """
+    if name == "cohen_kappa" and "raters" not in row and (report["people"] or {}).get("annotators", 3) > 2:
+        return None
+    return row.get(name)
 
 
 def is_repetition(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -89,6 +89,41 @@ def count_patterns(units: Units, groups: UnitGroups[Name]) -> dict[Name, PromptC
                 n[start:end],
             )
     return counts
+
+
+def find_people(units: Units, groups: UnitGroups[Name]) -> dict[Name, frozenset[int]]:
+    """Whoever gave a label in each group."""
+    width = int(units.person.max(initial=0)) + 1
+    keys: list[Codes] = []
+    for column in units.person.T:
+        has_label = column >= 0
+        keys.append(count_keys(groups.place[has_label] * width + column[has_label])[0])
+    people: dict[Name, set[int]] = {}
+    for key in (key for column_keys in keys for key in column_keys.tolist()):
+        group, person = divmod(key, width)
+        people.setdefault(groups.names[group], set()).add(person)
+    return {name: frozenset(members) for name, members in people.items()}
+
+
+def order_two_people(
+    units: Units,
+    groups: UnitGroups[Name],
+    people: Mapping[Name, frozenset[int]],
+    order: Sequence[int],
+) -> Units:
+    """In groups of two people alone the first place is that of the earlier in ``order``: places become people."""
+    if units.person.shape[1] != 2:
+        return units
+    has_two = np.array([len(people.get(name, ())) == 2 for name in groups.names], dtype=bool)
+    rank = np.zeros(int(units.person.max(initial=0)) + 1, dtype=np.int64)
+    rank[np.array(order, dtype=np.int64)] = np.arange(len(order))
+    both = (units.person >= 0).all(axis=1)
+    is_turned = both & (rank[units.person[:, 0]] > rank[units.person[:, 1]])
+    is_turned &= has_two[groups.place] if len(groups.names) else False
+    if not is_turned.any():
+        return units
+    label = np.where(is_turned[:, None], units.label[:, ::-1], units.label)
+    return replace(units, label=label)
 
 
 def count_keys(keys: Codes) -> tuple[Codes, Codes]:

@@ -18,10 +18,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from annotation.core.proportions import Z, wilson_bounds
-from annotation.domain.agreement.coefficients import Estimate, Weighting
+from annotation.domain.agreement.coefficients import Distances, Estimate, Weighting
 from annotation.domain.agreement.patterns import (
     FEW_DISPUTES,
     FEW_PROMPTS,
+    FEW_UNCOMMON,
     NO_VARIATION,
     Floats,
     Ints,
@@ -34,7 +35,12 @@ MAX_CELLS = 4_000_000
 
 MIN_PROMPTS = 10
 MIN_DISPUTES = 5
-"""A chance-corrected statistic of fewer has no interval: ``tests/performance/prompt_coverage.py`` shows why."""
+MIN_UNCOMMON = 10
+MIN_UNCOMMON_SQUARED = 15
+"""A chance-corrected statistic of fewer has no interval: ``tests/performance/prompt_coverage.py`` shows why. Where
+nearly all labels are of one level, chance is known from the few others; where squares of distances count, from the few
+that lie far away.
+"""
 
 MIN_VALUE = -1.0
 """No statistic is lower, except on a handful of units."""
@@ -96,6 +102,18 @@ class Sample:
             prompts = float(len(self.entries.keys))
         return total * prompts / (prompts - 1) if prompts > 1 else math.nan
 
+    def sum_powers(self, of_kinds: Floats) -> tuple[float, float, int]:
+        """The sums over prompts of the second and fourth powers of their units' sum, and the number of prompts."""
+        if self.entries is None:
+            squares = np.square(of_kinds)
+            return (
+                float(self.kinds @ squares),
+                float(self.kinds @ np.square(squares)),
+                int(self.kinds.sum()),
+            )
+        squares = np.square(self.entries.sum_by_prompt(of_kinds))
+        return float(squares.sum()), float(np.square(squares).sum()), len(squares)
+
     def sum_unit_squares(self, of_kinds: Floats) -> float:
         """What ``sum_squares`` would be were each unit a prompt."""
         n = float(self.kinds.sum())
@@ -124,6 +142,13 @@ class Influences:
         """The variance by prompts over that of as many independent units; None where nothing varies."""
         by_prompt, by_unit = self.sample.sum_squares(self.of_kinds), self._unit_variance
         return by_prompt / by_unit if by_unit > EQUAL**2 and not math.isnan(by_prompt) else None
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance: prompts less one, and fewer where a few prompts make most of it. Of P
+        values with kurtosis k the variance has 2 P / (k - 1) (Satterthwaite 1946).
+        """
+        return find_freedom(*self.sample.sum_powers(self.of_kinds), prompts=self.sample.prompts)
 
     def covariance(self, other: Influences) -> float:
         """With a statistic of other units, by the prompts that both have."""
@@ -183,6 +208,13 @@ def _build_influences(sample: Sample, column: Floats) -> Influences:
     return Influences(float(column[0]), sample, of_kinds)
 
 
+def find_freedom(squares: float, fourth: float, n: int, *, prompts: int) -> float:
+    """From the sums of the second and fourth powers of n values."""
+    kurtosis = n * fourth / squares**2 if squares > EQUAL**2 else math.inf
+    bound = 2 * n / (kurtosis - 1) if kurtosis > 1 else math.inf
+    return max(1.0, min(prompts - 1.0, bound))
+
+
 @dataclass(frozen=True)
 class AgreementInterval:
     """Both ends None where there is none, and then the code of why."""
@@ -192,30 +224,46 @@ class AgreementInterval:
     no_interval: str | None = None
 
 
-def find_obstacle(sample: Sample) -> str | None:
+def find_obstacle(sample: Sample, squared: Distances | None) -> str | None:
     """Why a chance-corrected statistic of these units has no interval, whatever it is."""
+    units = sample.units
     if sample.prompts < MIN_PROMPTS:
         return FEW_PROMPTS
-    return FEW_DISPUTES if sample.units.disputed < MIN_DISPUTES else None
+    if units.disputed < MIN_DISPUTES:
+        return FEW_DISPUTES
+    if squared is None:
+        return FEW_UNCOMMON if units.count_uncommon(None) < MIN_UNCOMMON else None
+    uncommon = units.count_uncommon(squared(units.values))
+    return FEW_UNCOMMON if uncommon < MIN_UNCOMMON_SQUARED - EQUAL else None
 
 
-def build_interval(influences: Influences, confidence: float) -> AgreementInterval:
-    """Of a chance-corrected statistic, by Student's t with as many degrees of freedom as prompts less one.
+def build_interval(
+    influences: Influences, confidence: float, *, squared: Distances | None = None
+) -> AgreementInterval:
+    """Of a chance-corrected statistic, by Student's t; ``squared`` are its distances where these are squares.
 
     Disagreement (1 less the statistic) is above 0 and has a long tail to the right, so its upper end, and with it the
     statistic's lower one, is taken on the scale of its logarithm. The other end is taken as it stands: each end is the
     outer of the two scales.
     """
-    obstacle = find_obstacle(influences.sample)
-    error = math.sqrt(influences.variance)
-    disagreement = 1 - influences.observed
+    obstacle = find_obstacle(influences.sample, squared)
+    return make_interval(
+        influences.observed, influences.variance, influences.freedom, confidence, obstacle=obstacle
+    )
+
+
+def make_interval(
+    observed: float, variance: float, freedom: float, confidence: float, *, obstacle: str | None = None
+) -> AgreementInterval:
+    """As ``build_interval`` has it, from the variance and its degrees of freedom."""
+    error, disagreement = math.sqrt(variance), 1 - observed
     if obstacle is None and (not error > EQUAL or not disagreement > EQUAL):
         obstacle = NO_VARIATION
     if obstacle is not None:
         return AgreementInterval(None, None, obstacle)
-    reach = find_quantile(influences.sample.prompts - 1, confidence) * error
+    reach = find_quantile(freedom, confidence) * error
     low = max(MIN_VALUE, 1 - disagreement * math.exp(min(reach / disagreement, 700.0)))
-    return AgreementInterval(min(low, influences.observed), min(1.0, influences.observed + reach))
+    return AgreementInterval(min(low, observed), min(1.0, observed + reach))
 
 
 def build_share_interval(influences: Influences, confidence: float) -> AgreementInterval:
@@ -262,6 +310,6 @@ def _combine(first: float, second: float, correlation: float) -> float:
 
 
 @lru_cache
-def find_quantile(freedom: int, confidence: float) -> float:
+def find_quantile(freedom: float, confidence: float) -> float:
     """Of Student's t for both tails; infinite where there is no freedom."""
     return float(stdtrit(freedom, (1 + confidence) / 2)) if freedom > 0 else math.inf

@@ -30,6 +30,7 @@ MEASUREMENTS: tuple[Measurement, ...] = ("nominal", "ordinal", "interval")
 NO_PAIRS = N_("No unit has labels from two annotators.")
 ONE_CATEGORY = N_("All labels that can be compared are the same, so agreement by chance is certain.")
 MORE_THAN_TWO = N_("Cohen's kappa compares two annotators; here there are more.")
+POOL = N_("Cohen's kappa compares two fixed annotators; here the labels are of more people.")
 MORE_THAN_TWO_FOR_PI = N_("Scott's pi compares two annotators; here there are more.")
 NO_ORDER = N_("The levels of a nominal scale have no order.")
 NO_DISTANCES = N_("The levels of this scale have no distances between them.")
@@ -37,6 +38,7 @@ NO_DISTANCES = N_("The levels of this scale have no distances between them.")
 
 FEW_PROMPTS = "few_prompts"
 FEW_DISPUTES = "few_disputes"
+FEW_UNCOMMON = "few_uncommon"
 NO_VARIATION = "no_variation"
 """Why a value has no interval, as codes: pages have the words."""
 
@@ -256,6 +258,18 @@ class LabelSets:
     @property
     def disputed(self) -> int:
         return int(self.counts @ (np.count_nonzero(self.value_counts, axis=1) > 1))
+
+    def count_uncommon(self, distances: Floats | None) -> float:
+        """Units with two labels of which one at least is not the commonest level. With distances (V, V) each weighs as
+        far as its farthest label lies from that level, and the number is that of as many equal weights (Kish 1965).
+        """
+        if not len(self.counts):
+            return 0.0
+        commonest = int((self.counts @ self.pairable_counts).argmax())
+        away = 1 - np.eye(len(self.values)) if distances is None else distances
+        weights = ((self.pairable_counts > 0) * away[commonest]).max(axis=1)
+        squares = float(self.counts @ np.square(weights))
+        return float(self.counts @ weights) ** 2 / squares if squares else 0.0
 
     def disagreement(self, distances: Floats) -> Floats:
         """(M,): the mean distance (V, V) of two labels of one unit, over its ordered pairs; 0 for a single label."""

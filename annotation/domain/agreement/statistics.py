@@ -100,7 +100,7 @@ def _measure(  # noqa: PLR0917  # as the other
     if formulas_by_name and intervals:
         influences = measure_influences(sample, formulas_by_name)
         measured = {
-            name: _build_statistic(influences[name], rules[name].error(sample), name, confidence)
+            name: _build_statistic(influences[name], rules[name], name, confidence)
             for name in formulas_by_name
         }
     elif formulas_by_name:
@@ -145,7 +145,7 @@ def measure_difference(
     before, after = (measure_influences(sample, {statistic: rule.estimate})[statistic] for sample in samples)
     if isnan(before.observed) or isnan(after.observed):
         return Statistic(None, None, None, ONE_CATEGORY)
-    ends = tuple(_build_interval(influences, statistic, confidence) for influences in (before, after))
+    ends = tuple(_build_interval(influences, rule, statistic, confidence) for influences in (before, after))
     interval = build_difference_interval(before, after, (ends[0], ends[1]))
     errors = [error for sample in samples if (error := rule.error(sample)) is not None]
     return Statistic(
@@ -168,6 +168,9 @@ class _Rule:
     closed_form: Callable[[LabelSets], Floats | None] | None = None
     """What a unit with each set (M,) adds to it, as its author has the standard error."""
 
+    squared: formulas.Distances | None = None
+    """Its distances between levels, where these are squares."""
+
     def obstacle(self, units: LabelSets, measurement: Measurement) -> str | None:
         """Why the statistic cannot apply to these units on this scale, whatever their labels are."""
         if MEASUREMENTS.index(measurement) < MEASUREMENTS.index(self.needs):
@@ -185,15 +188,15 @@ class _Rule:
         return None if isnan(squares) else sqrt(squares)
 
 
-def _build_statistic(influences: Influences, error: float | None, name: str, confidence: float) -> Statistic:
+def _build_statistic(influences: Influences, rule: _Rule, name: str, confidence: float) -> Statistic:
     if isnan(influences.observed):
         return Statistic(None, None, None, ONE_CATEGORY)
-    interval = _build_interval(influences, name, confidence)
+    interval = _build_interval(influences, rule, name, confidence)
     return Statistic(
         influences.observed,
         interval.low,
         interval.high,
-        standard_error=error,
+        standard_error=rule.error(influences.sample),
         design_effect=influences.design_effect,
         no_interval=interval.no_interval,
     )
@@ -203,9 +206,10 @@ def _build_value(value: float) -> Statistic:
     return Statistic(None, None, None, ONE_CATEGORY) if isnan(value) else Statistic(value, None, None)
 
 
-def _build_interval(influences: Influences, name: str, confidence: float) -> AgreementInterval:
-    build = build_share_interval if name == "percent_agreement" else build_interval
-    return build(influences, confidence)
+def _build_interval(influences: Influences, rule: _Rule, name: str, confidence: float) -> AgreementInterval:
+    if name == "percent_agreement":
+        return build_share_interval(influences, confidence)
+    return build_interval(influences, confidence, squared=rule.squared)
 
 
 def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
@@ -217,13 +221,19 @@ def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
         "cohen_kappa": kappa(partial(formulas.cohen_kappa, distances=formulas.nominal)),
         "cohen_kappa_linear": kappa(partial(formulas.cohen_kappa, distances=formulas.steps), "ordinal"),
         "cohen_kappa_quadratic": kappa(
-            partial(formulas.cohen_kappa, distances=formulas.squared_steps), "ordinal"
+            partial(formulas.cohen_kappa, distances=formulas.squared_steps),
+            "ordinal",
+            squared=formulas.squared_steps,
         ),
         "scott_pi": _Rule(formulas.scott_pi, two_raters=MORE_THAN_TWO_FOR_PI),
         "fleiss_kappa": _Rule(formulas.fleiss_kappa),
         "alpha_nominal": _Rule(partial(formulas.alpha, distances=formulas.nominal)),
         "alpha_ordinal": _Rule(formulas.alpha_ordinal, "ordinal"),
-        "alpha_interval": _Rule(partial(formulas.alpha, distances=formulas.squared_differences), "interval"),
+        "alpha_interval": _Rule(
+            partial(formulas.alpha, distances=formulas.squared_differences),
+            "interval",
+            squared=formulas.squared_differences,
+        ),
         "gwet_ac1": _build_gwet_rule(formulas.nominal, "nominal"),
         "gwet_ac2": _build_gwet_rule(weights, "ordinal"),
     }
@@ -234,6 +244,7 @@ def _build_gwet_rule(distances: formulas.Distances, needs: Measurement) -> _Rule
         partial(formulas.gwet, distances=distances),
         needs,
         closed_form=partial(formulas.gwet_influence, distances=distances),
+        squared=distances if distances is formulas.quadratic_weights else None,
     )
 
 

@@ -25,8 +25,11 @@ HEADINGS = {
     "alpha_interval": "alpha int.",
     "gwet_ac1": "AC1",
     "gwet_ac2": "AC2",
+    "pairwise_kappa": "kappa, pairs",
+    "conger_kappa": "Conger",
 }
 HEADS = ("criterion", "group", "n", "disputed", "design effect")
+POOL_KAPPAS = ("pairwise_kappa", "conger_kappa")
 TEXTS = 2
 """The columns that are text and stand left; the others are numbers."""
 
@@ -58,7 +61,7 @@ class Command(AssayCommand):
         rows = data["rows"]
         several = len({row["guideline"] for row in rows}) > 1
         # What no row has would only make the lines longer.
-        statistics = [name for name in STATISTICS if any(row[name] for row in rows)]
+        statistics = [name for name in (*STATISTICS, *POOL_KAPPAS) if any(row[name] for row in rows)]
         heads = (*HEADS, *(HEADINGS.get(name, name) for name in statistics))
         lines = [_build_line(row, statistics, with_guideline=several) for row in rows]
         for line in format_table([heads, *lines], texts=TEXTS):

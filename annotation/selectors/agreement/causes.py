@@ -31,7 +31,7 @@ from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import ComparableLabels, ScaleKey
-from annotation.selectors.agreement.report import LabelPatterns, PatternCounts, to_exact_level
+from annotation.selectors.agreement.report import COHENS, LabelPatterns, PatternCounts, to_exact_level
 from annotation.selectors.guidelines import list_notes
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
@@ -448,8 +448,12 @@ def _build_version_rows(rows: Sequence[tuple[str, PatternCounts]], statistic: st
         change = None
         if previous is not None:
             name = statistic or f"alpha_{counted.measurement}"
-            change = _measure_difference(
-                previous[1].counts, counted.counts, counted.values, counted.measurement, name
+            change = (
+                None
+                if name in COHENS and (previous[1].is_pool or counted.is_pool)
+                else _measure_difference(
+                    previous[1].counts, counted.counts, counted.values, counted.measurement, name
+                )
             )
         yield VersionRow(version, counted, previous[0] if previous else None, change)
         previous = version, counted

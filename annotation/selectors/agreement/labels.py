@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property, partial
 from operator import itemgetter
@@ -117,6 +117,13 @@ class ComparableLabels:
 
     def as_pairs(self) -> ComparableLabels:
         return self.with_units(label_table_as_pairs(self.units, list(self.people)))
+
+    def where_named(self, facets: Mapping[str, str | None]) -> ComparableLabels:
+        """The labels that have these names by these facets; pairs are none of them."""
+        labels = self
+        for facet, name in facets.items():
+            labels = labels._in(facet, name)
+        return labels
 
     def with_units(self, units: Units) -> ComparableLabels:
         """The same names over other units."""

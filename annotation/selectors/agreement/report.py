@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from annotation.domain.agreement import (
+    POOL,
     Agreement,
     Measurement,
     Pattern,
@@ -20,7 +21,14 @@ from annotation.domain.agreement import (
     join_prompt_counts,
     measure_agreement,
 )
-from annotation.domain.agreement.disagreement import count_pairs, count_patterns, cross_groupings
+from annotation.domain.agreement.disagreement import (
+    count_pairs,
+    count_patterns,
+    cross_groupings,
+    find_people,
+    order_two_people,
+)
+from annotation.domain.agreement.raters import RaterKappas, measure_rater_kappas
 from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Guideline
 from annotation.selectors.agreement.groupings import EVERYTHING, Group, Grouping, Narrowing
@@ -28,6 +36,8 @@ from annotation.selectors.agreement.labels import ComparableLabels
 
 # So many measured sets of counts are kept by one process, about 3 kB each.
 MAX_MEASURED = 20_000
+MAX_FIXED_RATERS = 2
+COHENS = ("cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic")
 NO_COUNTS = join_prompt_counts([])
 
 
@@ -40,6 +50,10 @@ class ReportRow:
     group: Group
     measurement: Measurement
     agreement: Agreement
+    raters: int = 0
+    """How many people the labels are of."""
+    kappas: RaterKappas | None = None
+    """Of a pool: of more than two people."""
 
     def to_json(self) -> dict[str, Any]:
         statistics = {
@@ -52,7 +66,10 @@ class ReportRow:
             "n": self.agreement.n,
             "disputed": self.agreement.disputed,
             "prompts": self.agreement.prompts,
+            "raters": self.raters,
             **statistics,
+            "pairwise_kappa": statistic_to_json(self.kappas.pairwise) if self.kappas else None,
+            "conger_kappa": statistic_to_json(self.kappas.conger) if self.kappas else None,
         }
 
 
@@ -81,6 +98,12 @@ class PatternCounts:
     measurement: Measurement
     values: tuple[Value, ...]
     counts: PromptCounts
+    raters: int = 0
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether more than two people judged, so that no kappa is of two raters."""
+        return self.raters > MAX_FIXED_RATERS
 
     @property
     def n(self) -> int:
@@ -101,12 +124,17 @@ class PatternCounts:
 
     def row(self, statistics: Sequence[str] | None = None) -> ReportRow:
         return ReportRow(
-            self.guideline, self.criterion, self.group, self.measurement, self.measure(statistics)
+            self.guideline,
+            self.criterion,
+            self.group,
+            self.measurement,
+            self.measure(statistics),
+            self.raters,
         )
 
     def _measure(self, statistics: tuple[str, ...] | None, intervals: bool, confidence: float) -> Agreement:
         key = (self.counts.digest, self.values, self.measurement, statistics, intervals, confidence)
-        return _MEASURED.get(
+        measured = _MEASURED.get(
             key,
             lambda: measure_agreement(
                 self.counts,
@@ -117,6 +145,14 @@ class PatternCounts:
                 confidence=confidence,
             ),
         )
+        if not self.is_pool:
+            return measured
+        withheld = {
+            name: Statistic(None, None, None, POOL)
+            for name, statistic in measured.statistics.items()
+            if name in COHENS and statistic.value is not None
+        }
+        return replace(measured, statistics={**measured.statistics, **withheld})
 
 
 def _drop_missing(pattern: Pattern) -> list[Value]:
@@ -174,8 +210,31 @@ class LabelPatterns:
         """The rows over everything, then those of each grouping, group by group."""
         all_groupings = dict.fromkeys([(), *groupings])
         return [
-            counted.row(statistics) for grouping in all_groupings for counted in self.list_counts(grouping)
+            replace(counted.row(statistics), kappas=self.measure_kappas(counted))
+            for grouping in all_groupings
+            for counted in self.list_counts(grouping)
         ]
+
+    def measure_kappas(self, counted: PatternCounts) -> RaterKappas | None:
+        """The kappas of the pool behind a row; None where there is no pool."""
+        if not counted.is_pool:
+            return None
+        key = f"kappas of {counted.guideline}, {counted.criterion}, {sorted(counted.group.items())}"
+        return self.labels.cache(key, lambda: self._measure_kappas(counted))
+
+    def _measure_kappas(self, counted: PatternCounts) -> RaterKappas:
+        facets = dict(counted.group) | {"guideline": counted.guideline}
+        if counted.criterion is not None:
+            facets["criterion"] = counted.criterion
+        units = self.labels.where_named(facets).units
+        fleiss = counted.measure(("fleiss_kappa",)).statistics["fleiss_kappa"]
+        return measure_rater_kappas(
+            units.codes,
+            units.person,
+            units.prompt,
+            levels=len(units.values),
+            no_interval=fleiss.no_interval,
+        )
 
     def list_counts(self, grouping: Grouping = ()) -> list[PatternCounts]:
         """What the rows of a grouping are measured from: of each group and guideline the pooled row where there are
@@ -186,19 +245,28 @@ class LabelPatterns:
     def _count(self, grouping: Grouping) -> list[PatternCounts]:
         labels, groups = self.labels.group(grouping)
         groups_and_scales = cross_groupings([groups, labels.scales], len(labels.units))
+        people = find_people(labels.units, groups_and_scales)
+        units = order_two_people(labels.units, groups_and_scales, people, list(labels.people))
         patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], PromptCounts]] = {}
         if not grouping:
             patterns_by_group[()] = {}
-        for (names, scale), patterns in count_patterns(labels.units, groups_and_scales).items():
+        for (names, scale), patterns in count_patterns(units, groups_and_scales).items():
             patterns_by_group.setdefault(names, {})[scale] = patterns
         return [
             counted
             for names, by_scale in patterns_by_group.items()
-            for counted in self._of_group(dict(zip(grouping, names, strict=True)), by_scale)
+            for counted in self._of_group(
+                dict(zip(grouping, names, strict=True)),
+                by_scale,
+                {scale: people.get((names, scale), frozenset()) for scale in by_scale},
+            )
         ]
 
     def _of_group(
-        self, group: Group, patterns_by_scale: Mapping[tuple[str, str], PromptCounts]
+        self,
+        group: Group,
+        patterns_by_scale: Mapping[tuple[str, str], PromptCounts],
+        people: Mapping[tuple[str, str], frozenset[int]],
     ) -> Iterator[PatternCounts]:
         for guideline in self.labels.guideline_names():
             parts = [
@@ -210,8 +278,12 @@ class LabelPatterns:
             if len(parts) > 1:
                 values = tuple(sorted({value for part in parts for value in part.values}))
                 pooled = join_prompt_counts(part.counts for part in parts)
-                yield PatternCounts(guideline, None, group, "nominal", values, pooled)
-            yield from parts
+                raters = frozenset().union(
+                    *(people.get((guideline, part.criterion or ""), ()) for part in parts)
+                )
+                yield PatternCounts(guideline, None, group, "nominal", values, pooled, len(raters))
+            for part in parts:
+                yield replace(part, raters=len(people.get((guideline, part.criterion or ""), ())))
 
     def _part(
         self, guideline: str, criterion: str, group: Group, counts: PromptCounts | None

@@ -132,7 +132,7 @@ def _take_own_values(own_places: Ints, values: npt.NDArray[np.floating]) -> Floa
 
 def _rates_with_gold(sheet: ComparisonTable, own_places: Ints, group: Ints, groups: int) -> Sequence[Rate]:
     label = _take_own_values(own_places, sheet.units.label)
-    has_gold = ~np.isnan(sheet.gold.value)
+    has_gold = ~np.isnan(sheet.gold.value) & sheet.units.differ  # where all agree gold is their own label
     equal = label[has_gold] == sheet.gold.value[has_gold]
     return measure_rates(equal, group[has_gold], sheet.units.task[has_gold], groups=groups)
 

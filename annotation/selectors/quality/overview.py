@@ -172,7 +172,7 @@ def _measure_gold(
     sheet: ComparisonTable, unit: Ints, place: Ints, group: Ints, people: int
 ) -> Sequence[Rate]:
     value = sheet.gold.value[unit]
-    known = ~np.isnan(value)
+    known = ~np.isnan(value) & sheet.units.differ[unit]  # where all agree gold is their own label
     equal = sheet.units.label[unit, place][known] == value[known]
     return measure_rates(equal, group[known], sheet.units.task[unit][known], groups=people)
 

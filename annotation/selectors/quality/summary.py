@@ -156,8 +156,11 @@ def _iterate_labels(
 
 
 def _list_final_labels(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
-    """The gold labels by task and criterion, but for those that rest on one person's word: that may be their own."""
-    rows = GoldLabel.objects.filter(task__in=tasks).exclude(source=GoldLabel.Source.SINGLE)
+    """The gold labels by task and criterion, but for those that are every annotator's own: of one person, and where
+    all agree.
+    """
+    own_sources = (GoldLabel.Source.SINGLE, GoldLabel.Source.UNANIMOUS)
+    rows = GoldLabel.objects.filter(task__in=tasks).exclude(source__in=own_sources)
     labels_by_task: dict[int, dict[str, float]] = defaultdict(dict)
     for task, criterion, value in rows.values_list("task", "criterion", "value"):
         labels_by_task[task][criterion] = value

@@ -39,6 +39,12 @@ STATISTICS: dict[str, str | Promise] = {
 }
 """In the order of the columns: what a reader looks for first stands first."""
 
+POOL_KAPPAS: dict[str, str | Promise] = {
+    "pairwise": gettext_lazy("Mean pairwise kappa"),
+    "conger": gettext_lazy("Conger's kappa"),
+}
+"""Of more than two people, in place of Cohen's."""
+
 FACETS: dict[str, str | Promise] = {
     "dimension": gettext_lazy("Dimension"),
     "subcomponent": gettext_lazy("Subcomponent"),

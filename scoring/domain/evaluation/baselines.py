@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 from scoring.domain.backbone import Report, ignore_progress
@@ -135,11 +136,11 @@ def measure_between_annotators(
     *,
     seed: int = 0,
 ) -> Metrics:
-    """The first annotator of each response predicts the second: accuracy is their percent agreement."""
+    """Of each two annotators of a response the earlier predicts the later: accuracy is their mean percent agreement."""
     pairs = [
-        (e, response_labels[0], response_labels[1])
+        (e, first, second)
         for e, response_labels in zip(examples, annotator_labels, strict=True)
-        if len(response_labels) > 1
+        for first, second in combinations(response_labels, 2)
     ]
     settled = [replace(example, labels=dict(second)) for example, _first, second in pairs]
     return measure(

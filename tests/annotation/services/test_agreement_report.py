@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from annotation.core.errors import AssayError
-from annotation.domain.agreement import STATISTICS
+from annotation.domain.agreement import POOL, STATISTICS
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Task
@@ -107,8 +107,30 @@ def test_a_pair_stands_in_the_order_of_its_usernames(batch: Batch, lin: Person, 
     (row,) = report(batch, "pair")[1:]
     assert row["group"] == {"pair": "chen, lin"}
     assert row["cohen_kappa"]["value"] == pytest.approx(27 / 43)
-    # Over everything positions are slots, and there the two are mixed.
-    assert report(batch)[0]["cohen_kappa"]["value"] != pytest.approx(27 / 43)
+    # Over everything, too, a place is a person: the two are the only ones.
+    overall = report(batch)[0]
+    assert (overall["raters"], overall["cohen_kappa"]["value"]) == (2, pytest.approx(27 / 43))
+    assert (overall["pairwise_kappa"], overall["conger_kappa"]) == (None, None)
+
+
+def test_a_pool_has_no_cohens_kappa_and_those_of_its_people(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, zhou: Person
+):
+    batch = make_batch(guideline, dataset, annotators=[lin, chen, zhou])
+    for turn, (label, other) in enumerate(zip(LIN, CHEN, strict=True)):
+        pair = ((lin, chen), (chen, zhou), (zhou, lin))[turn % 3]
+        for person, value in zip(pair, (label, other), strict=True):
+            label_next(batch, person, value)
+    overall, *pairs = report(batch, "pair")
+    assert (overall["raters"], overall["cohen_kappa"], len(pairs)) == (3, None, 3)
+    defined = [row for row in pairs if row["cohen_kappa"]]
+    mean = sum(row["cohen_kappa"]["value"] * row["n"] for row in defined) / sum(row["n"] for row in defined)
+    assert overall["pairwise_kappa"]["value"] == pytest.approx(mean)
+    assert overall["pairwise_kappa"]["reason"] == "few_prompts"
+    assert -1 <= overall["conger_kappa"]["value"] <= 1
+    (counted,) = LabelPatterns([batch]).list_counts()
+    assert counted.value("cohen_kappa") is None
+    assert counted.measure().statistics["cohen_kappa"].reason == POOL
 
 
 def test_three_annotators_make_three_pairs_and_no_kappa_over_everything(
@@ -220,7 +242,10 @@ def test_the_command_prints_rows_as_json_and_as_a_table(labelled: Batch):
         "n",
         "disputed",
         "prompts",
+        "raters",
         *STATISTICS,
+        "pairwise_kappa",
+        "conger_kappa",
     ]
     assert [row["group"] for row in rows] == [{}, {"model": "Hidden-13B"}, {"model": "Secretive-7B"}]
     out = StringIO()
@@ -249,7 +274,7 @@ def test_the_command_refuses_what_it_does_not_know_in_one_line(db: None, argumen
 
 
 def test_the_command_without_any_batch_has_no_rows(db: None):
-    assert command() == {"rows": []}
+    assert command()["rows"] == []
 
 
 def test_a_lease_that_was_retaken_keeps_the_labels_in_slot_order(batch: Batch, lin: Person, chen: Person):

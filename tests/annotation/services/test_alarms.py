@@ -60,6 +60,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitoring, "MIN_UNITS", 4)
     monkeypatch.setattr(intervals, "MIN_PROMPTS", 2)
     monkeypatch.setattr(intervals, "MIN_DISPUTES", 1)
+    monkeypatch.setattr(intervals, "MIN_UNCOMMON", 1)
+    monkeypatch.setattr(intervals, "MIN_UNCOMMON_SQUARED", 1)
     monkeypatch.setattr(report, "_MEASURED", report._MeasuredCache())
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext
 
-from annotation.domain.agreement import Statistic
+from annotation.domain.agreement import Agreement, Statistic
 from annotation.selectors.agreement.causes import DisputedPrompts, WeakestGroup, find_weakest_group
 from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.tabs import table, trend
 from annotation.views.agreement.wording import (
     FACETS,
+    POOL_KAPPAS,
     STATISTICS,
     alpha_name,
     find_reading,
@@ -77,15 +79,24 @@ def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
         "prompts": measured.prompts,
         "effect": format_effect(measured),
         "no_intervals": list_no_intervals(measured.statistics[name] for name in names),
-        "tiles": [build_tile(name, measured.statistics[name]) for name in names],
+        "tiles": list_tiles(tab_query, measured, names),
         "reading": reading_badge,
     }
 
 
-def build_tile(name: str, statistic: Statistic) -> dict[str, Any]:
+def list_tiles(tab_query: TabQuery, measured: Agreement, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Of a pool of people its own two kappas in the place of Cohen's."""
+    tiles = [(STATISTICS[name], measured.statistics[name]) for name in names]
+    kappas = tab_query.patterns.measure_kappas(tab_query.headline) if tab_query.headline else None
+    if kappas is not None:
+        tiles[1:2] = [(label, getattr(kappas, name)) for name, label in POOL_KAPPAS.items()]
+    return [build_tile(label, statistic) for label, statistic in tiles]
+
+
+def build_tile(label: str | Promise, statistic: Statistic) -> dict[str, Any]:
     figure_words = format_figure(statistic)
     return {
-        "label": STATISTICS[name],
+        "label": label,
         "value": figure_words.value if figure_words else None,
         "note": figure_words.interval if figure_words else "",
     }
