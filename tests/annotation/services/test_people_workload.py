@@ -24,7 +24,7 @@ from annotation.services.assignments import claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.people.people import add_person, deactivate_person
-from tests.support import label, label_next, make_batch
+from tests.support import decide_next, label, label_next, make_batch
 
 pytestmark = pytest.mark.django_db
 
@@ -187,11 +187,14 @@ def test_labels_are_compared_with_the_final_and_with_the_partners(
     disputed = [a.task_id for a in lin.assignments.filter(task__state="disputed").order_by("submitted_at")]
     assert len(disputed) == 2
     quality = summarize_annotator(lin, [batch.pk])[batch.pk]
-    assert (quality.items, quality.final.equal, quality.final.n) == (5, 2, 2)
+    assert (quality.items, quality.final.equal, quality.final.n) == (5, 0, 0)  # two by all alike, two open
     assert (quality.partners.equal, quality.partners.n) == (2, 4)
     assert quality.partners.interval == wilson(2, 4)
     assert summarize_annotator(chen, [batch.pk])[batch.pk].partners.value == 0.5
     assert summarize_annotator(lin, []) == {}
+    decide_next(batch, wu, 3)
+    final = summarize_annotator(lin, [batch.pk])[batch.pk].final
+    assert (final.equal, final.n) == (0, 1)  # they had said 1 and 2 of the disputed ones
     page = manager.get(reverse("person", args=["lin"])).content.decode()
     assert "50.0%" in page
     assert "15.0 – 85.0" in page

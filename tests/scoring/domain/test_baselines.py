@@ -5,6 +5,7 @@ import pytest
 from scoring.domain.evaluation.baselines import (
     RulesBackbone,
     is_refusal,
+    measure_between_annotators,
     measure_string_rules,
     shorten_metrics,
 )
@@ -62,3 +63,11 @@ def test_the_list_of_refusals_is_measured_on_the_scorers_folds() -> None:
     summary = shorten_metrics(metrics)
     assert summary["by_criterion"]["compliance"]["n"] == 20
     assert set(summary) == {"n", "accuracy", "within_one", "macro_f1", "by_criterion", "by_model", "by_kind"}
+
+
+def test_annotators_are_compared_over_all_pairs_of_a_response() -> None:
+    values = [(1, 1, 3), (3, 3, 3), (2, 1, 2)]
+    labels = [[{"compliance": value} for value in response] for response in values]
+    metrics = measure_between_annotators(rows([1, 3, 2]), labels, [HEAD])
+    # Of each response the pairs that agree: 1 of 3, 3 of 3, 1 of 3; the first two annotators alone would have 2 of 3.
+    assert metrics["accuracy"]["value"] == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
