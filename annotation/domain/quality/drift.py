@@ -26,8 +26,8 @@ TOLERATED: Mapping[Kind, float] = {"severity": 0.1, "agreement": 0.1}
 LEAST_INFORMATION = 7 / 16
 """Splits with a smaller share than this of the best one's information are not tried: where items are of one kind, those
 with less than an eighth of the tasks on either side."""
-MIN_INFORMATION = 13.0
-"""As of a split with 15 tasks on the one side and many on the other."""
+MIN_INFORMATION = 7.5
+"""As of a split with 15 tasks on either side."""
 MIN_SHARE = 1 / 3
 """Where less than this is left of the information by comparing items of one kind alone, the types of items follow each
 other in time, and nobody can tell a change of the person from a change of the items."""
@@ -193,10 +193,9 @@ def _find_changes(tests: Sequence[_Test], person: int) -> tuple[str | None, list
     changes = []
     for test in tests:
         splits = test.signal.splits(person)
-        if len(splits.before) and splits.share < MIN_SHARE:
-            return findings.TYPE_WITH_TIME, []
-        if len(splits.before):
-            changes.append(_find_largest_change(test, person, splits))
+        if splits.obstacle:
+            return splits.obstacle, []
+        changes.append(_find_largest_change(test, person, splits))
     return None, changes
 
 
@@ -281,7 +280,8 @@ class _Splits:
     membership (n, K): which stratum a task is of. information (B,): of a comparison within strata, as the product of
     the tasks before and after over their sum, added up over strata. variances (B, K): of each stratum's sum before the
     split, by sampling without replacement, as a multiple of the variance of its tasks; skews (B, K): the same of the
-    third moment.
+    third moment. best: the largest information of any split between two days, within strata and with all tasks as if
+    of one.
     """
 
     days: Floats
@@ -290,6 +290,7 @@ class _Splits:
     information: Floats
     variances: Floats
     skews: Floats
+    best: tuple[float, float]
 
     @classmethod
     def of(cls, days: Floats, strata: Ints) -> _Splits:
@@ -301,17 +302,24 @@ class _Splits:
         sizes = membership.sum(axis=0)
         late = sizes - early
         information = (early * late / sizes).sum(axis=1)
-        enough = information >= max(LEAST_INFORMATION * float(information.max(initial=0)), MIN_INFORMATION)
-        is_tried = enough & (days[at - 1] < days[at])
+        is_between = days[at - 1] < days[at]
+        best = (
+            float(information[is_between].max(initial=0)),
+            float((at * (n - at) / n)[is_between].max(initial=0)),
+        )
+        is_tried = is_between & (information >= max(LEAST_INFORMATION * best[0], MIN_INFORMATION))
         early, late = early[is_tried], late[is_tried]
         variances = early * late / np.maximum(sizes * (sizes - 1), 1)
         skews = early * late * (late - early) / np.maximum(sizes * (sizes - 1) * (sizes - 2), 1)
-        return cls(days, membership, at[is_tried], information[is_tried], variances, skews)
+        return cls(days, membership, at[is_tried], information[is_tried], variances, skews, best)
 
     @property
-    def share(self) -> float:
-        """What is left of the information of the best split by comparing within strata alone."""
-        return float(self.information.max(initial=0)) / (len(self.days) / 4)
+    def obstacle(self) -> str | None:
+        """Why no change can be looked for."""
+        within, plain = self.best
+        if plain < MIN_INFORMATION:
+            return findings.FEW_DAYS
+        return findings.TYPE_WITH_TIME if within < max(MIN_SHARE * plain, MIN_INFORMATION) else None
 
     def sums(self, values: Floats) -> Floats:
         """(B,): of what is centred within strata, the sum before each split."""

@@ -46,6 +46,13 @@ def test_drift_is_undetermined_where_types_follow_one_another():
     assert {profile.drift.reason for profile in mixed.people.values()} == {None}
 
 
+def test_few_labels_on_many_types_are_said_to_follow_one_another_and_few_alone_are_looked_at():
+    many = build_profiles(simulate_honest(2, design("file sorted by type, 24 people")))
+    assert {profile.drift.reason for profile in many.people.values()} == {TYPE_WITH_TIME}
+    few = build_profiles(simulate(2, tasks=300).labels)
+    assert {profile.drift.reason for profile in few.people.values()} == {None}
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_faults_are_found_on_items_of_several_kinds(seed: int):
     simulated = simulate(seed)
