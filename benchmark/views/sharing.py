@@ -54,6 +54,7 @@ from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
 from benchmark.views.leaderboards.tabs.table import board_context
+from scoring.views.scorers.promotions import find_promotion_reason
 
 PARTS = (PAIRS, GROUPS, ESTIMATES)
 """Views of which a run may have nothing to show."""
@@ -71,6 +72,7 @@ def shared_context(
         "public": True,
         "part": f"benchmark/leaderboards/tabs/{view or 'board'}.html",
         "tabs": list_tabs(view, tuple(views)),
+        "gate_reason": find_promotion_reason(run.scorer),
         **_view_context(run, query, view, draw, with_published=with_published),
     }
 

@@ -18,6 +18,7 @@ from benchmark.management.tables import (
 )
 from benchmark.selectors.leaderboards.guidelines import get_document
 from benchmark.selectors.leaderboards.runs import find_part, get_finished_board, get_run
+from scoring.selectors.gate import describe_promotion
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 
@@ -82,7 +83,7 @@ class Command(AssayCommand):
             raise Conflict(
                 N_("The run {name} was made before runs kept this; run it again to see it."), name=run.name
             )
-        return board | self._narrowed(parts)
+        return board | {"gate": describe_promotion(run.scorer)} | self._narrowed(parts)
 
     def _from_file(self, name: str | None, path: str, guideline: str | None) -> dict[str, Any]:
         if name is not None or guideline is None:

@@ -29,6 +29,7 @@ from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
 from benchmark.views.leaderboards.formatting import format_composition, metric_label
 from benchmark.views.leaderboards.query import Context
 from benchmark.views.leaderboards.tabs.table import count_bases, list_cost_tiles
+from scoring.views.scorers.promotions import describe_promotion_text
 
 MIN_HELD, MAX_HELD = 0, 64
 """Of 100 boards of ten equal models with predictions: on so many did ranges hold that were to hold on 95."""
@@ -189,6 +190,7 @@ def list_facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Gold release, sha256"), scorer.release.sha256),
         (_("Labels of people"), "".join(imports_note(scorer.release))),
         (_("Scorer"), join_names([scorer.name, scorer.backbone])),
+        (_("Gate"), describe_promotion_text(scorer)),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
         (_("Seed"), str(lineage.get("seed", "-"))),
         (_("Software"), f"Assay {run.code_version or lineage.get('code_version', '')}".strip()),

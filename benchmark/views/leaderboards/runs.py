@@ -66,6 +66,7 @@ from benchmark.views.leaderboards.tabs.pairs import pairs_context
 from benchmark.views.leaderboards.tabs.sensitivity import sensitivity_context
 from benchmark.views.leaderboards.tabs.table import board_context, headline_value
 from benchmark.views.leaderboards.tabs.trend import trend_context
+from scoring.views.scorers.promotions import find_promotion_reason
 
 
 @require_GET
@@ -132,6 +133,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
         "crumbs": _run_breadcrumbs(benchmark_run.name),
         "may_run": has_role(person, RESEARCHER),
         "freshness": compute_freshness(benchmark_run),
+        "gate_reason": find_promotion_reason(benchmark_run.scorer),
     }
     if benchmark_run.finished_at is None:
         return render(request, "benchmark/leaderboards/run.html", context)

@@ -23,6 +23,7 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.audit import record
 from scoring.backbones.folder import has_fingerprint, read_card
 from scoring.models import Scorer
+from scoring.selectors.gate import describe_promotion
 from scoring.selectors.training import check_weights
 from scoring.services.predictions.predictions import check_ready
 
@@ -199,7 +200,8 @@ def _write_texts(texts: Mapping[str, bytes], folder: Path) -> None:
 def _build_texts(scorer: Scorer) -> dict[str, bytes]:
     """By name: the files that predict, the card, and how to use them."""
     portable_form = get_portable_form(scorer.weights_folder)
-    card = json.dumps(scorer.card, ensure_ascii=False, indent=1, sort_keys=True)
+    whole_card = {**scorer.card, "gate": describe_promotion(scorer)}
+    card = json.dumps(whole_card, ensure_ascii=False, indent=1, sort_keys=True)
     readme = README.format(
         scorer=scorer.name,
         guideline=scorer.guideline,

@@ -11,7 +11,7 @@ from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.selectors.guidelines import criterion_label
 from scoring.models import Scorer
-from scoring.selectors.gate import describe_promotion
+from scoring.selectors.gate import describe_promotion, find_promotion
 
 
 def describe_gate_reason(reason: Mapping[str, Any], document: GuidelineDocument, *, margin: float) -> str:
@@ -27,6 +27,12 @@ def describe_gate_reason(reason: Mapping[str, Any], document: GuidelineDocument,
 def read_old_refusals(result: Mapping[str, Any]) -> list[str]:
     """Why a scorer was not promoted by a verdict of the first version, which kept its sentences."""
     return [error_from_json(refusal) for refusal in result.get("refusals", ())]
+
+
+def find_promotion_reason(scorer: Scorer) -> str:
+    """The reason with which a researcher promoted it; blank where the gate let it pass, or it never was current."""
+    promotion = find_promotion(scorer)
+    return "" if promotion is None else promotion.reason
 
 
 def describe_promotion_text(scorer: Scorer) -> str:

@@ -42,6 +42,7 @@ from benchmark.views.leaderboards.lineage import REFERENCES, Method, list_facts,
 from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, SENSITIVITY, choose
 from benchmark.views.leaderboards.reports.report import ReportSection, list_report_sections
 from benchmark.views.leaderboards.tabs.sensitivity import rename_people
+from scoring.selectors.gate import describe_promotion
 
 MAX_NARROW_COLUMNS = 5
 """So many columns of a table fit into one column of a paper."""
@@ -50,8 +51,9 @@ FORMATS = ("report", "csv", "json", "latex")
 HEAD = (
     *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
     *("scope", "metric", "value", "low", "high", "n", "gold", "out_of_fold", "unseen", "missing"),
-    *("origin", "table", "source", "url"),
+    *("origin", "table", "source", "url", "gate", "gate_margin", "gate_reason"),
 )
+GATE = "gate"
 MEASURED, PUBLISHED = "measured", "published"
 
 
@@ -100,7 +102,8 @@ def _run_methods(run: BenchmarkRun) -> list[Method]:
 def board_to_csv(run: BenchmarkRun, reader: Person | None) -> str:
     """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
 
-    Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``.
+    Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``. ``gate`` is
+    the outcome with which the run's scorer was promoted, blank where it was compared with none.
     """
     file = io.StringIO()
     writer = csv.writer(file)
@@ -117,6 +120,8 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
         for scope in list_scopes(document)
         for metric in list_metrics(document, scope)
     ]
+    gate = describe_promotion(run.scorer) or {"outcome": None, "margin": None, "reason": ""}
+    verdict = [gate[name] for name in ("outcome", "margin", "reason")]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
     for row in list_board_rows(run):
         rank = row["rank"] or {"value": None, "low": None, "high": None}
@@ -133,6 +138,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 *(bases.get(name, 0) for name in ("gold", "out_of_fold", "unseen")),
                 column.missing(row),
                 *(MEASURED, "", "", ""),
+                *verdict,
             ]
     for row in list_reference_rows(run, reader):
         table = row["published"]
@@ -149,6 +155,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                     column.n(row),
                     *[None] * 4,
                     *(PUBLISHED, table["name"], table["source"], table["url"]),
+                    *[None] * len(verdict),
                 ]
 
 
@@ -159,7 +166,13 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
         name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := find_part(run, name)) is not None
     }
     parts[SENSITIVITY] = rename_people(load_sensitivity(run), list_participant_pseudonyms(run))
-    document = {**find_board(run), PUBLISHED: _published_rows(run, reader), "parts": parts, "cost": run.cost}
+    document = {
+        **find_board(run),
+        GATE: describe_promotion(run.scorer),
+        PUBLISHED: _published_rows(run, reader),
+        "parts": parts,
+        "cost": run.cost,
+    }
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
