@@ -1,18 +1,19 @@
 """What the gate reads: the evidence on two scorers, the attempts before, and what it said of a scorer that is current.
 
-A prompt is known by its id and by its text: a text may stand in two datasets, and a text so short that anybody begins
-with it is no mark of a prompt.
+A prompt is known by its id and by its text, nearly the same text included: a text may stand in two datasets, and a text
+so short that anybody begins with it is no mark of a prompt (``scoring.domain.training_data.shared_text``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from annotation.models import Job
 from scoring.domain.gate import VERSION, GateCase
-from scoring.domain.training_data import Example, Head, normalise, prompt_groups
+from scoring.domain.training_data import Example, Head, prompt_groups, shared_text
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import Promotion, Scorer
 from scoring.selectors.scorers import JUDGE
@@ -25,8 +26,8 @@ from scoring.selectors.training import (
 )
 
 TEST = "test"
-MIN_TEXT_CHARACTERS = 20
-"""A prompt with a shorter text is known by its id alone: "Hi!" opens dialogues that share nothing else."""
+MAX_TEXTS = 100_000
+"""So many prompts' texts are reduced once: each stands before several responses."""
 Ask = Callable[[Scorer, TrainingRecord, Sequence[Example]], dict[str, Predicted]]
 """What a scorer that is kept says, by content key."""
 
@@ -42,19 +43,24 @@ class LearnedPrompts:
     @classmethod
     def collect(cls, examples: Iterable[Example], contents: frozenset[str]) -> LearnedPrompts:
         learned = [example for example in examples if example.content_key in contents]
-        texts = {normalise(example.prompt) for example in learned}
+        texts = {_reduce_text(example.prompt) for example in learned}
         return cls(
             contents,
             frozenset(example.prompt_key for example in learned),
-            frozenset(text for text in texts if len(text) >= MIN_TEXT_CHARACTERS),
+            frozenset(text for text in texts if text is not None),
         )
 
     def holds(self, example: Example) -> bool:
         return (
             example.content_key in self.contents
             or example.prompt_key in self.ids
-            or normalise(example.prompt) in self.texts
+            or _reduce_text(example.prompt) in self.texts
         )
+
+
+@lru_cache(maxsize=MAX_TEXTS)
+def _reduce_text(prompt: str) -> str | None:
+    return shared_text(prompt)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ def scorer_that_says(
         backbone="ngram",
         ready_at=timezone.now(),
         card={"heads": heads} if card is None else dict(card),
+        evaluation={"grouped": {"by_criterion": {}}},
     )
     folder = scorer.weights_folder
     folder.mkdir(parents=True)
