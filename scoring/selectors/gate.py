@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from annotation.models import Job
+from scoring.domain.evaluation.metrics import list_criteria_below_rates
 from scoring.domain.gate import VERSION, GateCase
 from scoring.domain.training_data import Example, Head, prompt_groups, shared_text
 from scoring.domain.training_data import Prediction as Predicted
@@ -191,28 +192,15 @@ def _find_value(head: Head, predicted: Predicted) -> float | None:
 def list_useless_criteria(scorer: Scorer) -> list[str]:
     """The criteria on which it predicts no better than the commonest levels' rates, by log loss out of fold.
 
-    A scorer of an earlier version has neither figure, and is not asked for a reason.
+    A scorer of an earlier version has neither figure, and is not asked for a reason; nor is one whose labels of the
+    criterion are of one level alone, for nobody can predict better than that level.
     """
-    metrics_by_criterion = scorer.evaluation.get("grouped", {}).get("by_criterion", {})
+    heads = scorer.card.get("heads", {})
     return [
         criterion
-        for criterion, metrics in metrics_by_criterion.items()
-        if (loss := _read_value(metrics.get("log_loss"))) is not None
-        and (commonest := _read_value(metrics.get("commonest_log_loss"))) is not None
-        and loss >= commonest
-        and _has_levels(scorer, criterion)
+        for criterion in list_criteria_below_rates(scorer.evaluation.get("grouped", {}))
+        if criterion not in heads or heads[criterion]["state"] == "learned"
     ]
-
-
-def _read_value(figure: Any) -> float | None:
-    value: float | None = figure.get("value") if isinstance(figure, Mapping) else figure
-    return value
-
-
-def _has_levels(scorer: Scorer, criterion: str) -> bool:
-    """Of labels of one level alone nobody can predict better than that level."""
-    head = scorer.card.get("heads", {}).get(criterion)
-    return head is None or head["state"] == "learned"
 
 
 def list_datasets(examples: Iterable[Example]) -> list[str]:
