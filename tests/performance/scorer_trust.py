@@ -106,26 +106,29 @@ def format_statistic(statistic: dict[str, float]) -> str:
 
 
 def show_gate(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
-    """The two evaluations as two scorers that differ, on the prompts of the test split."""
+    """The two evaluations as two scorers that differ, on the prompts of the test split and on all."""
     _learned, tested = split_off_test(examples)
-    cases = [
-        GateCase(
-            key=examples[row].content_key,
-            prompt=examples[row].prompt_key,
-            criterion=HEAD.criterion,
-            truth=examples[row].labels[HEAD.criterion],
-            new=HEAD.most_likely(left_out.predictions[row][HEAD.criterion]),
-            old=HEAD.most_likely(grouped.predictions[row][HEAD.criterion]),
+    groups = prompt_groups(examples)
+    for split, rows in (("test", tested), ("all", range(len(examples)))):
+        cases = [
+            GateCase(
+                key=examples[row].content_key,
+                prompt=groups[row],
+                criterion=HEAD.criterion,
+                truth=examples[row].labels[HEAD.criterion],
+                new=HEAD.most_likely(left_out.predictions[row][HEAD.criterion]),
+                old=HEAD.most_likely(grouped.predictions[row][HEAD.criterion]),
+            )
+            for row in rows
+        ]
+        comparison = compare_scorers(cases)
+        print(
+            f"\nGate: {comparison['n']} labels of {comparison['prompts']} prompts ({split});"
+            " without any label of each model against "
+            f"by prompt {format_statistic(comparison['difference'])}; with a chance of 80%"
+            f" a loss of {comparison['detectable_loss']:.3f} is detected,"
+            f" and an equal scorer passes within {comparison['passing_margin']:.3f}"
         )
-        for row in tested
-    ]
-    comparison = compare_scorers(cases)
-    print(
-        f"\nGate: {comparison['n']} labels of {comparison['prompts']} test prompts;"
-        " without any label of each model against "
-        f"by prompt {format_statistic(comparison['difference'])},"
-        f" loss found with a chance of 80% {comparison['detectable_loss']:.3f}"
-    )
 
 
 def main() -> None:
