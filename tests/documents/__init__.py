@@ -1,0 +1,1 @@
+"""What documents say of how something was done, and the stored facts that they need to say it."""
