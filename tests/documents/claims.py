@@ -174,8 +174,12 @@ CLAIMS: dict[str, Holds] = {
     "the policy asked for a qualification of gold questions before (%(by)s, at least %(threshold)s)": lambda facts, _values: (
         facts.qualifying and facts.given > 0
     ),
-    "a manager let %(n)s person in without passing it": lambda facts, values: facts.waived == number(values["n"]),
-    "a manager let %(n)s people in without passing it": lambda facts, values: facts.waived == number(values["n"]),
+    "a manager let %(n)s person in without passing it": lambda facts, values: (
+        facts.waived == number(values["n"])
+    ),
+    "a manager let %(n)s people in without passing it": lambda facts, values: (
+        facts.waived == number(values["n"])
+    ),
     "%(share)s of the items given were to be gold checks": lambda facts, _values: facts.check_share > 0,
     "%(share)s of the decisions were to come back for repeat adjudication": lambda facts, _values: (
         facts.repeat_share > 0
@@ -206,6 +210,7 @@ CLAIMS: dict[str, Holds] = {
 
 RULES = frozenset(
     {
+        "These figures are of the labelled responses as they are, not weighed by the chance of selection.",
         (
             "Between annotators, over the tasks that had all their annotations; in brackets the 95%% interval of"
             " a bootstrap over tasks. “-” is undefined, as where all labels are the same."
