@@ -26,11 +26,13 @@ from scoring.backbones.linear import (
     Recipe,
     calibration_to_json,
     choose_form,
+    count_targets,
     crossfit,
     inner_splits,
     list_folds,
     list_forms,
     select_labelled,
+    spread_targets,
 )
 from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
 from scoring.domain.calibration import Calibration, average, fit_calibration, fit_weights, log_loss
@@ -246,11 +248,18 @@ def fit_mixture(
         if all(lower[kind][KIND] < losses[kind][KIND] for kind in kinds):
             weights, losses = wider, lower
     rows = np.concatenate([common_logs.rows for common_logs in kinds.values()])
-    counts = np.array(list(level_counts(examples, head).values()), dtype=np.float64)
-    calibration = fit_calibration(
+    counts = count_targets(examples, head)
+    mixed = LabelledLogs(
+        rows,
         np.vstack([average(common_logs.logs, weights) for common_logs in kinds.values()]),
         np.concatenate([common_logs.targets for common_logs in kinds.values()]),
-        np.zeros(len(rows), np.int64) if folds is None else folds[rows],
+    )
+    mixed, copies = spread_targets(examples, head, mixed)
+    calibration = fit_calibration(
+        mixed.logs,
+        mixed.targets,
+        np.zeros(len(mixed.rows), np.int64) if folds is None else folds[mixed.rows],
+        copies=copies,
         learned_shares=counts / counts.sum(),
         rates=counts / counts.sum(),
     )

@@ -26,6 +26,7 @@ from scoring.domain.training_data import (
     level_counts,
     prompt_groups,
     splits_by_prompt,
+    target_shares,
 )
 from scoring.inference.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
 
@@ -43,18 +44,23 @@ class FeatureExtractor(Protocol):
 
 @dataclass(frozen=True)
 class HeadTask:
-    """What one head has to learn: rows of features, the place of each label among the levels seen, its weight."""
+    """What one head has to learn: rows of features, the place of each label among the levels seen, its weight.
+
+    A response of which people said several levels has a row for each, of the ``amount`` that said so: 1 of a label.
+    """
 
     head: Head
     seen: tuple[int, ...]
     matrix: Any
     targets: npt.NDArray[np.int64]
     importance: Doubles
+    amounts: Doubles
 
     @property
     def shares(self) -> Doubles:
         """How often each level was given."""
-        result: Doubles = np.bincount(self.targets, minlength=len(self.seen)) / len(self.targets)
+        counts = np.bincount(self.targets, weights=self.amounts, minlength=len(self.seen))
+        result: Doubles = counts / self.amounts.sum()
         return result
 
     @property
@@ -132,20 +138,29 @@ def fit_head(
     recipe: Recipe, head: Head, examples: Sequence[Example], matrix: Any, *, form: Form, seed: int
 ) -> AnyHead | None:
     """None where there is no label."""
-    rows = [i for i, example in enumerate(examples) if head.criterion in example.labels]
-    if not rows:
+    parts = [
+        (i, head.position(level), share)
+        for i, example in enumerate(examples)
+        if head.criterion in example.labels
+        for level, share in target_shares(example, head).items()
+        if share > 0
+    ]
+    if not parts:
         return None
-    positions = np.array([head.position(examples[i].labels[head.criterion]) for i in rows])
-    seen, targets = np.unique(positions, return_inverse=True)
-    weight = weigh_levels(np.bincount(targets), recipe.balance)
-    importance = weight[targets] / weight[targets].mean()
-    return recipe.fit(HeadTask(head, tuple(seen.tolist()), matrix[rows], targets, importance), form, seed)
+    rows = [row for row, _position, _share in parts]
+    amounts = np.array([share for _row, _position, share in parts])
+    seen, targets = np.unique([position for _row, position, _share in parts], return_inverse=True)
+    weight = weigh_levels(np.bincount(targets, weights=amounts), recipe.balance)
+    importance = weight[targets] * amounts
+    importance = importance / importance.mean() * (amounts.sum() / len(amounts))
+    task = HeadTask(head, tuple(seen.tolist()), matrix[rows], targets, importance, amounts)
+    return recipe.fit(task, form, seed)
 
 
 def weigh_levels(counts: npt.NDArray[Any], balance: float) -> Doubles:
     """(levels,): what a label of each level weighs in learning, up to a factor; a level without labels weighs 0."""
     weights = np.zeros(len(counts))
-    np.power(1.0 / np.maximum(counts, 1), balance, out=weights, where=counts > 0)
+    np.power(1.0 / np.where(counts > 0, counts, 1.0), balance, out=weights, where=counts > 0)
     return weights
 
 
@@ -245,6 +260,39 @@ def select_labelled(examples: Sequence[Example], head: Head, logs: Doubles) -> L
     return LabelledLogs(np.array(labelled, dtype=np.int64)[possible], predicted[possible], targets[possible])
 
 
+SOFT_COPIES = 12
+"""A share of two, three, four or six people is so many whole copies of a row."""
+
+
+def count_targets(examples: Sequence[Example], head: Head) -> Doubles:
+    """(levels,): how often each level is to be learned, in parts where people said several."""
+    counts = np.zeros(len(head.values))
+    for example in examples:
+        if head.criterion in example.labels:
+            for level, share in target_shares(example, head).items():
+                counts[head.position(level)] += share
+    return counts
+
+
+def spread_targets(
+    examples: Sequence[Example], head: Head, labelled: LabelledLogs
+) -> tuple[LabelledLogs, int]:
+    """Each row as often as people said its levels, and how many copies of it there are; labels as they are."""
+    if not any(head.criterion in examples[row].soft for row in labelled.rows):
+        return labelled, 1
+    places, targets = [], []
+    for place, row in enumerate(labelled.rows.tolist()):
+        shares = target_shares(examples[row], head)
+        for level, share in shares.items():
+            position = head.position(level)
+            if labelled.logs[place, position] > np.log(IMPOSSIBLE) + 1:
+                copies = round(share * SOFT_COPIES)
+                places += [place] * copies
+                targets += [position] * copies
+    spread = LabelledLogs(labelled.rows[places], labelled.logs[places], np.array(targets, dtype=np.int64))
+    return spread, SOFT_COPIES
+
+
 def list_folds(examples: Sequence[Example], splits: Sequence[DataSplit]) -> npt.NDArray[np.int64]:
     """(examples,): the place of the split that predicts each; 0 of none."""
     folds = np.zeros(len(examples), dtype=np.int64)
@@ -264,7 +312,7 @@ def choose_form(
 
     ``balance`` is the recipe's: with what its levels weighed, the calibration knows what to undo.
     """
-    counts = np.array(list(level_counts(examples, head).values()), dtype=np.float64)
+    counts = count_targets(examples, head)
     learned = counts * weigh_levels(counts, balance)
     shares = {"learned_shares": _normalise(learned), "rates": _normalise(counts)}
     losses: dict[Form, float] = {}
@@ -274,7 +322,10 @@ def choose_form(
             labelled = select_labelled(examples, head, logs[head.criterion])
             if not len(labelled.targets):  # no fold had seen the levels that it was to predict
                 continue
-            calibration = fit_calibration(labelled.logs, labelled.targets, folds[labelled.rows], **shares)
+            labelled, copies = spread_targets(examples, head, labelled)
+            calibration = fit_calibration(
+                labelled.logs, labelled.targets, folds[labelled.rows], copies=copies, **shares
+            )
             calibrated = log_loss(calibration.apply(labelled.logs), labelled.targets)
             losses[form] = round(min(calibration.losses.values(), default=calibrated), 5)
             calibrations[form] = calibration

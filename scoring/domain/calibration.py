@@ -121,18 +121,19 @@ def compute_rate_offsets(learned_shares: Array, rates: Array, temperature: float
 
 
 def fit_calibration(
-    logs: Array, targets: Integers, folds: Integers, *, learned_shares: Array, rates: Array
+    logs: Array, targets: Integers, folds: Integers, *, learned_shares: Array, rates: Array, copies: int = 1
 ) -> Calibration:
     """Of log probabilities out of fold (n, levels), the places of what is right, and the fold of each row.
 
     ``learned_shares`` (levels,) are the levels' shares as they were weighed in learning, ``rates`` those in the data.
-    Fewer than ``MIN_LABELS`` rows fit nothing: the weights are undone and no more.
+    Fewer than ``MIN_LABELS`` responses fit nothing: the weights are undone and no more. ``copies`` is how many rows
+    stand for one response, of which people said several levels.
     """
-    if len(targets) < MIN_LABELS:
+    if len(targets) < MIN_LABELS * copies:
         return Calibration(1.0, _round(compute_rate_offsets(learned_shares, rates, 1.0)))
     fits: dict[Method, Callable[[Array, Integers], tuple[float, Array]]] = {
-        "rates": lambda x, y: _fit_rates(x, y, learned_shares, rates),
-        "levels": lambda x, y: _fit_levels(x, y, learned_shares, rates),
+        "rates": lambda x, y: _fit_rates(x, y, learned_shares, rates, copies),
+        "levels": lambda x, y: _fit_levels(x, y, learned_shares, rates, copies),
     }
     losses = {method: _cross_fit(fit, logs, targets, folds) for method, fit in fits.items()}
     method: Method = "levels" if losses["levels"].mean() < losses["rates"].mean() else "rates"
@@ -160,18 +161,20 @@ def _cross_fit(
     return losses
 
 
-def _fit_rates(logs: Array, targets: Integers, learned_shares: Array, rates: Array) -> tuple[float, Array]:
+def _fit_rates(
+    logs: Array, targets: Integers, learned_shares: Array, rates: Array, copies: int
+) -> tuple[float, Array]:
     def loss(slope: float) -> float:
         offsets = compute_rate_offsets(learned_shares, rates, 1 / slope)
         return log_loss(_apply_offsets(logs, slope, offsets), targets)
 
     best = _find_minimum(lambda x: loss(float(np.exp(-x))), np.log(MIN_TEMPERATURE), np.log(MAX_TEMPERATURE))
-    slope = _shrink_slope(loss, float(np.exp(-best)), len(targets))
+    slope = _shrink_slope(loss, float(np.exp(-best)), len(targets) / copies)
     offsets = compute_rate_offsets(learned_shares, rates, 1 / slope)
     return 1 / slope, _match_rates(logs, slope, offsets, rates)
 
 
-def _shrink_slope(loss: Callable[[float], float], slope: float, n: int) -> float:
+def _shrink_slope(loss: Callable[[float], float], slope: float, n: float) -> float:
     """slope * (1 - (standard error / slope) ** 2), no less than the least: the error is from the loss's curvature."""
     step = 0.05 * slope
     curvature = (loss(slope + step) - 2 * loss(slope) + loss(slope - step)) / step**2
@@ -199,9 +202,12 @@ def _centre(offsets: Array, seen: npt.NDArray[np.bool_]) -> Array:
     return centred
 
 
-def _fit_levels(logs: Array, targets: Integers, learned_shares: Array, rates: Array) -> tuple[float, Array]:
+def _fit_levels(
+    logs: Array, targets: Integers, learned_shares: Array, rates: Array, copies: int
+) -> tuple[float, Array]:
     """Newton's method from the solution of ``rates``, whose offsets the ridge holds it to; the loss is convex."""
-    temperature, start = _fit_rates(logs, targets, learned_shares, rates)
+    temperature, start = _fit_rates(logs, targets, learned_shares, rates, copies)
+    ridge = RIDGE / copies
     possible = logs > np.log(IMPOSSIBLE)
     bounded = np.where(possible, logs, 0.0)
     right = np.zeros_like(logs)
@@ -211,19 +217,19 @@ def _fit_levels(logs: Array, targets: Integers, learned_shares: Array, rates: Ar
 
     def compute_loss(parameters: Array) -> float:
         predicted = _apply_offsets(logs, float(parameters[-1]), parameters[:-1])
-        return len(targets) * log_loss(predicted, targets) + float(((parameters - centre) ** 2).sum()) / RIDGE
+        return len(targets) * log_loss(predicted, targets) + float(((parameters - centre) ** 2).sum()) / ridge
 
     best = compute_loss(at)
     for _step in range(NEWTON_STEPS):
         shares = np.where(possible, np.exp(_apply_offsets(logs, float(at[-1]), at[:-1])), 0.0)
         gap = shares - right
         mean = (shares * bounded).sum(axis=1)
-        gradient = np.append(gap.sum(axis=0), (gap * bounded).sum()) + 2 * (at - centre) / RIDGE
+        gradient = np.append(gap.sum(axis=0), (gap * bounded).sum()) + 2 * (at - centre) / ridge
         hessian = np.zeros((len(at), len(at)))
         hessian[:-1, :-1] = np.diag(shares.sum(axis=0)) - shares.T @ shares
         hessian[:-1, -1] = hessian[-1, :-1] = (shares * (bounded - mean[:, None])).sum(axis=0)
         hessian[-1, -1] = ((shares * bounded**2).sum(axis=1) - mean**2).sum()
-        hessian += np.eye(len(at)) * 2 / RIDGE
+        hessian += np.eye(len(at)) * 2 / ridge
         step = np.linalg.solve(hessian, gradient)
         size = 1.0
         while size > TINY and (lower := compute_loss(_bound_slope(at - size * step))) > best:

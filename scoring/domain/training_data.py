@@ -79,7 +79,8 @@ class Example:
 
     ``kind`` is the type of the prompt (its subcomponent); ``split`` the one that the prompt is in everywhere
     (``annotation/domain/releases/splits.py``), empty where it does not matter. Nothing that is kept learns from
-    ``test``.
+    ``test``. ``soft`` has, by criterion, the share of the people who gave each level: where it is there it is learned,
+    and not the label.
     """
 
     key: str
@@ -91,6 +92,7 @@ class Example:
     labels: Mapping[str, Value] = field(default_factory=dict)
     kind: str | None = None
     split: str = ""
+    soft: Mapping[str, Distribution] = field(default_factory=dict)
 
     @cached_property
     def content_key(self) -> str:
@@ -127,6 +129,12 @@ def level_counts(examples: Sequence[Example], head: Head) -> dict[Value, int]:
     """How many examples have each level of the head's scale, levels that nobody has included."""
     seen = Counter(e.labels[head.criterion] for e in examples if head.criterion in e.labels)
     return {value: seen[value] for value in head.values}
+
+
+def target_shares(example: Example, head: Head) -> Distribution:
+    """What a head is to learn of a labelled example: its label, or how many of the people gave each level."""
+    soft = example.soft.get(head.criterion)
+    return {example.labels[head.criterion]: 1.0} if soft is None else soft
 
 
 def head_state(counts: Mapping[Value, int]) -> HeadState:

@@ -8,6 +8,7 @@ from pydantic import field_validator, model_validator
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.specs import FrozenSpec, Id, Name, Seed
+from scoring.domain.evaluation.soft_labels import LABEL, TARGETS
 from scoring.domain.spec import Spec
 
 GROUPED = "grouped"
@@ -23,7 +24,8 @@ class TrainingSpec(FrozenSpec):
 
     ``seeds`` is how many seeds the evaluation is made with, from ``seed`` on; None, as many as the backbone needs.
     With ``adapt_to`` it is an adaptation of the scorer ``base`` to that model. Release, base and model are named by
-    their ids. The grouped evaluation is always made: its predictions are what a board needs.
+    their ids. With the ``target`` ``distribution`` it learns what share of the annotators gave each level, in place of
+    the gold label. The grouped evaluation is always made: its predictions are what a board needs.
     """
 
     name: Name
@@ -34,6 +36,18 @@ class TrainingSpec(FrozenSpec):
     seeds: int | None = None
     base: Id | None = None
     adapt_to: Id | None = None
+    target: str = LABEL
+
+    @field_validator("target")
+    @classmethod
+    def _check_target(cls, target: str) -> str:
+        if target not in TARGETS:
+            raise AssayError(
+                N_("{unknown} is nothing that a scorer learns; use {known}."),
+                unknown=target,
+                known=", ".join(TARGETS),
+            )
+        return target
 
     @field_validator("evaluate")
     @classmethod
@@ -63,4 +77,5 @@ class TrainingSpec(FrozenSpec):
     def build_config(self, backbone: Spec) -> dict[str, Any]:
         """What the scorer's row keeps for its job. Of fine-tuning, one seed alone says little."""
         seeds = self.seeds or (TUNED_SEEDS if backbone.is_tuned else 1)
-        return {"evaluate": list(self.evaluate), "spec": backbone.to_json(), "seeds": seeds}
+        config = {"evaluate": list(self.evaluate), "spec": backbone.to_json(), "seeds": seeds}
+        return config if self.target == LABEL else config | {"target": self.target}

@@ -50,6 +50,7 @@ def list_further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -
     """What needs a sentence: folds, seeds, answering where it is sure, sets, the learning curve, an adaptation."""
     lines = [
         f"folds: {', '.join(map(str, card['split']['sizes']))} responses",
+        *_soft_lines(evaluation["grouped"].get("soft_labels") or {}),
         *_seed_lines(evaluation["grouped"].get("by_seed")),
         *_coverage_lines(evaluation["grouped"].get("risk_coverage", [])),
         *_set_lines(card.get("conformal", {}).get("criteria", {})),
@@ -57,6 +58,17 @@ def list_further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -
         *_adaptation_lines(evaluation.get("adaptation")),
     ]
     return lines if card["held_out"] else [*lines, "no test split: there are too few prompts to hold any out"]
+
+
+def _soft_lines(criteria: Mapping[str, Any]) -> Iterator[str]:
+    for criterion, figures in criteria.items():
+        if figures["n"]:
+            entropies = [format_decimal(figures[name], 4) for name in ("cross_entropy", "entropy")]
+            distance = format_decimal(figures["jensen_shannon"], 4)
+            yield (
+                f"beside what people said, {criterion}: cross-entropy {entropies[0]} (at least {entropies[1]}), "
+                f"Jensen-Shannon distance {distance}"
+            )
 
 
 def _seed_lines(seeds: Mapping[str, Any] | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,10 @@ from scoring.domain.evaluation.baselines import (
     measure_string_rules,
     shorten_metrics,
 )
+from scoring.domain.evaluation.soft_labels import DISTRIBUTION, measure_soft_labels, share_levels
 from scoring.domain.evaluation.weighing import describe_weighing, list_weighed_labels
+from scoring.domain.training_data import Distribution, prediction_to_json
 from scoring.domain.training_data import Prediction as Predicted
-from scoring.domain.training_data import prediction_to_json
 from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.models import Prediction, Scorer
 from scoring.selectors.training import (
@@ -82,7 +83,7 @@ def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
         remove_work_files(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
     report(FitProgress("read", 0.0))
-    run = TrainingRun(scorer, build_training_set(scorer.release, scorer.guideline), report)
+    run = TrainingRun(scorer, _build_training_set(scorer), report)
     evaluation = run.evaluate()
     fitted = run.fit_final()
     report(FitProgress("compare", FITTING_SHARE))
@@ -97,6 +98,25 @@ def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
         _register(scorer, weights, run.training_set, run.grouped, report)
     remove_work_files(scorer=scorer)
     return scorer
+
+
+def _build_training_set(scorer: Scorer) -> TrainingSet:
+    """With what the annotators said as what is to be learned, where the scorer is to learn that."""
+    training_set = build_training_set(scorer.release, scorer.guideline)
+    if scorer.config.get("target") != DISTRIBUTION:
+        return training_set
+    annotated = _list_shares(scorer, training_set)
+    examples = [
+        replace(example, soft={name: shares for name, shares in soft.items() if name in example.labels})
+        for example, soft in zip(training_set.examples, annotated, strict=True)
+    ]
+    return replace(training_set, examples=examples)
+
+
+def _list_shares(scorer: Scorer, training_set: TrainingSet) -> list[dict[str, Distribution]]:
+    """Of each example, by criterion, the share of its annotators that gave each level."""
+    labels = list_annotator_labels(scorer.release, training_set.heads)
+    return [share_levels(labels.get(response, []), training_set.heads) for response in training_set.responses]
 
 
 def remove_work_files(*, scorer: Scorer) -> None:
@@ -122,6 +142,9 @@ class TrainingRun:
         evaluation = {"grouped": self.grouped.metrics}
         evaluation["grouped"] |= self.weigh_by_chance()
         evaluation["grouped"]["by_seed"] = self.measure_seeds()
+        evaluation["grouped"]["soft_labels"] = measure_soft_labels(
+            self.grouped.predictions, _list_shares(self.scorer, self.training_set), self.training_set.heads
+        )
         if self.left_out is not None:
             evaluation["leave_one_model_out"] = self.left_out.metrics
         if LEARNING_CURVE in self.scorer.config["evaluate"]:

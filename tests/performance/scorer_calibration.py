@@ -1,11 +1,12 @@
 """Whether a scorer's probabilities are at the rate of the data, and whether it beats always saying the rates.
 
-    python -m tests.performance.scorer_calibration [--what noise dialogues folds xstest] [--draws 20]
+    python -m tests.performance.scorer_calibration [--what noise dialogues folds xstest soft] [--draws 20]
 
 ``noise``: responses of random words with gold of .20/.20/.60, so there is nothing to learn; the mean probability of
 each level out of fold should be its rate, and the accuracy that of the commonest level. ``dialogues``: fifty dialogues
 under six criteria from 1 to 5. ``folds``: the sizes of five folds where most dialogues open with the same greeting.
-``xstest``: accuracy, macro-F1 and log loss on the 2,250 published labels. Log losses are out of fold, of labels whose
+``xstest``: accuracy, macro-F1 and log loss on the 2,250 published labels. ``soft``: the same learned from what share of
+two people gave each level, beside the gold label. Log losses are out of fold, of labels whose
 level the fold had learned; ``rates`` is the log loss of always saying how often each level was learned. Prints
 Markdown. Where the data lie: ``ASSAY_XSTEST`` and ``ASSAY_LEND_AN_EAR``, else ``../shared/data``.
 """
@@ -15,18 +16,20 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from scoring.backbones.registry import choose_backbone
 from scoring.domain.backbone import Backbone
+from scoring.domain.evaluation import evaluate_grouped
+from scoring.domain.evaluation.soft_labels import DISTRIBUTION, TARGETS, measure_soft_labels
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import Example, Head, splits_by_prompt
 from tests.scoring import lend_an_ear, xstest
 
-WHAT = ("noise", "dialogues", "folds", "xstest")
+WHAT = ("noise", "dialogues", "folds", "xstest", "soft")
 RATES = (0.2, 0.2, 0.6)
 NOISE = Head("noise", (1, 2, 3), "ordinal")
 WORDS = np.array([f"word{i}" for i in range(300)])
@@ -176,6 +179,21 @@ def print_folds() -> None:
         print(f"| {name} | {', '.join(map(str, sizes))} |")
 
 
+def print_soft(backbone: Backbone) -> None:
+    print(f"\nXSTest by what is learned, {backbone.name}\n")
+    print("| target | accuracy | macro-F1 | cross-entropy | its least | Jensen-Shannon |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    rows, annotated = xstest.examples(), xstest.read_shares()
+    for target in TARGETS:
+        learned = [replace(row, soft=annotated[row.key]) if target == DISTRIBUTION else row for row in rows]
+        evaluation = evaluate_grouped(backbone, learned, [xstest.HEAD])
+        people = [annotated[row.key] for row in rows]
+        soft = measure_soft_labels(evaluation.predictions, people, [xstest.HEAD])[xstest.HEAD.criterion]
+        figures = [evaluation.metrics[name]["value"] for name in ("accuracy", "macro_f1")]
+        figures += [soft[name] for name in ("cross_entropy", "entropy", "jensen_shannon")]
+        print(f"| {target} | {' | '.join(f'{figure:.4f}' for figure in figures)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -194,6 +212,8 @@ def main() -> None:
             print_criteria(backbone, "Dialogues", lend_an_ear.examples(), lend_an_ear.HEADS)
         if "xstest" in options.tables and xstest.is_there():
             print_criteria(backbone, "XSTest", xstest.examples(), [xstest.HEAD])
+        if "soft" in options.tables and xstest.is_there():
+            print_soft(backbone)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from annotation.domain.releases.splits import split_of
-from scoring.domain.training_data import Example, Head
+from scoring.domain.training_data import Distribution, Example, Head
 
 FOLDER = Path(
     os.environ.get("ASSAY_XSTEST", Path(__file__).resolve().parents[3] / "shared" / "data" / "xstest")
@@ -29,6 +29,17 @@ def examples() -> list[Example]:
     """All 2,250, in the order of the product."""
     all_examples = [_example(model, row) for model in MODELS for row in _rows(model)]
     return sorted(all_examples, key=lambda example: (example.key, example.content_key))
+
+
+def read_shares() -> dict[str, dict[str, Distribution]]:
+    """By the example's key, what share of its two annotators gave each level."""
+    annotated = {}
+    for model in MODELS:
+        for row in _rows(model):
+            levels = [LEVELS[row[column]] for column in ("annotation_1", "annotation_2")]
+            shares = {level: levels.count(level) / 2 for level in HEAD.values}
+            annotated[f"xstest/{row['id'].removeprefix('v2-')} {model}"] = {HEAD.criterion: shares}
+    return annotated
 
 
 def _rows(model: str) -> list[dict[str, str]]:

@@ -189,6 +189,7 @@ def compute_split_key(
                 example.model,
                 example.split,
                 sorted(example.labels.items()),
+                *([prediction_to_json(dict(example.soft))] if example.soft else []),
             ]
             for example in train
         ],

@@ -156,7 +156,9 @@ def list_criteria_below_rates(metrics: Mapping[str, Any]) -> list[str]:
         name
         for name, figures in metrics.get("by_criterion", {}).items()
         if None not in {figures.get("log_loss"), figures.get("commonest_log_loss")}
-        and figures["log_loss"] >= figures["commonest_log_loss"]
+        and figures["log_loss"]
+        >= figures["commonest_log_loss"]
+        > 0  # of one level alone there is none to beat
     ]
 
 

@@ -12,6 +12,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, split_names
 from annotation.selectors.datasets import get_models
 from annotation.selectors.releases.releases import get_release
+from scoring.domain.evaluation.soft_labels import LABEL
 from scoring.domain.spec import SETTINGS, Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
 from scoring.management.tables import figures_table, list_further_lines
@@ -84,6 +85,12 @@ class Command(AssayCommand):
             metavar="N",
             help="evaluate by prompt with so many deals of the folds; the figures are the first one's",
         )
+        parser.add_argument(
+            "--target",
+            default=LABEL,
+            metavar="WHAT",
+            help="label: the gold label (the default); distribution: what share of the annotators gave each level",
+        )
         parser.add_argument("--base", metavar="SCORER", help="with --adapt-to: the scorer that is adapted")
         parser.add_argument(
             "--adapt-to",
@@ -100,6 +107,7 @@ class Command(AssayCommand):
             evaluate=tuple(name for value in options["evaluate"] for name in split_names(value)),
             seed=options["seed"],
             seeds=options["seeds"],
+            target=options["target"],
             base=get_scorer(options["base"]).pk if options["base"] else None,
             adapt_to=get_models([options["adapt_to"]])[0].pk if options["adapt_to"] else None,
         )

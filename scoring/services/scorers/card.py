@@ -21,6 +21,7 @@ from scoring.domain import calibration
 from scoring.domain.backbone import FittedScorer
 from scoring.domain.evaluation import Evaluation, Metrics, list_criteria_below_rates
 from scoring.domain.evaluation.baselines import shorten_metrics
+from scoring.domain.evaluation.soft_labels import LABEL
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import (
     Example,
@@ -176,6 +177,8 @@ def _collect_figures(scorer: Scorer, findings: TrainingFindings) -> dict[str, An
             name: {figure: figures[figure] for figure in PROBABILITY_METRICS}
             for name, figures in metrics["by_criterion"].items()
         },
+        "target": scorer.config.get("target", LABEL),
+        "soft_labels": metrics["soft_labels"],
         "seeds": metrics["by_seed"],
         "reliability": metrics["reliability"],
         "risk_coverage": metrics["risk_coverage"],

@@ -16,6 +16,7 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from scoring.backbones.registry import choose_backbone
+from scoring.domain.evaluation.soft_labels import DISTRIBUTION
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import LEAVE_ONE_MODEL_OUT, TrainingSpec
 from scoring.models import Scorer
@@ -52,6 +53,13 @@ def create_scorer(
     backbone = _check_backbone(
         (training.backbone or inherited).with_template(guideline.document.scorer_template)
     )
+    if training.target == DISTRIBUTION and backbone.is_tuned:
+        raise AssayError(
+            N_(
+                "{backbone} learns labels alone: train on distributions with ngram, a frozen encoder or an ensemble."
+            ),
+            backbone=backbone.title,
+        )
     _free_name(training.name)
     scorer = _insert_scorer(
         Scorer(

@@ -63,7 +63,9 @@ def test_the_saved_trees_say_what_scikit_learn_says(levels: int):
     targets = (matrix[:, 0] + draws.normal(size=120) > 0).astype(int) + (levels > 2) * (matrix[:, 1] > 0)
     recipe = TreeRecipe()
     head = Head("a", tuple(range(levels)))
-    fitted = recipe.fit(HeadTask(head, head.values, matrix, targets, np.ones(120)), "multinomial", 3)
+    fitted = recipe.fit(
+        HeadTask(head, head.values, matrix, targets, np.ones(120), np.ones(120)), "multinomial", 3
+    )
     plain = GradientBoostingClassifier(
         n_estimators=recipe.trees,
         learning_rate=recipe.rate,

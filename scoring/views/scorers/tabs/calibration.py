@@ -21,6 +21,7 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
         **build_scorer_weighing(scorer),
         "error": grouped["calibration_error"],
         "errors": errors,
+        "soft": _list_soft_labels(scorer, grouped),
         "levels": _list_level_calibration(scorer, grouped),
         "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
@@ -55,6 +56,16 @@ def _list_errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, A
         }
         for name, metrics in grouped["by_criterion"].items()
         if metrics["n"]
+    ]
+
+
+def _list_soft_labels(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How near its predictions come to what people said, by criterion that several people labelled."""
+    document = scorer.guideline.document
+    return [
+        {"label": criterion_label(document, name), **figures}
+        for name, figures in (grouped.get("soft_labels") or {}).items()
+        if figures["n"]
     ]
 
 
