@@ -314,7 +314,7 @@ def choose_form(
     """
     counts = count_targets(examples, head)
     learned = counts * weigh_levels(counts, balance)
-    shares = {"learned_shares": _normalise(learned), "rates": _normalise(counts)}
+    learned_shares, rates = _normalise(learned), _normalise(counts)
     losses: dict[Form, float] = {}
     calibrations: dict[Form, Calibration] = {}
     for form, logs in tried.items():
@@ -324,7 +324,12 @@ def choose_form(
                 continue
             labelled, copies = spread_targets(examples, head, labelled)
             calibration = fit_calibration(
-                labelled.logs, labelled.targets, folds[labelled.rows], copies=copies, **shares
+                labelled.logs,
+                labelled.targets,
+                folds[labelled.rows],
+                learned_shares=learned_shares,
+                rates=rates,
+                copies=copies,
             )
             calibrated = log_loss(calibration.apply(labelled.logs), labelled.targets)
             losses[form] = round(min(calibration.losses.values(), default=calibrated), 5)
@@ -332,7 +337,9 @@ def choose_form(
     if not losses:
         no_logs = np.zeros((0, len(head.values)))
         no_rows = np.zeros(0, np.int64)
-        return HeadChoice(fit_calibration(no_logs, no_rows, no_rows, **shares))
+        return HeadChoice(
+            fit_calibration(no_logs, no_rows, no_rows, learned_shares=learned_shares, rates=rates)
+        )
     best = min(losses, key=lambda form: losses[form])
     return HeadChoice(calibrations[best], best, {form: losses[form] for form in losses})
 
