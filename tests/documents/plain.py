@@ -4,6 +4,8 @@ numbers of what is in a release, and advice.
 
 PLAIN = frozenset(
     {
+        "Conger's kappa",
+        "Mean pairwise kappa",
         "Motivation",
         "Nobody has written down why this release was made.",
         "It holds labels of the responses of the models below, under %(guidelines)s.",
