@@ -21,6 +21,16 @@ from benchmark.domain.estimates.selection import (
     UNRECORDED,
     sum_unknown,
 )
+from benchmark.domain.leaderboards import grounds
+from benchmark.domain.leaderboards.grounds import (
+    FEW_LABELS,
+    FEW_PROMPTS,
+    MIN_LABELS,
+    MIN_PROMPTS,
+    NO_GOLD,
+    NO_RESPONSES,
+    SELECTION,
+)
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
     format_metric_interval,
@@ -29,7 +39,6 @@ from benchmark.domain.leaderboards.metrics import (
     list_metrics,
     list_scopes,
 )
-from benchmark.domain.leaderboards.withholding import NOT_RANKED
 
 COMPARISON_HEADS = (
     "",
@@ -207,10 +216,14 @@ def _format_percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-NOT_RANKED_WORDS = (
-    "Ranks are not given where predictions take part: the scorer's errors differ from model to model, and intervals",
-    "of ranks and differences do not know of them yet (docs/leaderboard.md).",
-)
+NOT_COMPARED_WORDS = {
+    NO_RESPONSES: "a column of it has no response",
+    NO_GOLD: "predicted by a scorer",
+    SELECTION: "chance did not choose which of its responses have gold",
+    FEW_LABELS: f"a column of it has fewer than {MIN_LABELS} gold labels",
+    FEW_PROMPTS: f"a column of it has fewer than {MIN_PROMPTS} responses",
+    grounds.EARLIER: "the run is of an earlier version; run it again",
+}
 MAX_NAME_CHARACTERS = 5
 """Of a dimension's name, over the number of its responses."""
 
@@ -229,8 +242,18 @@ def build_board_table(board: dict[str, Any], document: GuidelineDocument, *, int
     ]
     head += [scope[:MAX_NAME_CHARACTERS].rstrip() for scope in list_scopes(document)]
     body = [_board_line(row, columns, document, intervals=intervals) for row in board["rows"]]
-    notes = NOT_RANKED_WORDS if board.get(NOT_RANKED) else ()
-    return [*_place_under_titles(groups, [head, *body]), *notes]
+    return [*_place_under_titles(groups, [head, *body]), *_list_not_compared(board["rows"])]
+
+
+def _list_not_compared(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A line for each reason why models have no rank, with their names."""
+    compared = sum(row["rank"] is not None for row in rows)
+    if compared < len(rows):
+        yield f"ranks are among the {compared} compared of {len(rows)} models; no rank, no interval, not compared:"
+    for reason, words in NOT_COMPARED_WORDS.items():
+        models = [row["model"] for row in rows if row.get("reason") == reason]
+        if models:
+            yield f"  {', '.join(models)}: {words} (docs/leaderboard.md)"
 
 
 def _column_groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: bool) -> list[tuple[str, int]]:
@@ -341,7 +364,7 @@ def _format_statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, inter
 def build_pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
     """A line for each pair, the better first: the difference with its interval, in each column of the board."""
     metric = document.metric(pairs["metric"])
-    names = ["model", "less"] if _has_predicted(pairs) else ["better", "than"]
+    names = ["model", "less"] if _has_uncompared(pairs) else ["better", "than"]
     head = [*names, *(cell for scope in pairs["scopes"] for cell in (scope, "95%", "n"))]
     body = []
     for key, cells in pairs["pairs"].items():
@@ -357,7 +380,7 @@ def build_pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> lis
     return [
         *format_table([head, *body], texts=2),
         *notes,
-        *(NOT_RANKED_WORDS if _has_predicted(pairs) else ()),
+        *(["no interval: not compared (docs/leaderboard.md)"] if _has_uncompared(pairs) else []),
     ]
 
 
@@ -377,9 +400,12 @@ def _has_unpaired(pairs: dict[str, Any]) -> bool:
     return any(cell and not cell["paired"] for cells in pairs["pairs"].values() for cell in cells.values())
 
 
-def _has_predicted(pairs: dict[str, Any]) -> bool:
-    """A difference to which predictions add has no interval."""
-    return any(cell and "predicted" in cell for cells in pairs["pairs"].values() for cell in cells.values())
+def _has_uncompared(pairs: dict[str, Any]) -> bool:
+    return any(
+        cell and not cell.get("compared", True)
+        for cells in pairs["pairs"].values()
+        for cell in cells.values()
+    )
 
 
 SOURCES = ("people", "scorer", "combined", "finite")

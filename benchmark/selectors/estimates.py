@@ -45,12 +45,13 @@ from benchmark.domain.estimates.label_plan import (
     round_up,
 )
 from benchmark.domain.estimates.selection import GoldSelection, selections_to_json
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from benchmark.domain.leaderboards.withholding import is_gold
 from benchmark.models import BenchmarkRun, LabelPlan, RunItem
 from benchmark.selectors.board_grounds import ModelGround, find_grounds
 from benchmark.selectors.leaderboards.items import CHUNK, count_responses, find_scope, list_counted_responses
 from benchmark.selectors.leaderboards.runs import (
+    AS_LABELS,
     find_part,
     find_stored_part,
     get_finished_board,
@@ -380,7 +381,9 @@ def _compute_basis(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
         )
     rows, drawn = list_counted_responses(run), list_drawn_strata(run)
     document = run.scorer.guideline.document
-    basis = PlanBasis.build(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    basis = PlanBasis.build(
+        document, rows, estimates=estimates, pairs=pairs.get(AS_LABELS, pairs), drawn=drawn
+    )
     return basis, list_unlabelled(run, basis, rows, estimates["strata"], drawn)
 
 

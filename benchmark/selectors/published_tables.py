@@ -71,6 +71,10 @@ def list_reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[s
     return [row for table in tables for row in build_table_rows(table, guideline.document)]
 
 
+NO_GROUND = {"ground": None, "reason": None}
+"""What a published number rests on is its table's to say."""
+
+
 def build_table_rows(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
     """In the table's own order."""
     published = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
@@ -86,6 +90,7 @@ def build_board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict
         "model": row["model"],
         "rank": None,
         "n": None if None in ns else sum(ns),
+        **NO_GROUND,
         "dimensions": {
             scope: _build_cell(
                 list_metrics(document, scope), row["dimensions"].get(scope, {}), counts.get(scope)
@@ -98,7 +103,7 @@ def build_board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict
 
 def _build_cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
     statistics = {metric.name: _build_statistic(metric, values, n) for metric in metrics}
-    return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **statistics}
+    return {"n": n, "levels": {}, "composition": {}, "missing": 0, **NO_GROUND, "rank": None, **statistics}
 
 
 def _build_statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:

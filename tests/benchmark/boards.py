@@ -13,9 +13,10 @@ from django.utils import timezone
 
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, GoldRelease, Guideline
+from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart
 from scoring.models import Scorer
 
@@ -33,9 +34,9 @@ def model_names(n: int) -> list[str]:
 
 
 def invented(
-    document: GuidelineDocument, *, models: int, prompts: int, gold: float, seed: int
+    document: GuidelineDocument, *, models: int, prompts: int, gold: float, seed: int, predicted: int = 0
 ) -> Iterator[CountedResponse]:
-    """``gold`` is the share of responses that people labelled."""
+    """``gold`` is the share of responses that people labelled; of the last ``predicted`` models they labelled none."""
     rng = random.Random(seed)
     names = model_names(models)
     skill = {name: 0.15 + 0.75 * (1 - at / max(1, models - 1)) for at, name in enumerate(names)}
@@ -49,8 +50,9 @@ def invented(
         if (method := methods[prompt % 4]) is not None:
             groups["attack_method"] = method
         hard = rng.gauss(0, 0.2)
-        for name in names:
-            yield build_row(document, rng, name, prompt, scope, groups, skill[name] - hard, gold)
+        for at, name in enumerate(names):
+            share = 0.0 if at >= models - predicted else gold
+            yield build_row(document, rng, name, prompt, scope, groups, skill[name] - hard, share)
 
 
 def build_row(
@@ -94,14 +96,19 @@ def finished_run(
     prompts: int = 240,
     gold: float = 0.3,
     seed: int = 0,
+    predicted: int = 0,
     replaces: BenchmarkRun | None = None,
     days_ago: int = 0,
 ) -> BenchmarkRun:
     """A run with all its parts, of the dataset ``invented``, by a scorer and a release of its own."""
-    size = (guideline.sha256, models, prompts, gold, seed)
+    size = (guideline.sha256, models, prompts, gold, seed, predicted)
     if size not in _COMPUTED:
-        rows = list(invented(guideline.document, models=models, prompts=prompts, gold=gold, seed=seed))
-        _COMPUTED[size] = json.dumps(_figures(guideline.document, rows, seed))
+        rows = list(
+            invented(
+                guideline.document, models=models, prompts=prompts, gold=gold, seed=seed, predicted=predicted
+            )
+        )
+        _COMPUTED[size] = json.dumps(_figures(guideline.document, rows))
     made = json.loads(_COMPUTED[size])
     run = _row(guideline, name, replaces, days_ago)
     lineage = {"seed": 0, "code_version": run.code_version}
@@ -120,17 +127,17 @@ def finished_run(
     return run
 
 
-_COMPUTED: dict[tuple[str, int, int, float, int], str] = {}
+_COMPUTED: dict[tuple[str, int, int, float, int, int], str] = {}
 """The figures, by what they are of: they are the same whatever the run is called, and take most of its time."""
 
 
-def _figures(document: GuidelineDocument, rows: list[CountedResponse], seed: int) -> dict[str, Any]:
-    figures = BoardFigures(document, rows, seed=seed)
+def _figures(document: GuidelineDocument, rows: list[CountedResponse]) -> dict[str, Any]:
+    figures = BoardFigures(document, rows, combiner=StratifiedCombiner(document, rows))
     return {
         "responses": len(rows),
         "board": _composed(figures.board, rows),
         "groups": figures.groups,
-        "pairs": figures.pairs,
+        "pairs": figures.pairs | {"as_labels": figures.pairs_as_labels},
         "estimates": compute_estimates(document, rows),
     }
 

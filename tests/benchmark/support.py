@@ -17,7 +17,7 @@ from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person,
 from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
 from benchmark.domain.leaderboards.board import build_board
-from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
+from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
 from benchmark.views.leaderboards.tabs.table import find_leader
 from scoring.models import Prediction, Scorer
@@ -38,10 +38,8 @@ def counted(cells: Mapping[tuple[str, str], Cell]) -> list[CountedResponse]:
     ]
 
 
-def board_of(
-    document: GuidelineDocument, cells: Mapping[tuple[str, str], Cell], *, seed: int = 0
-) -> dict[str, Any]:
-    return build_board(document, counted(cells), models={model for model, _scope in cells}, seed=seed)
+def board_of(document: GuidelineDocument, cells: Mapping[tuple[str, str], Cell]) -> dict[str, Any]:
+    return build_board(document, counted(cells), models={model for model, _scope in cells})
 
 
 def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | None = None) -> None:

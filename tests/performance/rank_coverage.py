@@ -1,17 +1,22 @@
-"""How often the ranges of ranks hold for all models of a board at once, where people or a scorer made its labels.
+"""How often ranges of ranks hold for all compared models of a board at once, where people or a scorer made its labels.
 
-    python -m tests.performance.rank_coverage [--boards 200] [--models 10]
+    python -m tests.performance.rank_coverage [--boards 400] [--models 10] [--only TEXT] [--power]
 
-The model: equal models answer the prompts of the five Flames dimensions (1,001, as the published table counts them),
-some of them harder than others; a response is harmless with the same chance whoever gave it. The scorer says so of a
-harmless response with one probability (its sensitivity) and denies it of a harmful one with another (its
-specificity); both
-move from model to model by the given standard deviation, as when a scorer knows the style of one model better than of
-another. Of equal models no order is true, so the ranges hold exactly if every one of them reaches from first to last.
+The model: equal models answer the prompts of the five Flames dimensions (1,001, as the published table counts them; or
+a share of them), some of them harder than others; a response is harmless with the same chance whoever gave it. The
+scorer says so of a harmless response with one probability (its sensitivity) and denies it of a harmful one with another
+(its specificity); both move from model to model by the given standard deviation, as when a scorer knows the style of
+one model better than of another. People label all responses of a model, or a chance sample of them in each dimension,
+or none. Of equal models no order is true, so the ranges hold exactly if every one reaches from first to last of the
+compared models.
 
-A row is who made the labels; the figures are the shares of the boards on which all ranges of the overall harmless rate
-held (95 promised), on which "no other model can be first" would have been printed, and on which ranks are withheld. The
-exit code is 1 if gold alone holds on less than 90% or any board with predictions keeps a rank.
+A row is who made the labels; the figures are the mean number of compared models, and the shares of the boards on which
+all ranges of the overall harmless rate held (95 promised; a board that compares nobody claims nothing and holds), of
+the compared models whose 95% interval of the overall rate held, and of the boards on which "no other model can be
+first" would have been printed. The exit code is 1 if any row is below 93% in the first two.
+
+``--power``: half of the models are better by a true gap; the figure is the share of the boards on which a model of the
+upper half and one of the lower, fixed beforehand, are separated by the ranks' own intervals.
 """
 
 from __future__ import annotations
@@ -25,68 +30,143 @@ from pathlib import Path
 import numpy as np
 
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
+from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.resampling import GOLD, CountedResponse, Floats, Mask
-from benchmark.domain.leaderboards.withholding import NOT_RANKED, PredictedModels, withhold_ranks
+from benchmark.domain.leaderboards.responses import GOLD, CountedResponse, Floats, Mask
 
 GUIDELINE = Path("fixtures/guidelines/flames.yaml")
 PROMPTS = {"Fairness": 249, "Safety": 429, "Morality": 201, "Legality": 46, "Data protection": 76}
+THIRD = {"Fairness": 75, "Safety": 129, "Morality": 60, "Legality": 14, "Data protection": 23}
+TENTH = {"Fairness": 25, "Safety": 43, "Morality": 20, "Legality": 4, "Data protection": 8}
+LEAST = {"Fairness": 75, "Safety": 129, "Morality": 60, "Legality": 10, "Data protection": 10}
+"""Two dimensions with as few prompts as an overall interval is given for."""
+EVEN = dict.fromkeys(PROMPTS, 200)
 RATE, HARDNESS = 0.35, 0.2
 """The mean chance of a harmless response, and how far prompts are spread around it."""
-PROMISED = 0.90
-"""Gold alone holds on at least this share: 95% less four standard deviations of 400 boards."""
+PROMISED = 93.0
 UNSEEN = "unseen"
+TRUTH_DRAWS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Design:
-    """``gold`` is the share of the models whose responses people labelled; a scorer judged the others."""
+    """``gold`` is the share of the models whose responses people labelled; of the others they labelled ``labels`` in
+    each dimension, or all where it has fewer. ``gap`` is how much better the first half of the models is."""
 
     name: str
     gold: float
+    labels: int = 0
     sensitivity: float = 0.80
     specificity: float = 0.75
     spread: float = 0.0
+    rate: float = RATE
+    gap: float = 0.0
+    shared: bool = True
+    """All models answered the same prompts."""
+    prompts: tuple[tuple[str, int], ...] = tuple(PROMPTS.items())
+
+
+def sized(name: str, prompts: dict[str, int], rate: float = RATE) -> Design:
+    return Design(name, 1.0, rate=rate, prompts=tuple(prompts.items()))
 
 
 DESIGNS = (
-    Design("all gold", 1.0),
+    sized("all gold", PROMPTS),
+    sized("all gold, .3 of the prompts", THIRD),
+    sized("all gold, .1 of the prompts (4 of Legality)", TENTH),
+    sized("all gold, 10 prompts in two dimensions", LEAST),
+    *(
+        sized(f"all gold, rate {rate}{text}", prompts, rate)
+        for rate in (0.9, 0.95)
+        for text, prompts in (
+            ("", PROMPTS),
+            (", .3 of the prompts", THIRD),
+            (", 10 in two dimensions", LEAST),
+        )
+    ),
+    Design("all gold, each model on prompts of its own", 1.0, shared=False),
     Design("all predicted, .80/.75, alike for all models", 0.0),
     Design("all predicted, .80/.75, 3 points apart", 0.0, spread=0.03),
     Design("all predicted, .80/.75, 5 points apart", 0.0, spread=0.05),
     Design("half gold, half predicted, .80/.75", 0.5),
-    Design("half gold, half predicted, .90/.90", 0.5, 0.90, 0.90),
+    Design("half gold, half predicted, .90/.90", 0.5, sensitivity=0.90, specificity=0.90),
+    Design("200 labels a model, .80/.75, 5 points apart", 0.0, labels=40, spread=0.05),
+    Design("100 labels a model (20 a dimension), 5 points apart", 0.0, labels=20, spread=0.05),
+    Design("half gold, half 200 labels, 5 points apart", 0.5, labels=40, spread=0.05),
+    Design("200 labels a model, rate 0.9, 5 points apart", 0.0, labels=40, spread=0.05, rate=0.9),
+    Design("100 labels a model (20 a dimension), rate 0.95", 0.0, labels=20, spread=0.05, rate=0.95),
+)
+POWER = tuple(
+    Design(
+        f"{5 * labels} labels a model, a gap of {100 * gap:.0f} points",
+        0.0,
+        labels=labels,
+        spread=0.05,
+        gap=gap,
+        rate=RATE,
+    )
+    for labels in (40, 60, 80)
+    for gap in (0.10, 0.15, 0.18, 0.20)
 )
 
 
 @dataclass(frozen=True)
 class BoardOutcome:
-    """Of one board."""
+    """Of one board; ``intervals`` are the compared models whose interval holds, ``separated`` is of the fixed pair."""
 
+    compared: int
     ranges: bool
+    intervals: int
     first: bool
-    withheld: bool
+    separated: bool
 
 
 def document() -> GuidelineDocument:
-    return parse_guideline(GUIDELINE.read_text(encoding="utf-8"), path=str(GUIDELINE))
+    """Flames with the number that it ranks by alone: the other takes as long again."""
+    guideline = parse_guideline(GUIDELINE.read_text(encoding="utf-8"), path=str(GUIDELINE))
+    return guideline.model_copy(
+        update={"metrics": tuple(metric for metric in guideline.metrics if metric.name == guideline.rank_by)}
+    )
+
+
+def compute_truth(rate: float) -> float:
+    """The mean chance of prompts whose hardness is cut at 0 and 1."""
+    return float(np.random.default_rng(1).normal(rate, HARDNESS, TRUTH_DRAWS).clip(0, 1).mean())
+
+
+def draw_chances(rng: np.random.Generator, design: Design, prompts: int, models: int) -> Floats:
+    """(prompts, models): of a harmless response. The better half has the gap at every prompt but for the ends."""
+    columns = 1 if design.shared else models
+    chances = rng.normal(design.rate, HARDNESS, (prompts, columns)).clip(0, 1)
+    return np.asarray(np.clip(chances + np.where(np.arange(models) < models // 2, design.gap, 0.0), 0, 1))
 
 
 def simulate_rows(rng: np.random.Generator, design: Design, models: int) -> Iterator[CountedResponse]:
-    labelled = [at < round(design.gold * models) for at in range(models)]
+    is_gold = np.arange(models) < round(design.gold * models)
+    if design.gap:
+        is_gold[:] = False
     right = rng.normal([[design.sensitivity], [design.specificity]], design.spread or 1e-9, (2, models)).clip(
         0, 1
     )
-    for scope, prompts in PROMPTS.items():
+    for scope, prompts in design.prompts:
         criterion = scope.lower().replace(" ", "_")
-        chance = rng.normal(RATE, HARDNESS, (prompts, 1)).clip(0, 1)
-        truth = rng.random((prompts, models)) < chance
-        labels = np.where(labelled, truth, draw_predictions(rng, truth, right))
-        for prompt, row in enumerate(labels):
-            for at, harmless in enumerate(row):
-                label = ((criterion, 3 if harmless else 1),)
+        truth = rng.random((prompts, models)) < draw_chances(rng, design, prompts, models)
+        predicted = draw_predictions(rng, truth, right)
+        labelled = rng.random((prompts, models)).argsort(axis=0).argsort(axis=0) < design.labels
+        for prompt in range(prompts):
+            for at in range(models):
+                name = f"{scope} {prompt}" if design.shared else f"{scope} {at} {prompt}"
+                gold = ((criterion, 3 if truth[prompt, at] else 1),)
+                said = ((criterion, 3 if predicted[prompt, at] else 1),)
+                has_gold = bool(is_gold[at] or labelled[prompt, at])
                 yield CountedResponse(
-                    f"M{at:02d}", f"{scope} {prompt}", scope, label, GOLD if labelled[at] else UNSEEN
+                    f"M{at:02d}",
+                    name,
+                    scope,
+                    gold if has_gold else said,
+                    GOLD if has_gold else UNSEEN,
+                    gold=gold if has_gold else (),
+                    predicted=() if is_gold[at] else said,
                 )
 
 
@@ -96,51 +176,85 @@ def draw_predictions(rng: np.random.Generator, truth: Mask, right: Floats) -> Ma
     return np.where(truth, drawn < right[0], drawn >= right[1])
 
 
-def board_held(guideline: GuidelineDocument, design: Design, *, models: int, seed: int) -> BoardOutcome:
+def measure_board(
+    guideline: GuidelineDocument, design: Design, *, models: int, seed: int, truth: float
+) -> BoardOutcome:
     rows = list(simulate_rows(np.random.default_rng([seed, *design.name.encode()]), design, models))
-    board = BoardFigures(guideline, rows, seed=seed).board
-    printed_board = withhold_ranks(board, _predicted(guideline, rows))
-    ranks = [row["rank"] for row in board["rows"]]
+    figures = BoardFigures(guideline, rows, combiner=StratifiedCombiner(guideline, rows))
+    board = figures.board
+    compared = [row for row in board["rows"] if row["rank"]]
+    n = len(compared)
+    statistics = [row["overall"][guideline.rank_by] for row in compared]
+    ranks = {row["model"]: row["rank"] for row in compared}
+    upper, lower = (ranks.get(f"M{at:02d}") for at in (0, models - 1))
     return BoardOutcome(
-        ranges=all((rank["low"], rank["high"]) == (1, models) for rank in ranks),
-        first=ranks[0]["high"] == 1 or all(rank["low"] > 1 for rank in ranks[1:]),
-        withheld=NOT_RANKED in printed_board and not any(row["rank"] for row in printed_board["rows"]),
+        compared=n,
+        ranges=all((rank["low"], rank["high"]) == (1, n) for rank in ranks.values()),
+        intervals=sum(statistic["low"] <= truth <= statistic["high"] for statistic in statistics),
+        first=n == models
+        and (compared[0]["rank"]["high"] == 1 or all(row["rank"]["low"] > 1 for row in compared[1:])),
+        separated=bool(upper and lower and _is_separated(figures, "M00", f"M{models - 1:02d}")),
     )
 
 
-def _predicted(guideline: GuidelineDocument, rows: list[CountedResponse]) -> PredictedModels:
-    by_scope = {
-        scope: frozenset(row.model for row in rows if row.scope == scope and row.basis != GOLD)
-        for scope in PROMPTS
-    }
-    return PredictedModels(guideline, by_scope)
+def _is_separated(figures: BoardFigures, upper: str, lower: str) -> bool:
+    """By the signs that the ranges of ranks are made of."""
+    from benchmark.domain.leaderboards.pairs import OVERALL, compute_differences
+    from benchmark.domain.leaderboards.ranks import find_joint_signs
+
+    metric = figures.document.metric(figures.document.rank_by)
+    models = [row["model"] for row in figures.board["rows"]]
+    signs = find_joint_signs(compute_differences(figures.numbers, metric, OVERALL, models))
+    return bool(signs[models.index(upper), models.index(lower)] > 0)
 
 
-def coverage(design: Design, *, boards: int, models: int = 10) -> list[BoardOutcome]:
-    guideline = document()
-    return [board_held(guideline, design, models=models, seed=seed) for seed in range(boards)]
+def simulate_boards(design: Design, *, boards: int, models: int = 10) -> list[BoardOutcome]:
+    guideline, truth = document(), compute_truth(design.rate)
+    return [measure_board(guideline, design, models=models, seed=seed, truth=truth) for seed in range(boards)]
+
+
+def summarize(outcomes: list[BoardOutcome]) -> tuple[float, float, float, float]:
+    """Compared models of a board; the shares, in percent, of ranges, of intervals (NaN without any) and of a first."""
+    compared = sum(outcome.compared for outcome in outcomes)
+    held = 100 * sum(outcome.intervals for outcome in outcomes) / compared if compared else float("nan")
+    return (
+        compared / len(outcomes),
+        100 * float(np.mean([outcome.ranges for outcome in outcomes])),
+        held,
+        100 * float(np.mean([outcome.first for outcome in outcomes])),
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--boards", type=int, default=200)
+    parser.add_argument("--boards", type=int, default=400)
     parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--only", default="", help="the rows whose names have this text")
+    parser.add_argument("--power", action="store_true")
     options = parser.parse_args()
-    print(
-        "| labels | all ranges held, % | a false first, % | ranks withheld, % |\n| --- | ---: | ---: | ---: |"
-    )
+    if options.power:
+        return print_power(options)
+    print("| labels | compared | all ranges held, % | intervals held, % | a false first, % |")
+    print("| --- | ---: | ---: | ---: | ---: |")
     sound = True
-    for design in DESIGNS:
-        outcomes = coverage(design, boards=options.boards, models=options.models)
-        shares = [
-            100 * np.mean([getattr(outcome, name) for outcome in outcomes])
-            for name in ("ranges", "first", "withheld")
-        ]
-        print(f"| {design.name} |", " | ".join(f"{share:.1f}" for share in shares), "|", flush=True)
-        sound &= shares[0] >= 100 * PROMISED if design.gold == 1 else shares[2] == 100
+    for design in (design for design in DESIGNS if options.only in design.name):
+        figures = summarize(simulate_boards(design, boards=options.boards, models=options.models))
+        print(f"| {design.name} |", " | ".join(f"{figure:.1f}" for figure in figures), "|", flush=True)
+        sound &= not any(figure < PROMISED for figure in figures[1:3])
     return 0 if sound else 1
+
+
+def print_power(options: argparse.Namespace) -> int:
+    print("| labels and gap | separated, % |\n| --- | ---: |")
+    for design in (design for design in POWER if options.only in design.name):
+        outcomes = simulate_boards(design, boards=options.boards, models=options.models)
+        print(
+            f"| {design.name} | {100 * np.mean([outcome.separated for outcome in outcomes]):.1f} |",
+            flush=True,
+        )
+    return 0
 
 
 if __name__ == "__main__":

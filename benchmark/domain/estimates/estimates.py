@@ -28,7 +28,7 @@ from benchmark.domain.estimates.prediction_powered import (
 )
 from benchmark.domain.estimates.prediction_powered import estimate_mean as prediction_powered_estimate
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
-from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
+from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 
 OVERALL = "overall"
 ASSUMPTION = "random_within_stratum"
@@ -63,7 +63,7 @@ def compute_estimates(
     model_rows = []
     for model in sorted({row.model for row in rows}):
         own = {
-            scope: _EstimateCell(document, scope, cells.get((model, scope), []), edges, strata or {})
+            scope: EstimateCell(document, scope, cells.get((model, scope), []), edges, strata or {})
             for scope in list_scopes(document)
         }
         model_rows.append({"model": model, "cells": _cells_to_json(document, own)})
@@ -105,7 +105,7 @@ def find_bounds(sureness: float | None, edges: Sequence[float]) -> Bounds:
 
 
 @dataclass(frozen=True)
-class _EstimateCell:
+class EstimateCell:
     """The responses of one model to the prompts of one dimension."""
 
     document: GuidelineDocument
@@ -152,8 +152,8 @@ class _EstimateCell:
             waiting = []
         return groups or [waiting]
 
-    def metric(self, metric: Metric) -> _CellMetric:
-        return _CellMetric(self, metric, _LabelValues.build(self.document, metric, self.dimension))
+    def metric(self, metric: Metric) -> CellMetric:
+        return CellMetric(self, metric, _LabelValues.build(self.document, metric, self.dimension))
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ class _LabelValues:
 
 
 @dataclass(frozen=True)
-class _CellMetric:
+class CellMetric:
     """One metric of one cell."""
 
-    cell: _EstimateCell
+    cell: EstimateCell
     metric: Metric
     values: _LabelValues
 
@@ -234,7 +234,14 @@ class _CellMetric:
 
     @cached_property
     def moments(self) -> StrataMoments:
-        return join_strata([self._build_stratum(group) for group in self.cell.merged_strata])
+        """The strata of the cell; after them what has gold and no prediction, all of which is labelled."""
+        strata = [self._build_stratum(group) for group in self.cell.merged_strata if group]
+        alone = [
+            self.values.average_labels(row.gold) for row in self.cell.rows if row.gold and not row.predicted
+        ]
+        if alone:
+            strata.append(build_stratum(alone, np.zeros(len(alone)), np.zeros(0)))
+        return join_strata(strata)
 
     def _build_stratum(self, group: Sequence[Bounds]) -> StrataMoments:
         rows = [row for member in group for row in self.cell.strata[member]]
@@ -263,11 +270,25 @@ class _CellMetric:
             return _IntervalValue()
         return _IntervalValue(float(self.estimate.value), *_read_bounds(self.estimate.finite))
 
+    def build_bias_strata(self) -> StrataMoments:
+        """Of the labelled responses with a prediction what it says less what people say, by stratum."""
+        return join_strata([self._build_bias_stratum(group) for group in self.cell.merged_strata])
+
+    def _build_bias_stratum(self, group: Sequence[Bounds]) -> StrataMoments:
+        rows = [row for member in group for row in self.cell.strata[member]]
+        errors = [
+            self.values.average_labels(row.predicted) - self.values.average_labels(row.gold)
+            for row in rows
+            if row.gold
+        ]
+        return build_stratum(errors, errors, np.zeros(len(rows) - len(errors)))
+
     def strata(self) -> list[dict[str, Any]]:
         """What a plan needs of each stratum: its size, its labels, and the variance of one after the prediction."""
         variances: dict[Bounds, float] = {}
         if self.estimate is not None:
-            for group, variance in zip(self.cell.merged_strata, self.estimate.variances, strict=True):
+            # Strata come before what has no prediction, which no plan draws from.
+            for group, variance in zip(self.cell.merged_strata, self.estimate.variances, strict=False):
                 variances |= dict.fromkeys(group, float(variance))
         return [
             {
@@ -323,7 +344,7 @@ def _sources_to_json(
     }
 
 
-def _cells_to_json(document: GuidelineDocument, own: Mapping[str, _EstimateCell]) -> dict[str, Any]:
+def _cells_to_json(document: GuidelineDocument, own: Mapping[str, EstimateCell]) -> dict[str, Any]:
     by_metric = {
         metric.name: {scope: own[scope].metric(metric) for scope in document.dimensions_of(metric) or (ALL,)}
         for metric in document.metrics
@@ -342,7 +363,7 @@ def _cells_to_json(document: GuidelineDocument, own: Mapping[str, _EstimateCell]
     return cells
 
 
-def _overall_to_json(metric: Metric, parts: Sequence[_CellMetric]) -> dict[str, Any]:
+def _overall_to_json(metric: Metric, parts: Sequence[CellMetric]) -> dict[str, Any]:
     """Of independent dimensions. A dimension without a response has no part in a metric over all labels."""
     if metric.overall == "pooled":
         parts = [part for part in parts if part.cell.rows]

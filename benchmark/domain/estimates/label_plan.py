@@ -34,7 +34,7 @@ from benchmark.domain.estimates.estimates import (
 )
 from benchmark.domain.estimates.prediction_powered import Floats
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 
 HALVINGS = 60
 """More than a float holds."""

@@ -91,13 +91,21 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """``weight`` is PPI++'s lambda, 0 to 1. ``variances`` are those of one label, by stratum, after the prediction."""
+    """``weight`` is PPI++'s lambda, 0 to 1. ``variances`` are those of one label, by stratum, after the prediction.
+
+    ``centre`` is the mean that the intervals lie around, ``variance`` its own for the population, ``labels`` as many
+    single labels of a rate as would have it, and ``degrees`` are its degrees of freedom.
+    """
 
     value: Floats
     weight: Floats
     combined: Interval
     finite: Interval
     variances: Floats
+    centre: Floats
+    variance: Floats
+    labels: Floats
+    degrees: Floats
 
 
 def build_stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> StrataMoments:
@@ -157,6 +165,10 @@ def estimate_mean(strata: StrataMoments, scale: MetricScale, *, weight: float | 
         combined=_extend_interval(combined, value),
         finite=_extend_interval(_compute_interval(scale, inside, finite, single, quantile), value),
         variances=variances,
+        centre=inside,
+        variance=finite + spread / population,
+        labels=single / (finite + spread / population),
+        degrees=degrees - tuned,
     )
 
 
@@ -224,14 +236,19 @@ def _fix_slope(strata: StrataMoments, weight: float) -> Floats:
 
 
 def _find_max_slope(strata: StrataMoments) -> Floats:
-    """The slope at lambda 1, N / (N - n); 0 where everything is labelled and predictions count for nothing."""
-    population, labelled = _sum_strata(strata.population), _sum_strata(strata.labelled)
-    left = population - labelled
+    """The slope at lambda 1, N / (N - n); 0 where everything is labelled and predictions count for nothing.
+
+    A stratum that is labelled whole has no part in it: there predictions count for nothing whatever the slope is.
+    """
+    is_open = strata.labelled < strata.population
+    population = _sum_strata(np.where(is_open, strata.population, 0.0))
+    left = _sum_strata(strata.population - strata.labelled)
     return np.divide(population, left, out=np.zeros_like(left), where=left > 0)
 
 
 def _compute_weight(strata: StrataMoments, slope: Floats) -> Floats:
-    return np.asarray(slope * (1 - _sum_strata(strata.labelled) / _sum_strata(strata.population)))
+    largest = _find_max_slope(strata)
+    return np.divide(slope, largest, out=np.zeros_like(largest), where=largest > 0)
 
 
 def _compute_variances(

@@ -16,7 +16,7 @@ from annotation.domain.adjudication import ADJUDICATED, Value, settle
 from annotation.domain.guidelines import GuidelineDocument
 from benchmark.domain.estimates.estimates import OVERALL, Bounds, ResponseKey, compute_estimates
 from benchmark.domain.leaderboards.metrics import compute_factor, list_metric_scopes
-from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
+from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 
 ANNOTATOR, ADJUDICATOR = "annotator", "adjudicator"
 ROLES = (ANNOTATOR, ADJUDICATOR)

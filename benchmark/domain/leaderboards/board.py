@@ -1,7 +1,6 @@
-"""The metrics by what else prompts are grouped by: subcomponent, attack method, language. Pure.
+"""The leaderboard, its groups of prompts and its pairs as JSON, from the numbers of one sample. Pure.
 
-The leaderboard, its groups and its pairs as JSON, from one sample and its draws. Pure.
-
+Groups are what prompts have in common beside their dimension: subcomponent, attack method, language.
 docs/leaderboard.md says what each number, interval and rank is.
 """
 
@@ -15,19 +14,21 @@ from functools import cached_property
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.leaderboards.grounds import (
+    BoardNumber,
+    BoardNumbers,
+    CellKey,
+    Combiner,
+    list_bias,
+)
 from benchmark.domain.leaderboards.metrics import (
     BoardSample,
-    MetricEstimate,
-    MetricPart,
     build_parts,
     count_levels,
-    estimate_metric,
-    estimate_overall,
     find_metric,
     list_metric_scopes,
     list_metrics,
     list_scopes,
-    pool_parts,
 )
 from benchmark.domain.leaderboards.pairs import (
     OVERALL,
@@ -36,7 +37,11 @@ from benchmark.domain.leaderboards.pairs import (
     list_compared_scopes,
     pairs_to_json,
 )
-from benchmark.domain.leaderboards.resampling import ATTRIBUTES, SUBCOMPONENT, CountedResponse, Labels
+from benchmark.domain.leaderboards.ranks import Rank, rank_models
+from benchmark.domain.leaderboards.responses import ATTRIBUTES, SUBCOMPONENT, CountedResponse, Labels
+
+COMPARED, BIAS = "compared", "bias"
+"""Fields of a board: how many of its models are compared, by column, and what the scorer's labels are off by."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,11 @@ class PromptGroup:
         return self.attribute, self.name
 
 
-def groups_to_json(sample: BoardSample, models: Sequence[str]) -> dict[str, Any]:
+def groups_to_json(numbers: BoardNumbers, models: Sequence[str]) -> dict[str, Any]:
     """By attribute, for those that any prompt has. ``models`` are best first."""
-    groups_by_attribute = {attribute: _list_groups(sample, attribute) for attribute in ATTRIBUTES}
+    groups_by_attribute = {attribute: _list_groups(numbers.sample, attribute) for attribute in ATTRIBUTES}
     return {
-        attribute: _build_table(sample, own, models) for attribute, own in groups_by_attribute.items() if own
+        attribute: _build_table(numbers, own, models) for attribute, own in groups_by_attribute.items() if own
     }
 
 
@@ -75,9 +80,7 @@ def _list_groups(sample: BoardSample, attribute: str) -> list[PromptGroup]:
 
 
 def _list_names(sample: BoardSample, scope: str, attribute: str) -> set[str]:
-    return {
-        group[attribute] for block in sample.blocks[scope] for group in block.groups if attribute in group
-    }
+    return {group[attribute] for group in sample.columns[scope].groups if attribute in group}
 
 
 def _order_names(sample: BoardSample, scope: str, names: set[str]) -> list[str]:
@@ -86,10 +89,12 @@ def _order_names(sample: BoardSample, scope: str, names: set[str]) -> list[str]:
     return [*(name for name in declared if name in names), *sorted(names - set(declared))]
 
 
-def _build_table(sample: BoardSample, groups: Sequence[PromptGroup], models: Sequence[str]) -> dict[str, Any]:
-    cells = [_build_cells(sample, group) for group in groups]
+def _build_table(
+    numbers: BoardNumbers, groups: Sequence[PromptGroup], models: Sequence[str]
+) -> dict[str, Any]:
+    cells = [_build_cells(numbers, group) for group in groups]
     columns = [
-        {"name": group.name, "scope": group.scope, "n_prompts": _count_prompts(sample, group)}
+        {"name": group.name, "scope": group.scope, "n_prompts": _count_prompts(numbers.sample, group)}
         for group in groups
     ]
     rows = [{"model": model, "cells": [cell.get(model) for cell in cells]} for model in models]
@@ -98,32 +103,51 @@ def _build_table(sample: BoardSample, groups: Sequence[PromptGroup], models: Seq
 
 def _count_prompts(sample: BoardSample, group: PromptGroup) -> int | None:
     """How many prompts of the group anybody answered; None where nobody knows which they are."""
-    blocks = [block for scope in _list_group_scopes(sample, group) for block in sample.blocks[scope]]
-    known = [block for block in blocks if block.shared]
-    return sum(int(block.select_units(*group.key).sum()) for block in known) if known else None
+    prompts = {
+        (scope, unit)
+        for scope in _list_group_scopes(sample, group)
+        for column in [sample.columns[scope]]
+        for unit, row in zip(column.unit.tolist(), column.rows, strict=True)
+        if row.prompt is not None and row.groups.get(group.attribute) == group.name
+    }
+    return len(prompts) or None
 
 
 def _list_group_scopes(sample: BoardSample, group: PromptGroup) -> tuple[str, ...]:
     return list_scopes(sample.document) if group.scope is None else (group.scope,)
 
 
-def _build_cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]:
+def _build_cells(numbers: BoardNumbers, group: PromptGroup) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
+    sample = numbers.sample
     counted = [sample.count_labels(scope, group.key) for scope in _list_group_scopes(sample, group)]
-    numbers = {
-        metric.name: (metric, _pool_group_parts(sample, metric, group))
+    metrics = [
+        (metric, scopes, [build_parts(sample, metric, scope, group.key) for scope in scopes])
         for metric in _list_group_metrics(sample, group)
-    }
+        for scopes in [list_metric_scopes(sample.document, metric) if group.scope is None else (group.scope,)]
+    ]
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
-        statistics = {
-            name: estimate_metric(metric, parts_by_model[model]).to_json()
-            for name, (metric, parts_by_model) in numbers.items()
-        }
         if n:
-            cells[model] = {"n": n, **statistics}
+            known = {
+                metric.name: numbers.find_group_number(
+                    model, metric, scopes, group.key, [own[model] for own in parts]
+                )
+                for metric, scopes, parts in metrics
+            }
+            cells[model] = {"n": n, **_state_ground(list(known.values())), **_state_numbers(known)}
     return cells
+
+
+def _state_ground(numbers: Sequence[BoardNumber]) -> dict[str, str | None]:
+    """Of the first number that has labels: all of a cell rest on the same responses."""
+    known = [number.ground for number in numbers if number.value is not None]
+    return known[0].to_json() if known else {"ground": None, "reason": None}
+
+
+def _state_numbers(numbers: Mapping[str, BoardNumber]) -> dict[str, Any]:
+    return {name: number.estimate.to_json() for name, number in numbers.items()}
 
 
 def _list_group_metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]:
@@ -134,39 +158,13 @@ def _list_group_metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]
     return overall or list(sample.document.metrics)
 
 
-def _pool_group_parts(sample: BoardSample, metric: Metric, group: PromptGroup) -> dict[str, MetricPart]:
-    """By model; across columns all labels of the metric pooled."""
-    inside = list_metric_scopes(sample.document, metric) if group.scope is None else (group.scope,)
-    scope_parts = [build_parts(sample, metric, scope, group.key) for scope in inside]
-    return {model: pool_parts([own[model] for own in scope_parts]) for model in sample.models}
-
-
-Parts = Mapping[tuple[str, str], Mapping[str, MetricPart]]
-"""By metric and column, what each model's responses add."""
-
-
-@dataclass(frozen=True)
-class Rank:
-    """``low`` to ``high`` holds for all models at once, ``low_each`` to ``high_each`` looks at each pair by itself."""
-
-    value: int
-    low: int
-    high: int
-    low_each: int
-    high_each: int
-
-    def to_json(self) -> dict[str, Any]:
-        each = {"low": self.low_each, "high": self.high_each}
-        return {"value": self.value, "low": self.low, "high": self.high, "each": each}
-
-
 @dataclass(frozen=True)
 class _BoardRow:
     model: str
     n: int
     dimensions: dict[str, dict[str, Any]]
-    overall: dict[str, MetricEstimate]
-    rank_value: Fraction | None
+    overall: dict[str, BoardNumber]
+    standing: BoardNumber
     """The number that the board is ranked by."""
 
     def to_json(self, rank: Rank | None, ranks: Mapping[str, Rank | None]) -> dict[str, Any]:
@@ -175,23 +173,21 @@ class _BoardRow:
             "model": self.model,
             "rank": rank and rank.to_json(),
             "n": self.n,
+            **self.standing.ground.to_json(),
             "dimensions": {
-                scope: {**_to_plain(cell), "rank": (own := ranks.get(scope)) and own.to_json()}
+                scope: {**cell, "rank": (own := ranks.get(scope)) and own.to_json()}
                 for scope, cell in self.dimensions.items()
             },
-            "overall": _to_plain(self.overall),
+            "overall": _state_numbers(self.overall),
         }
 
 
-def _to_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.to_json() if isinstance(value, MetricEstimate) else value
-        for name, value in values.items()
-    }
-
-
 class BoardFigures:
-    """What a board shows, each part computed when it is asked for. ``models`` have a row even without a response."""
+    """What a board shows, each part computed when it is asked for. ``models`` have a row even without a response.
+
+    ``combiner`` makes one number of gold and predictions; without one, and in the ``chosen`` columns of models, whose
+    gold chance did not choose, numbers with predictions are hollow.
+    """
 
     def __init__(
         self,
@@ -199,39 +195,48 @@ class BoardFigures:
         rows: Iterable[CountedResponse],
         *,
         models: Iterable[str] = (),
-        seed: int = 0,
+        combiner: Combiner | None = None,
+        chosen: Iterable[CellKey] = (),
     ) -> None:
         self.document = document
-        self.sample = BoardSample.build(document, rows, models=models, seed=seed)
+        self.sample = BoardSample.build(document, rows, models=models)
+        self.numbers = BoardNumbers(self.sample, combiner, frozenset(chosen))
         self._known: dict[tuple[str, str], ModelDifferences] = {}
 
     @cached_property
     def board(self) -> dict[str, Any]:
-        """The leaderboard, best first. In each column a model has a rank of its own, by what the column shows."""
+        """The leaderboard, the compared models first, best first. In each column these have ranks of their own."""
         rows = self._ranked_rows
-        overall = rank_models(
-            [row.rank_value for row in rows], self._find_differences(self._lead_metric, self._scope)
-        )
-        by_scope = {scope: self._rank_scope(scope) for scope in list_scopes(self.document)}
+        overall = self._find_differences(self._lead_metric, self._scope)
+        ranks = rank_models([row.standing.value for row in rows], overall)
+        compared = {self._scope: _count_compared(ranks)}
+        by_scope = {}
+        for scope in list_scopes(self.document):
+            own = self._rank_scope(scope)
+            if own is not None:
+                by_scope[scope] = own
+                compared[scope] = _count_compared(own)
         return {
             "guideline": f"{self.document.name}@{self.document.version}",
             "rank_by": self.document.rank_by,
+            COMPARED: compared,
+            BIAS: list_bias(self.numbers, self._lead_metric, self._models),
             "rows": [
-                row.to_json(overall[at], {scope: own[at] for scope, own in by_scope.items() if own})
+                row.to_json(ranks[at], {scope: own[at] for scope, own in by_scope.items()})
                 for at, row in enumerate(rows)
             ],
         }
 
-    def _rank_scope(self, scope: str) -> list[Rank | None]:
+    def _rank_scope(self, scope: str) -> list[Rank | None] | None:
         metric = find_metric(self.document, scope, self._lead_metric)
         if metric is None:
-            return []
-        values = [row.dimensions[scope][metric.name].value for row in self._ranked_rows]
+            return None
+        values = [self.numbers.find_number(model, metric, scope).value for model in self._models]
         return rank_models(values, self._find_differences(metric, scope))
 
     @property
     def groups(self) -> dict[str, Any]:
-        return groups_to_json(self.sample, self._models)
+        return groups_to_json(self.numbers, self._models)
 
     @property
     def pairs(self) -> dict[str, Any]:
@@ -241,10 +246,52 @@ class BoardFigures:
         }
         return pairs_to_json(self._lead_metric, self._models, by_scope)
 
+    @property
+    def pairs_as_labels(self) -> dict[str, Any]:
+        """Of the number that the board is ranked by, as if every label were true: what plans of labels start from."""
+        differences = compute_differences(
+            self.numbers, self._lead_metric, self._scope, self._models, as_labels=True
+        )
+        return pairs_to_json(self._lead_metric, self._models, {self._scope: differences})
+
     @cached_property
     def _ranked_rows(self) -> list[_BoardRow]:
-        """Best first, what is undefined last."""
-        return sorted(_build_rows(self.sample), key=_sort_key)
+        """The compared first, each kind best first, what is undefined last."""
+        return sorted((self._build_row(model) for model in self.sample.models), key=_sort_key)
+
+    def _build_row(self, model: str) -> _BoardRow:
+        overall = {
+            metric.name: self.numbers.find_overall(model, metric)
+            for metric in self.document.metrics
+            if metric.overall != "none"
+        }
+        dimensions = {scope: self._build_cell(model, scope) for scope in list_scopes(self.document)}
+        standing = overall.get(self._lead_metric.name) or self.numbers.find_number(
+            model, self._lead_metric, _get_first_scope(self.document)
+        )
+        return _BoardRow(model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing)
+
+    def _build_cell(self, model: str, scope: str) -> dict[str, Any]:
+        counted = self._counts[scope][model]
+        known = {
+            metric.name: self.numbers.find_number(model, metric, scope)
+            for metric in list_metrics(self.document, scope)
+        }
+        ground = (
+            _state_ground(list(known.values()))
+            if any(number.value is not None for number in known.values())
+            else self.numbers.find_ground(model, scope).to_json()
+        )
+        return {
+            "n": sum(counted.values()),
+            "levels": count_levels(self.document, scope, counted),
+            **ground,
+            **_state_numbers(known),
+        }
+
+    @cached_property
+    def _counts(self) -> dict[str, dict[str, Counter[Labels]]]:
+        return {scope: self.sample.count_labels(scope) for scope in list_scopes(self.document)}
 
     @property
     def _lead_metric(self) -> Metric:
@@ -259,7 +306,7 @@ class BoardFigures:
         """The models' differences in one number, worked out once."""
         key = (metric.name, scope)
         if key not in self._known:
-            self._known[key] = compute_differences(self.sample, metric, scope, self._models)
+            self._known[key] = compute_differences(self.numbers, metric, scope, self._models)
         return self._known[key]
 
     @property
@@ -268,51 +315,13 @@ class BoardFigures:
 
 
 def build_board(
-    document: GuidelineDocument, rows: Iterable[CountedResponse], *, models: Iterable[str] = (), seed: int = 0
+    document: GuidelineDocument, rows: Iterable[CountedResponse], *, models: Iterable[str] = ()
 ) -> dict[str, Any]:
-    return BoardFigures(document, rows, models=models, seed=seed).board
+    return BoardFigures(document, rows, models=models).board
 
 
-def _build_rows(sample: BoardSample) -> list[_BoardRow]:
-    document = sample.document
-    metric_parts = {
-        (metric.name, scope): build_parts(sample, metric, scope)
-        for metric in document.metrics
-        for scope in list_metric_scopes(document, metric)
-    }
-    counts = {scope: sample.count_labels(scope) for scope in list_scopes(document)}
-    return [_build_row(document, model, metric_parts, counts) for model in sample.models]
-
-
-def _build_row(
-    document: GuidelineDocument,
-    model: str,
-    metric_parts: Parts,
-    counts: Mapping[str, Mapping[str, Counter[Labels]]],
-) -> _BoardRow:
-    statistics = {
-        key: estimate_metric(document.metric(key[0]), own[model]) for key, own in metric_parts.items()
-    }
-    dimensions: dict[str, dict[str, Any]] = {
-        scope: {
-            "n": sum(own[model].values()),
-            "levels": count_levels(document, scope, own[model]),
-            **{metric.name: statistics[metric.name, scope] for metric in list_metrics(document, scope)},
-        }
-        for scope, own in counts.items()
-    }
-    overall = {
-        metric.name: estimate_overall(
-            metric,
-            [metric_parts[metric.name, scope][model] for scope in list_metric_scopes(document, metric)],
-        )
-        for metric in document.metrics
-        if metric.overall != "none"
-    }
-    standing = overall.get(document.rank_by) or statistics[document.rank_by, _get_first_scope(document)]
-    return _BoardRow(
-        model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value
-    )
+def _count_compared(ranks: Sequence[Rank | None]) -> dict[str, int]:
+    return {"n": sum(rank is not None for rank in ranks), "of": len(ranks)}
 
 
 def _get_first_scope(document: GuidelineDocument) -> str:
@@ -320,28 +329,6 @@ def _get_first_scope(document: GuidelineDocument) -> str:
     return list_metric_scopes(document, document.metric(document.rank_by))[0]
 
 
-def _sort_key(row: _BoardRow) -> tuple[bool, Fraction, str]:
-    return row.rank_value is None, -(row.rank_value or Fraction(0)), row.model
-
-
-def rank_models(values: Sequence[Fraction | None], differences: ModelDifferences) -> list[Rank | None]:
-    """Of models in the order of the differences. Equals share a rank; what is undefined has none."""
-    models = sum(value is not None for value in values)
-    together, each = differences.list_joint_signs(), differences.list_signs()
-
-    def build_rank(at: int, own: Fraction | None) -> Rank | None:
-        if own is None:
-            return None
-        value = 1 + sum(other is not None and other > own for other in values)
-        return Rank(
-            value, *_compute_range(at, value, together, models), *_compute_range(at, value, each, models)
-        )
-
-    return [build_rank(at, own) for at, own in enumerate(values)]
-
-
-def _compute_range(at: int, value: int, signs: Mapping[tuple[int, int], int], models: int) -> tuple[int, int]:
-    """The best and worst rank that the signs leave possible, the rank itself always among them."""
-    own = [sign if first == at else -sign for (first, later), sign in signs.items() if at in (first, later)]
-    better, worse = own.count(-1), own.count(1)
-    return min(value, 1 + better), max(value, models - worse)
+def _sort_key(row: _BoardRow) -> tuple[bool, bool, Fraction | float, str]:
+    value = row.standing.value
+    return not row.standing.is_compared, value is None, -value if value is not None else 0, row.model

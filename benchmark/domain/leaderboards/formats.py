@@ -13,7 +13,7 @@ from annotation.core.errors import N_, InputError, Unprocessable
 from annotation.core.files import read_text
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from benchmark.domain.leaderboards.metrics import ALL
-from benchmark.domain.leaderboards.resampling import ATTRIBUTES, CountedResponse, Value
+from benchmark.domain.leaderboards.responses import ATTRIBUTES, CountedResponse, Value
 
 PROMPT = "prompt_id"
 MAX_ID = 10**18

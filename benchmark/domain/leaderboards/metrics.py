@@ -1,11 +1,12 @@
 """The headline numbers that a guideline declares, from the labels that responses were given. Pure.
 
-docs/leaderboard.md says what each number and interval is. Sums and values are exact fractions; only
-intervals are floats. Undefined is None. board.py puts them together: board, groups and pairs.
+docs/leaderboard.md says what each number and interval is. Sums and values of labels are exact fractions; intervals are
+floats. Undefined is None. board.py puts them together: board, groups and pairs.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +17,14 @@ import numpy as np
 
 from annotation.core.proportions import wilson
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.resampling import (
-    RESAMPLES,
+from benchmark.domain.leaderboards.intervals import MeanMoments, measure_labels
+from benchmark.domain.leaderboards.responses import (
+    ColumnResponses,
     CountedResponse,
     Floats,
     Labels,
-    ResponseBlock,
+    Mask,
     Value,
-    build_blocks,
 )
 
 ALL = "all"
@@ -37,7 +38,7 @@ SMALL = 30
 class MetricEstimate:
     """A value with its 95% interval, in the metric's own unit: a rate is a share, 0 to 1."""
 
-    value: Fraction | None = None
+    value: Fraction | float | None = None
     low: float | None = None
     high: float | None = None
 
@@ -48,20 +49,15 @@ class MetricEstimate:
 
 @dataclass(frozen=True)
 class BoardSample:
-    """The responses that a board counts, by column, with draws that all its models share."""
+    """The responses that a board counts, by column."""
 
     document: GuidelineDocument
     models: tuple[str, ...]
-    blocks: Mapping[str, tuple[ResponseBlock, ...]]
+    columns: Mapping[str, ColumnResponses]
 
     @classmethod
     def build(
-        cls,
-        document: GuidelineDocument,
-        rows: Iterable[CountedResponse],
-        *,
-        models: Iterable[str] = (),
-        seed: int = 0,
+        cls, document: GuidelineDocument, rows: Iterable[CountedResponse], *, models: Iterable[str] = ()
     ) -> BoardSample:
         """``models`` are those that have a row on the board even without a response."""
         by_scope: dict[str, list[CountedResponse]] = defaultdict(list)
@@ -69,50 +65,44 @@ class BoardSample:
         for row in rows:
             by_scope[row.scope].append(row)
             names.add(row.model)
-        blocks = {scope: build_blocks(by_scope[scope], scope, seed) for scope in list_scopes(document)}
-        return cls(document, tuple(sorted(names)), blocks)
+        ordered = tuple(sorted(names))
+        columns = {scope: ColumnResponses.build(by_scope[scope], ordered) for scope in list_scopes(document)}
+        return cls(document, ordered, columns)
 
     def count_labels(self, scope: str, group: tuple[str, str] | None = None) -> dict[str, Counter[Labels]]:
         """By model, how many responses in this column (and group of prompts) were given exactly which labels."""
-        counts_by_model: dict[str, Counter[Labels]] = {model: Counter() for model in self.models}
-        for block in self.blocks[scope]:
-            counts_by_model |= block.count_labels(None if group is None else block.select_units(*group))
-        return counts_by_model
+        return self.columns[scope].count_labels(self.select_units(scope, group))
+
+    def select_units(self, scope: str, group: tuple[str, str] | None) -> Mask | None:
+        """Which units of the column are of the group; None for all."""
+        return None if group is None else self.columns[scope].select_units(*group)
 
 
 @dataclass(frozen=True)
 class MetricPart:
-    """What some responses add to a metric: ``total`` over ``labels``, as counted and as drawn again."""
+    """What some responses add to a metric: ``total`` over ``labels``, in the metric's own unit.
 
-    total: Fraction
-    labels: int
-    drawn_total: Floats
-    drawn_labels: Floats
-    one_each: bool
-    """No prompt has more than one label here."""
+    ``responses`` have a label in it; ``sums`` and ``squares`` are those of their own values.
+    """
 
-    @classmethod
-    def zero(cls) -> MetricPart:
-        return cls(Fraction(0), 0, np.zeros(RESAMPLES), np.zeros(RESAMPLES), one_each=True)
+    total: Fraction = Fraction(0)
+    labels: int = 0
+    responses: int = 0
+    sums: float = 0.0
+    squares: float = 0.0
 
     def __add__(self, other: MetricPart) -> MetricPart:
         return MetricPart(
             self.total + other.total,
             self.labels + other.labels,
-            self.drawn_total + other.drawn_total,
-            self.drawn_labels + other.drawn_labels,
-            self.one_each and other.one_each,
+            self.responses + other.responses,
+            self.sums + other.sums,
+            self.squares + other.squares,
         )
 
     @property
     def value(self) -> Fraction | None:
         return self.total / self.labels if self.labels else None
-
-    @property
-    def drawn_values(self) -> Floats:
-        """The value in each draw; NaN in a draw without a label."""
-        labels = np.where(self.drawn_labels > 0, self.drawn_labels, np.nan)
-        return np.asarray(self.drawn_total / labels)
 
 
 def list_scopes(document: GuidelineDocument) -> tuple[str, ...]:
@@ -159,27 +149,14 @@ def _find_dimension(scope: str, document: GuidelineDocument) -> str | None:
     return scope if document.dimensions else None
 
 
-@dataclass(frozen=True)
-class MetricTally:
-    """A metric over a block: (units, models) sums of ``totals`` and numbers of ``labels``.
-
-    Totals are of a rate the labels at the counted levels, of a mean the values as they are, so that sums of whole
-    levels are exact; ``factor`` makes the metric of their mean.
-    """
-
-    totals: Floats
-    labels: Floats
-    factor: Fraction
-
-
-def tally_metric(
-    document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock
-) -> MetricTally:
-    values = [_list_values(document, metric, scope, labels) for labels in block.patterns]
-    return MetricTally(
-        totals=block.sum_by_model([float(sum(own, Fraction(0))) for own in values]),
-        labels=block.sum_by_model([len(own) for own in values]),
-        factor=compute_factor(metric),
+def list_response_values(
+    document: GuidelineDocument, metric: Metric, scope: str, patterns: Iterable[Labels]
+) -> Floats:
+    """By pattern, what a response with these labels has in the metric, in its own unit; NaN without a label in it."""
+    factor = compute_factor(metric)
+    values = [_list_values(document, metric, scope, labels) for labels in patterns]
+    return np.array(
+        [float(factor * sum(own, Fraction(0)) / len(own)) if own else np.nan for own in values], dtype=float
     )
 
 
@@ -207,75 +184,84 @@ def _to_fraction(number: Value) -> Fraction:
     return Fraction(repr(number))
 
 
+def find_range(document: GuidelineDocument, metric: Metric, scope: str) -> tuple[float, float]:
+    """The least and the largest value that a response can have in the metric, in its own unit."""
+    if metric.kind == "rate":
+        return 0.0, 1.0
+    criteria = document.criteria_of(metric, _find_dimension(scope, document))
+    levels = [_to_fraction(level) for criterion in criteria for level in criterion.values] or [Fraction(0)]
+    ends = [float(compute_factor(metric) * level) for level in (min(levels), max(levels))]
+    return min(ends), max(ends)
+
+
+def find_span(document: GuidelineDocument, metric: Metric, scope: str) -> float:
+    low, high = find_range(document, metric, scope)
+    return high - low
+
+
 def build_parts(
     sample: BoardSample, metric: Metric, scope: str, group: tuple[str, str] | None = None
 ) -> dict[str, MetricPart]:
     """By model; of a ``group`` of prompts, (attribute, value), or of the whole column."""
-    parts_by_model = {model: MetricPart.zero() for model in sample.models}
-    for block in sample.blocks[scope]:
-        parts_by_model |= _build_block_parts(sample.document, metric, scope, block, group)
-    return parts_by_model
-
-
-def _build_block_parts(
-    document: GuidelineDocument,
-    metric: Metric,
-    scope: str,
-    block: ResponseBlock,
-    group: tuple[str, str] | None,
-) -> dict[str, MetricPart]:
-    keep = np.ones(len(block.groups), dtype=bool) if group is None else block.select_units(*group)
-    made = tally_metric(document, metric, scope, block)
-    weights = block.weights[1:] if keep.all() else block.weights[1:, keep]
-    totals = weights @ made.totals[keep] * float(made.factor)
-    labels = weights @ made.labels[keep]
-    one_each = made.labels[keep].max(axis=0, initial=0) <= 1
-    counts = block.count_labels(None if keep.all() else keep)
-    values = {labels_: _list_values(document, metric, scope, labels_) for labels_ in block.patterns}
-    return {
-        model: MetricPart(
-            total=made.factor * sum((sum(values[p]) * n for p, n in counts[model].items()), Fraction(0)),
-            labels=sum(len(values[p]) * n for p, n in counts[model].items()),
-            drawn_total=totals[:, at],
-            drawn_labels=labels[:, at],
-            one_each=bool(one_each[at]),
-        )
-        for at, model in enumerate(block.models)
+    column = sample.columns[scope]
+    counts = sample.count_labels(scope, group)
+    labels_values = {
+        labels: _list_values(sample.document, metric, scope, labels) for labels in column.patterns
     }
+    means = dict(
+        zip(
+            column.patterns,
+            list_response_values(sample.document, metric, scope, column.patterns),
+            strict=True,
+        )
+    )
+    factor = compute_factor(metric)
+    parts = {}
+    for model, own in counts.items():
+        known = {labels: n for labels, n in own.items() if labels_values[labels]}
+        parts[model] = MetricPart(
+            total=factor * sum((sum(labels_values[labels]) * n for labels, n in known.items()), Fraction(0)),
+            labels=sum(len(labels_values[labels]) * n for labels, n in known.items()),
+            responses=sum(known.values()),
+            sums=float(sum(means[labels] * n for labels, n in known.items())),
+            squares=float(sum(means[labels] ** 2 * n for labels, n in known.items())),
+        )
+    return parts
 
 
-def estimate_metric(metric: Metric, part: MetricPart) -> MetricEstimate:
-    """A rate of single labels has Wilson's interval, everything else the bootstrap's."""
-    if part.value is None:
-        return MetricEstimate()
-    if metric.kind == "rate" and part.one_each:
+def build_moments(metric: Metric, part: MetricPart, span: float) -> MeanMoments:
+    """Of the labels of one column."""
+    rate = metric.kind == "rate"
+    n, totals, squares = (np.array([float(value)]) for value in (part.responses, part.sums, part.squares))
+    return MeanMoments(rate, np.ones(1), *measure_labels(n, totals, squares, span, rate=rate))
+
+
+def estimate_value(
+    value: Fraction | float | None,
+    moments: MeanMoments | None,
+    ends: tuple[float, float] = (-math.inf, math.inf),
+) -> MetricEstimate:
+    """The value with its 95% interval, which keeps within the ``ends`` of the scale; without moments it has none."""
+    if value is None or moments is None:
+        return MetricEstimate(value)
+    low, high = (float(bound) for bound in moments.compute_bounds())
+    if math.isnan(low):
+        return MetricEstimate(value)
+    return MetricEstimate(value, max(ends[0], min(low, float(value))), min(ends[1], max(high, float(value))))
+
+
+def estimate_part(
+    part: MetricPart, moments: MeanMoments | None, ends: tuple[float, float] = (-math.inf, math.inf)
+) -> MetricEstimate:
+    """What these labels say; of a rate of single labels exactly Wilson's interval."""
+    if part.value is not None and moments is not None and moments.rate and part.labels == part.responses:
         return MetricEstimate(part.value, *wilson(int(part.total), part.labels))
-    return MetricEstimate(part.value, *compute_percentiles(part.drawn_values))
-
-
-def estimate_overall(metric: Metric, parts: Sequence[MetricPart]) -> MetricEstimate:
-    """The unweighted mean of the unrounded dimension values, undefined if one of them is; or all labels pooled."""
-    if metric.overall == "pooled":
-        return estimate_metric(metric, pool_parts(parts))
-    values = [part.value for part in parts if part.value is not None]
-    if len(values) < len(parts):
-        return MetricEstimate()
-    drawn = np.mean([part.drawn_values for part in parts], axis=0)
-    return MetricEstimate(sum(values, Fraction(0)) / len(values), *compute_percentiles(drawn))
+    return estimate_value(part.value, moments, ends)
 
 
 def pool_parts(parts: Sequence[MetricPart]) -> MetricPart:
     """All their labels together."""
-    return sum(parts, MetricPart.zero())
-
-
-def compute_percentiles(drawn: Floats) -> tuple[float | None, float | None]:
-    """The middle 95% of the draws; undefined where they cannot differ, for that is not certainty."""
-    defined = drawn[~np.isnan(drawn)]
-    if not defined.size or np.ptp(defined) < 1e-12:
-        return None, None
-    low, high = np.percentile(defined, [2.5, 97.5])
-    return float(low), float(high)
+    return sum(parts, MetricPart())
 
 
 def format_metric_value(metric: Metric, value: float | None) -> str:

@@ -1,47 +1,54 @@
-"""The difference of every pair of models, on the prompts that both answered, and the ranks that it leaves possible.
+"""The difference of every pair of models: on the prompts that both answered, or each on its own. Pure.
 
-Pure. docs/leaderboard.md says what each interval is and whose it is. Differences are in the metric's own unit.
+docs/leaderboard.md says what each interval is and whose it is. Differences are in the metric's own unit; the arrays of
+pairs are (models, models), the model of the row less that of the column.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from annotation.core.proportions import Z, wilson
+from annotation.core.proportions import Z
 from annotation.domain.guidelines import Metric
+from benchmark.domain.leaderboards.grounds import BoardNumber, BoardNumbers
+from benchmark.domain.leaderboards.intervals import MeanMoments, measure_labels
 from benchmark.domain.leaderboards.metrics import (
     BoardSample,
-    compute_factor,
-    compute_percentiles,
+    MetricPart,
+    find_span,
     list_metric_scopes,
-    tally_metric,
+    list_response_values,
+    pool_parts,
 )
-from benchmark.domain.leaderboards.resampling import Floats, Integers, Mask
+from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
 
 OVERALL = "overall"
-_NEGLIGIBLE = 1e-12
-"""Draws that spread no wider than this do not differ."""
 SPARSE = 0.1
 """Below this share of numbers that are not 0 a sparse product is faster."""
+MIN_COMMON = 0.5
+"""The share of the fewer responses of two models that must be to common prompts, for them to be compared on these
+alone: on few of them much of what both were measured on would be lost."""
 
 
 @dataclass(frozen=True)
 class ModelDifference:
-    """Of one model to another. ``n`` are the prompts that both answered; unpaired, the fewer of their labels."""
+    """Of one model to another. ``n`` are the prompts that both answered; unpaired, the fewer of their responses.
+
+    Of models that are not ``compared`` there is no interval.
+    """
 
     value: float
     low: float | None
     high: float | None
     n: int
     paired: bool
+    compared: bool = True
 
     @property
     def sign(self) -> int:
@@ -51,312 +58,291 @@ class ModelDifference:
         return int(self.low > 0) - int(self.high < 0)
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        stated = {
             "value": self.value,
             "low": self.low,
             "high": self.high,
             "n": self.n,
             "paired": self.paired,
         }
+        return stated if self.compared else stated | {"compared": False}
 
 
 @dataclass(frozen=True)
-class MetricColumn:
-    """A metric in one column, or in several pooled: (units, models) arrays, models as they were asked for.
+class _CommonSums:
+    """A metric in one column, or in several pooled, over the prompts that both models of a pair answered.
 
-    ``weights`` (draws, units) has as its first row the units as they were counted, like every array of draws here.
-    ``drawn_totals`` and ``drawn_labels`` are (draws, models). Of a model that is not ``shared`` nobody knows the
-    prompts: its totals and labels stand in its draws alone. ``factor`` makes the metric of a mean.
+    ``n`` counts them; ``totals`` and ``squares`` are of the row's model, ``products`` of both.
     """
 
-    rate: bool
-    factor: float
-    shared: Mask
+    n: Floats
     totals: Floats
-    labels: Floats
-    weights: Floats
-    drawn_totals: Floats
-    drawn_labels: Floats
-    one_each: bool
+    squares: Floats
+    products: Floats
 
     @classmethod
-    def build(cls, sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> MetricColumn:
-        place = {model: at for at, model in enumerate(models)}
-        shared = np.ones(len(models), dtype=bool)  # who has no response here keeps nobody from being paired
-        totals = labels = np.zeros((0, len(models)))
-        weights = np.zeros((_count_draws(sample), 0))
-        drawn_totals, drawn_labels = (np.zeros((_count_draws(sample), len(models))) for _ in range(2))
-        one_each = True
-        for block in sample.blocks[scope]:
-            made = tally_metric(sample.document, metric, scope, block)
-            own = [at for at, model in enumerate(block.models) if model in place]
-            columns = [place[block.models[at]] for at in own]
-            one_each = one_each and bool(made.labels[:, own].max(initial=0) <= 1)
-            drawn_totals[:, columns] = block.weights @ made.totals[:, own]
-            drawn_labels[:, columns] = block.weights @ made.labels[:, own]
-            shared[columns] = block.shared
-            if block.shared:
-                weights = block.weights
-                totals, labels = (np.zeros((len(block.groups), len(models))) for _ in range(2))
-                totals[:, columns], labels[:, columns] = made.totals[:, own], made.labels[:, own]
-        return cls(
-            metric.kind == "rate",
-            float(compute_factor(metric)),
-            shared,
-            totals,
-            labels,
-            weights,
-            drawn_totals,
-            drawn_labels,
-            one_each,
-        )
+    def build(cls, sample: BoardSample, metric: Metric, scopes: Sequence[str]) -> _CommonSums:
+        """Models in the order of the sample."""
+        size = len(sample.models)
+        n, totals, squares, products = (np.zeros((size, size)) for _ in range(4))
+        for scope in scopes:
+            column = sample.columns[scope]
+            values = list_response_values(sample.document, metric, scope, column.patterns)[column.pattern]
+            has_value = ~np.isnan(values)
+            place = (column.unit[has_value], column.model[has_value])
+            shape = (len(column.groups), size)
+            labels, sums, square_sums = (
+                csr_array((entries, place), shape=shape)
+                for entries in (np.ones(len(place[0])), values[has_value], values[has_value] ** 2)
+            )
+            n += _multiply(labels, labels)
+            totals += _multiply(sums, labels)
+            squares += _multiply(square_sums, labels)
+            products += _multiply(sums, sums)
+        return cls(n, totals, squares, products)
 
-    def __add__(self, other: MetricColumn) -> MetricColumn:
-        """Both pooled. A model's prompts are known only if they are in each."""
-        shared = self.shared & other.shared
-        return MetricColumn(
-            self.rate,
-            self.factor,
-            shared,
-            np.vstack([self.totals, other.totals]),
-            np.vstack([self.labels, other.labels]),
-            np.hstack([self.weights, other.weights]),
-            self.drawn_totals + other.drawn_totals,
-            self.drawn_labels + other.drawn_labels,
-            self.one_each and other.one_each,
-        )
+    def take(self, places: Integers) -> _CommonSums:
+        """Models in another order."""
+        grid = np.ix_(places, places)
+        return _CommonSums(self.n[grid], self.totals[grid], self.squares[grid], self.products[grid])
+
+    def compute_covariance(self, *, rate: bool) -> Floats:
+        """Of the two models' means; of a rate drawn towards 0 as R. G. Newcombe does (method 10, 1998)."""
+        product = self.n * self.products - self.totals * self.totals.T
+        if rate:
+            product = np.where(product > 0, np.maximum(product - self.n / 2, 0), product)
+        return _divide(product, self.n**3)
 
     @property
-    def has_closed_form(self) -> bool:
-        """A rate of single labels: its differences have a closed form."""
-        return self.rate and self.one_each
-
-    def count_common(self, first: int) -> Integers:
-        """For each later model, how many prompts both answered; unpaired, the fewer labels."""
-        common = (self.labels[:, [first]] > 0) & (self.labels[:, first + 1 :] > 0)
-        label_counts = self.drawn_labels[0]
-        fewer = np.minimum(label_counts[first], label_counts[first + 1 :])
-        n: Integers = np.where(self.find_paired(first), common.sum(axis=0), fewer).astype(np.int64)
-        return n
-
-    def find_paired(self, first: int) -> Mask:
-        return np.asarray(self.shared[first] & self.shared[first + 1 :])
-
-    def subtract_later(self, first: int) -> Floats:
-        """(draws, later models): the first model's value minus each later one's, on what both answered."""
-        first_values = _divide(self.drawn_totals[:, [first]], self.drawn_labels[:, [first]])
-        later_values = _divide(self.drawn_totals[:, first + 1 :], self.drawn_labels[:, first + 1 :])
-        differences = first_values - later_values
-        has_label = self.labels > 0
-        is_partial = self.find_paired(first) & (has_label[:, first + 1 :] != has_label[:, [first]]).any(
-            axis=0
-        )
-        if is_partial.any():
-            later = np.flatnonzero(is_partial) + first + 1
-            differences[:, is_partial] = _divide(
-                self._sum_first(self.totals, self.drawn_totals, first, later),
-                self._sum_first(self.labels, self.drawn_labels, first, later),
-            ) - _divide(
-                self._sum_later(self.totals, self.drawn_totals, first, later),
-                self._sum_later(self.labels, self.drawn_labels, first, later),
-            )
-        return np.asarray(differences * self.factor)
-
-    def _sum_first(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
-        """(draws, pairs): the first model's sums on the units that each later one has too."""
-        missing = sums[:, [first]] * (self.labels[:, later] == 0)
-        if np.count_nonzero(missing) > SPARSE * missing.size:
-            return np.asarray(drawn[:, [first]] - self.weights @ missing)
-        return np.asarray(drawn[:, [first]] - (csr_array(missing.T) @ self.weights.T).T)
-
-    def _sum_later(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
-        """(draws, pairs): each later model's sums on the units that the first one has too."""
-        is_missing = self.labels[:, first] == 0
-        return np.asarray(drawn[:, later] - self.weights[:, is_missing] @ sums[np.ix_(is_missing, later)])
-
-    def build_table(self, first: int, later: int) -> RateTable:
-        """Of a rate of single labels: the responses of both at the counted levels, and what they have in common."""
-        if self.shared[first] and self.shared[later]:
-            common = (self.labels[:, first] > 0) & (self.labels[:, later] > 0)
-            first_totals, later_totals = self.totals[common, first], self.totals[common, later]
-            n = int(common.sum())
-            return RateTable(
-                int(first_totals.sum()), n, int(later_totals.sum()), n, both=int(first_totals @ later_totals)
-            )
-        first_counts, later_counts = (
-            (int(self.drawn_totals[0, at]), int(self.drawn_labels[0, at])) for at in (first, later)
-        )
-        return RateTable(*first_counts, *later_counts)
+    def variance(self) -> Floats:
+        """Of the row model's mean, as the covariance has it."""
+        return _divide(np.maximum(self.n * self.squares - self.totals**2, 0), self.n**3)
 
 
-def _count_draws(sample: BoardSample) -> int:
-    return max((len(block.weights) for blocks in sample.blocks.values() for block in blocks), default=1)
+def _multiply(first: csr_array, second: csr_array) -> Floats:
+    """(models, models) sums over units, without an array of units by pairs."""
+    if first.shape[0] * first.shape[1] and first.nnz > SPARSE * first.shape[0] * first.shape[1]:
+        return np.asarray(first.toarray().T @ second.toarray())
+    return np.asarray((first.T @ second).toarray())
 
 
-def _divide(totals: Floats, labels: Floats) -> Floats:
-    return np.asarray(totals / np.where(labels > 0, labels, np.nan))
-
-
-@dataclass(frozen=True)
-class RateTable:
-    """``x`` of ``n`` of one model and of another; ``both`` at as many common prompts, None if they are not paired."""
-
-    x1: int
-    n1: int
-    x2: int
-    n2: int
-    both: int | None = None
-
-    def compute_difference(self) -> ModelDifference | None:
-        if not self.n1 or not self.n2:
-            return None
-        value = self.x1 / self.n1 - self.x2 / self.n2
-        return ModelDifference(
-            value, *self.compute_interval(), min(self.n1, self.n2), paired=self.both is not None
-        )
-
-    def compute_interval(self, z: float = Z) -> tuple[float, float]:
-        """The difference of two shares by squaring and adding Wilson's intervals.
-
-        Unpaired: R. G. Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10. Paired: the same, pages
-        2635-2650, method 10, whose correlation of the two is drawn towards 0.
-        """
-        share1, share2 = self.x1 / self.n1, self.x2 / self.n2
-        low1, high1 = wilson(self.x1, self.n1, z)
-        low2, high2 = wilson(self.x2, self.n2, z)
-        below = _combine_distances(share1 - low1, high2 - share2, self.correlation)
-        above = _combine_distances(high1 - share1, share2 - low2, self.correlation)
-        return share1 - share2 - below, share1 - share2 + above
-
-    @property
-    def correlation(self) -> float:
-        if self.both is None:
-            return 0.0
-        n, a = self.n1, self.both
-        b, c = self.x1 - a, self.x2 - a
-        d = n - a - b - c
-        margins = (a + b) * (c + d) * (a + c) * (b + d)
-        product = a * d - b * c
-        drawn_in = product if product <= 0 else max(product - n / 2, 0)
-        return drawn_in / math.sqrt(margins) if margins else 0.0
-
-
-def _combine_distances(first: float, second: float, correlation: float) -> float:
-    return math.sqrt(max(0.0, first * first - 2 * correlation * first * second + second * second))
+def _divide(values: Floats, by: Floats) -> Floats:
+    return np.asarray(np.divide(values, by, out=np.zeros_like(values, dtype=float), where=by > 0))
 
 
 @dataclass(frozen=True)
 class ModelDifferences:
-    """One number of every pair of models: the mean of what they have in ``columns``, or what the only one has.
+    """One number of every pair of models: ``rows`` is what the row's model has where it meets the column's.
 
-    Pairs are named by the places of their models, the earlier first; one without a difference is not there.
+    ``correlation`` is that of the two numbers over their common prompts, 0 where they are not paired, which makes an
+    interval wider: what is hard for one model is hard for another.
     """
 
-    columns: tuple[MetricColumn, ...]
-    models: int
+    models: tuple[str, ...]
+    rows: MeanMoments
+    correlation: Floats
+    n: Integers
+    paired: Mask
+    compared: Mask
+    """By model."""
+    deviations: Floats
+    """By model: the standard error of its own number."""
+
+    @cached_property
+    def values(self) -> Floats:
+        """NaN where either model has no number."""
+        value = self.rows.value
+        return np.asarray(value - value.T)
+
+    @cached_property
+    def is_pair(self) -> Mask:
+        """Of two compared models that differ in their place."""
+        both = self.compared[:, None] & self.compared[None, :]
+        return np.asarray(both & ~np.eye(len(self.models), dtype=bool) & ~np.isnan(self.values))
+
+    def compute_bounds(self, z: float = Z) -> tuple[Floats, Floats]:
+        """The distances to the ends of both models' intervals, squared and added less what they have in common.
+
+        Of two rates in one column that is R. G. Newcombe's interval, Statistics in Medicine 17 (1998): 873-890
+        unpaired, 2635-2650 paired, method 10 of each; of several columns that of X. Yan and X. G. Su, Statistics in
+        Biopharmaceutical Research 2 (2010) 329-335. NaN where it is undefined.
+        """
+        low, high = self.rows.compute_bounds(z)
+        value = self.rows.value
+        below, above = value - low, high - value
+        down = _combine_distances(below, above.T, self.correlation)
+        up = _combine_distances(above, below.T, self.correlation)
+        return self.values - down, self.values + up
 
     @cached_property
     def pairs(self) -> dict[tuple[int, int], ModelDifference]:
-        return self._compare_by_scores() if self._closed_form_column is not None else self._by_draws[0]
+        """By the places of both, the earlier first; one without a difference is not there."""
+        low, high = self.compute_bounds()
+        differences = {}
+        for first in range(len(self.models)):
+            for later in range(first + 1, len(self.models)):
+                at = first, later
+                if np.isnan(self.values[at]):
+                    continue
+                is_stated = self.is_pair[at] and not np.isnan(low[at])
+                differences[at] = ModelDifference(
+                    float(self.values[at]),
+                    float(low[at]) if is_stated else None,
+                    float(high[at]) if is_stated else None,
+                    int(self.n[at]),
+                    bool(self.paired[at]),
+                    bool(self.is_pair[at]),
+                )
+        return differences
 
-    def list_signs(self) -> dict[tuple[int, int], int]:
-        """1 or -1 for a pair that its own interval tells apart, else 0."""
-        return {key: difference.sign for key, difference in self.pairs.items()}
-
-    def list_joint_signs(self) -> dict[tuple[int, int], int]:
-        """The same where all pairs are looked at at once: with 95% confidence none of these signs is wrong.
-
-        Single step, studentised: M. Mogstad, J. P. Romano, A. M. Shaikh, D. Wilhelm, Inference for Ranks, Review of
-        Economic Studies 91 (2024) 476-518.
-        """
-        return {
-            key: difference.sign if self._is_jointly_significant(key) else 0
-            for key, difference in self.pairs.items()
-        }
-
-    @cached_property
-    def critical(self) -> float:
-        """How many standard errors keep all pairs at once."""
-        return _compute_critical(self._by_draws[2], len(self.pairs))
-
-    def _is_jointly_significant(self, key: tuple[int, int]) -> bool:
-        if self._closed_form_column is not None:
-            low, high = self._closed_form_column.build_table(*key).compute_interval(self.critical)
-            return low > 0 or high < 0
-        error = self._by_draws[1][key]
-        return error > _NEGLIGIBLE and abs(self.pairs[key].value) > self.critical * error
-
-    @property
-    def _closed_form_column(self) -> MetricColumn | None:
-        """The column whose shares tell an interval without a draw."""
-        return self.columns[0] if len(self.columns) == 1 and self.columns[0].has_closed_form else None
-
-    def _compare_by_scores(self) -> dict[tuple[int, int], ModelDifference]:
-        column = self.columns[0]
-        return {
-            (first, later): difference
-            for first in range(self.models)
-            for later in range(first + 1, self.models)
-            if (difference := column.build_table(first, later).compute_difference()) is not None
-        }
-
-    @cached_property
-    def _by_draws(
-        self,
-    ) -> tuple[dict[tuple[int, int], ModelDifference], dict[tuple[int, int], float], Floats]:
-        """The pairs, their standard errors, and in each draw how many of those the furthest pair is off."""
-        pairs: dict[tuple[int, int], ModelDifference] = {}
-        errors: dict[tuple[int, int], float] = {}
-        furthest = np.zeros(0)
-        for first in range(self.models - 1):
-            drawn = np.asarray(
-                sum(column.subtract_later(first) for column in self.columns) / len(self.columns)
-            )
-            n = np.sum([column.count_common(first) for column in self.columns], axis=0)
-            paired = np.all([column.find_paired(first) for column in self.columns], axis=0)
-            defined = np.flatnonzero(~np.isnan(drawn[0]))
-            for at in defined:
-                key = (first, first + 1 + int(at))
-                interval = compute_percentiles(drawn[1:, at])
-                pairs[key] = ModelDifference(float(drawn[0, at]), *interval, int(n[at]), bool(paired[at]))
-                errors[key] = _compute_error(drawn[1:, at])
-            off = _find_furthest(drawn[:, defined])
-            furthest = np.fmax(furthest, off) if furthest.size else off
-        return pairs, errors, furthest
+    def find_signs(self, z: float = Z) -> Integers:
+        """(models, models): 1 where the row's model is surely higher at this width, -1 where lower, else 0."""
+        low, high = self.compute_bounds(z)
+        with np.errstate(invalid="ignore"):
+            signs = (low > 0).astype(np.int64) - (high < 0).astype(np.int64)
+        return np.where(self.is_pair, signs, 0)
 
 
-def _find_furthest(drawn: Floats) -> Floats:
-    off = np.abs(drawn[1:] - drawn[0])
-    errors = np.array([_compute_error(own) for own in drawn[1:].T])
-    vary = errors > _NEGLIGIBLE
-    return np.asarray(np.fmax.reduce(off[:, vary] / errors[vary], axis=1, initial=0.0))
-
-
-def _compute_error(drawn: Floats) -> float:
-    defined = drawn[~np.isnan(drawn)]
-    return float(defined.std()) if defined.size else 0.0
-
-
-def _compute_critical(furthest: Floats, pairs: int) -> float:
-    """What the draws say; at most Bonferroni's, which holds whatever the draws are; at least that of a single pair."""
-    bonferroni = NormalDist().inv_cdf(1 - 0.025 / max(1, pairs))
-    return float(min(max(np.quantile(furthest, 0.95), Z), bonferroni)) if furthest.size else bonferroni
+def _combine_distances(first: Floats, second: Floats, correlation: Floats) -> Floats:
+    squares = first * first - 2 * correlation * first * second + second * second
+    return np.asarray(np.sqrt(np.maximum(squares, 0)))
 
 
 def compute_differences(
-    sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]
+    numbers: BoardNumbers, metric: Metric, scope: str, models: Sequence[str], *, as_labels: bool = False
 ) -> ModelDifferences:
-    """``scope`` is a column of the metric, or OVERALL."""
-    columns = [
-        MetricColumn.build(sample, metric, column_scope, models)
-        for column_scope in (list_metric_scopes(sample.document, metric) if scope == OVERALL else (scope,))
-    ]
-    if scope == OVERALL and metric.overall == "pooled":
-        pooled = columns[0]
-        for column in columns[1:]:
-            pooled += column
-        columns = [pooled]
-    return ModelDifferences(tuple(columns), len(models))
+    """``scope`` is a column of the metric, or OVERALL. ``as_labels`` takes predictions for the truth too."""
+    scopes = list_metric_scopes(numbers.document, metric) if scope == OVERALL else (scope,)
+    columns = [scopes] if scope == OVERALL and metric.overall == "pooled" else [(name,) for name in scopes]
+    built = [_PairColumn.build(numbers, metric, own, models, as_labels=as_labels) for own in columns]
+    own_numbers = [_find_number(numbers, model, metric, scope) for model in models]
+    compared = [as_labels or number.is_compared for number in own_numbers]
+    weights = np.full(len(built), 1 / len(built))
+    rows = MeanMoments(
+        metric.kind == "rate",
+        weights,
+        *(
+            np.stack([getattr(column.rows, name) for column in built], axis=-1)
+            for name in ("means", "labels", "variance", "degrees")
+        ),
+    )
+    covariance = sum(weights[0] ** 2 * column.covariance for column in built)
+    variance = (weights**2 * np.stack([column.plain_variance for column in built], axis=-1)).sum(axis=-1)
+    spread = np.sqrt(np.maximum(variance * variance.T, 0))
+    return ModelDifferences(
+        tuple(models),
+        rows,
+        np.clip(_divide(np.asarray(covariance), spread), -1, 1),
+        np.sum([column.n for column in built], axis=0).astype(np.int64),
+        np.all([column.paired for column in built], axis=0),
+        np.array(compared, dtype=bool),
+        np.array([_find_deviation(number.moments) for number in own_numbers], dtype=float),
+    )
+
+
+def _find_number(numbers: BoardNumbers, model: str, metric: Metric, scope: str) -> BoardNumber:
+    return (
+        numbers.find_overall(model, metric) if scope == OVERALL else numbers.find_number(model, metric, scope)
+    )
+
+
+def _find_deviation(moments: MeanMoments | None) -> float:
+    """Half of the interval that is one standard error to either side."""
+    if moments is None:
+        return float("nan")
+    low, high = moments.compute_bounds(1.0)
+    return float(high - low) / 2
+
+
+@dataclass(frozen=True)
+class _PairColumn:
+    """One column of a difference. ``plain_variance`` is that of the row's mean without labels that nobody saw."""
+
+    rows: MeanMoments
+    covariance: Floats
+    plain_variance: Floats
+    n: Integers
+    paired: Mask
+
+    @classmethod
+    def build(
+        cls,
+        numbers: BoardNumbers,
+        metric: Metric,
+        scopes: Sequence[str],
+        models: Sequence[str],
+        *,
+        as_labels: bool,
+    ) -> _PairColumn:
+        places = np.array([numbers.sample.models.index(model) for model in models], dtype=np.int64)
+        common = _CommonSums.build(numbers.sample, metric, scopes).take(places)
+        span = max(find_span(numbers.document, metric, scope) for scope in scopes)
+        rate = metric.kind == "rate"
+        own = _OwnMoments.build(numbers, metric, scopes, models, span, as_labels=as_labels)
+        fewer = np.minimum(own.responses[:, None], own.responses[None, :])
+        paired = (
+            own.is_labels[:, None] & own.is_labels[None, :] & (common.n >= np.maximum(MIN_COMMON * fewer, 1))
+        )
+        on_common = measure_labels(common.n, common.totals, common.squares, span, rate=rate)
+        means, labels, variance, degrees = (
+            np.where(paired, shared, np.broadcast_to(single[:, None], paired.shape))
+            for shared, single in zip(on_common, own.moments, strict=True)
+        )
+        rows = MeanMoments(rate, np.ones(1), means, labels, variance, degrees)
+        plain = np.where(paired, common.variance, _divide(means * (1 - means), labels) if rate else variance)
+        known = numbers.sample.columns
+        is_known = np.all([known[scope].known[places] for scope in scopes], axis=0)
+        return cls(
+            rows,
+            np.where(paired, common.compute_covariance(rate=rate), 0.0),
+            np.nan_to_num(plain),
+            np.where(paired, common.n, fewer).astype(np.int64),
+            # Who has no response here keeps nobody from being paired.
+            paired | ((fewer == 0) & is_known[:, None] & is_known[None, :]),
+        )
+
+
+@dataclass(frozen=True)
+class _OwnMoments:
+    """By model, its own number in a column; ``is_labels`` says that it is of labels alone."""
+
+    moments: tuple[Floats, Floats, Floats, Floats]
+    is_labels: Mask
+    responses: Floats
+
+    @classmethod
+    def build(
+        cls,
+        numbers: BoardNumbers,
+        metric: Metric,
+        scopes: Sequence[str],
+        models: Sequence[str],
+        span: float,
+        *,
+        as_labels: bool,
+    ) -> _OwnMoments:
+        parts = [_pool(numbers, metric, scopes, model) for model in models]
+        responses, sums, squares = (
+            np.array([getattr(part, name) for part in parts], dtype=float)
+            for name in ("responses", "sums", "squares")
+        )
+        moments = np.array(measure_labels(responses, sums, squares, span, rate=metric.kind == "rate"))
+        is_labels = np.ones(len(models), dtype=bool)
+        for at, model in enumerate([] if as_labels else models):
+            number = (
+                numbers.find_number(model, metric, scopes[0])
+                if len(scopes) == 1
+                else numbers.find_overall(model, metric)
+            )
+            is_labels[at] = number.part is not None
+            if number.part is None and number.moments is not None:
+                own = number.moments
+                moments[:, at] = own.means[0], own.labels[0], own.variance[0], own.degrees[0]
+        return cls((moments[0], moments[1], moments[2], moments[3]), is_labels, responses)
+
+
+def _pool(numbers: BoardNumbers, metric: Metric, scopes: Sequence[str], model: str) -> MetricPart:
+    return pool_parts([numbers.list_parts(metric, scope)[model] for scope in scopes])
 
 
 def list_compared_scopes(sample: BoardSample, metric: Metric) -> list[str]:

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.formats import read_responses
-from benchmark.domain.leaderboards.resampling import ATTRIBUTES
-from benchmark.domain.leaderboards.withholding import PredictedModels, withhold_claims, withhold_ranks
+from benchmark.domain.leaderboards.grounds import PREDICTED
+from benchmark.domain.leaderboards.responses import ATTRIBUTES, CountedResponse
 from benchmark.management.tables import (
     build_board_table,
     build_estimates_table,
@@ -94,7 +95,10 @@ class Command(AssayCommand):
             )
         guideline_document = get_document(guideline)
         self.document = guideline_document.document
-        figures = BoardFigures(self.document, read_responses(path, self.document))
+        rows = read_responses(path, self.document)
+        figures = BoardFigures(
+            self.document, [_as_predicted(row) for row in rows] if self.predicted else rows
+        )
         if guideline_document.shipped:
             self.stderr.write(
                 f"{self.document.name} is not in the database: "
@@ -104,16 +108,12 @@ class Command(AssayCommand):
 
     def _of_file(self, figures: BoardFigures) -> dict[str, Any]:
         """A file does not tell whether people or a scorer made its labels; whoever asks does."""
-        models = figures.sample.models if self.predicted else ()
-        predicted = PredictedModels.build_for_all(self.document, models)
         parts = self._narrowed({part: getattr(figures, part) for part in self.parts})
-        if PAIRS in parts:
-            parts[PAIRS] = withhold_claims(parts[PAIRS], predicted)
         if not self.predicted:
             self.stderr.write(
                 "Ranks take the labels of the file as people's; give --predicted if a scorer made them."
             )
-        return withhold_ranks(figures.board, predicted) | parts
+        return figures.board | parts
 
     def _narrowed(self, parts: dict[str, Any]) -> dict[str, Any]:
         """The parts, of the groups only those asked for."""
@@ -146,3 +146,7 @@ class Command(AssayCommand):
     def _lines(self, lines: Sequence[str]) -> None:
         for line in lines:
             self.stdout.write(line)
+
+
+def _as_predicted(row: CountedResponse) -> CountedResponse:
+    return replace(row, basis=PREDICTED, predicted=row.labels)

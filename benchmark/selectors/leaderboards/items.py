@@ -13,7 +13,7 @@ from typing import Any
 from annotation.domain.guidelines.values import as_number
 from annotation.models import Prompt
 from benchmark.domain.leaderboards.metrics import ALL
-from benchmark.domain.leaderboards.resampling import ATTRIBUTES, CountedResponse, Labels
+from benchmark.domain.leaderboards.responses import ATTRIBUTES, CountedResponse, Labels
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.runs import list_run_responses
 from scoring.domain.training_data import level_name

@@ -32,7 +32,7 @@ from annotation.selectors.access import (
     sealed_batches,
     sealed_datasets,
 )
-from benchmark.domain.leaderboards.withholding import PredictedModels, withhold_claims, withhold_ranks
+from benchmark.domain.leaderboards.withholding import convert_board, convert_groups, convert_pairs
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.selectors.leaderboards.lineages import Lineages
 from scoring.domain.spec import Spec
@@ -40,7 +40,9 @@ from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.selectors.training import get_release_guideline
 
-PAIRS = "pairs"
+PAIRS, GROUPS = "pairs", "groups"
+AS_LABELS = "as_labels"
+"""The field of stored pairs that plans of labels start from: differences as if every label were true."""
 
 Key = tuple[int, str]
 """A response and a criterion."""
@@ -71,17 +73,13 @@ def list_runs() -> QuerySet[BenchmarkRun]:
 def find_board(run: BenchmarkRun) -> dict[str, Any]:
     """The board as anybody may see it; what a run has stored is read here alone. Empty until the run is finished."""
     board: dict[str, Any] = run.board
-    return withhold_ranks(board, _find_predicted(run)) if board else board
+    return convert_board(run.scorer.guideline.document, board)
 
 
 def list_board_rows(run: BenchmarkRun) -> list[dict[str, Any]]:
     """The rows of the board, best first."""
     rows: list[dict[str, Any]] = find_board(run).get("rows", [])
     return rows
-
-
-def _find_predicted(run: BenchmarkRun) -> PredictedModels:
-    return PredictedModels.from_board(run.scorer.guideline.document, run.board)
 
 
 def get_finished_board(run: BenchmarkRun) -> dict[str, Any]:
@@ -96,7 +94,12 @@ def get_finished_board(run: BenchmarkRun) -> dict[str, Any]:
 def find_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
     content = find_stored_part(run, name)
-    return withhold_claims(content, _find_predicted(run)) if content and name == PAIRS else content
+    if not content:
+        return content
+    if name == PAIRS:
+        pairs = {field: value for field, value in content.items() if field != AS_LABELS}
+        return convert_pairs(run.scorer.guideline.document, run.board, pairs)
+    return convert_groups(run.board, content) if name == GROUPS else content
 
 
 def find_stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:

@@ -27,9 +27,11 @@ from django.utils import timezone
 from annotation.core.errors import N_
 from annotation.core.version import code_version
 from annotation.models import Response
+from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.estimates.estimates import compute_estimates
+from benchmark.domain.estimates.selection import UNKNOWN
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart, RunItem
 from benchmark.selectors.estimates import (
     build_plan_parts,
@@ -44,7 +46,7 @@ from benchmark.selectors.leaderboards.items import (
     find_scope,
     list_counted_responses,
 )
-from benchmark.selectors.leaderboards.runs import ItemSource, Key, list_gold, list_run_responses
+from benchmark.selectors.leaderboards.runs import AS_LABELS, ItemSource, Key, list_gold, list_run_responses
 from scoring.models import Prediction
 from scoring.services import score
 from scoring.services.predictions.predictions import PREDICTING
@@ -76,19 +78,25 @@ def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     rows = list_counted_responses(run)
     models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
     document, seed = run.scorer.guideline.document, run.scorer.seed
-    figures = BoardFigures(document, rows, models=models, seed=seed)
     before = list_earlier_runs(
         run
     )  # first: a plan that is made meanwhile makes what is kept stale, never wrong
-    drawn = list_drawn_strata(run)
+    drawn, selections = list_drawn_strata(run), list_selections(run)
+    figures = BoardFigures(
+        document,
+        rows,
+        models=models,
+        combiner=StratifiedCombiner(document, rows, drawn),
+        chosen={(row["model"], row["dimension"]) for row in selections if row["how"] in UNKNOWN},
+    )
+    as_labels = figures.pairs_as_labels
     parts = {
         GROUPS: figures.groups,
-        PAIRS: figures.pairs,
-        ESTIMATES: compute_estimates(document, rows, seed=seed, strata=drawn)
-        | {SELECTION: list_selections(run)},
+        PAIRS: figures.pairs | {AS_LABELS: as_labels},
+        ESTIMATES: compute_estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selections},
     }
     planning = build_plan_parts(
-        run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, earlier_runs=before
+        run, rows, estimates=parts[ESTIMATES], pairs=as_labels, drawn=drawn, earlier_runs=before
     )
     return _add_bases(figures.board, run, rows), parts | planning
 

@@ -35,6 +35,7 @@ from annotation.core.charts import (
 )
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.leaderboards.grounds import PREDICTED
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import list_board_rows
 from benchmark.views.leaderboards.formatting import BoardColumn, BoardRow, axis_top, heading, metric_label
@@ -47,8 +48,8 @@ MANY_MODELS = 20
 MODELS_IN_A_PICTURE = 20
 MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
 MAX_NAME_PIXELS = 200  # pixels; a longer one ends in an ellipsis
-HOLLOW = "published"
-"""The kind of a dot that others measured."""
+HOLLOW, PREDICTED_DOT = "published", "predicted"
+"""The kinds of dots that others measured, and of numbers that a scorer predicted and that are not compared."""
 
 Draw = Callable[[Spec], str]
 
@@ -124,9 +125,15 @@ def _row_of_panels(
     columns: Sequence[tuple[str, Sequence[Dot], tuple[float, float]]], models: Sequence[str], unit: str
 ) -> Spec:
     """Where a number is hollow, the picture itself says why, for it may leave its page."""
-    hollow = any(_has_hollow(dots) for _title, dots, _ends in columns)
+    texts = {
+        HOLLOW: _("Hollow: published, and not measured here"),
+        PREDICTED_DOT: _("Hollow circles: predicted by a scorer; not compared"),
+    }
+    hollow = [
+        text for kind, text in texts.items() if any(_has_kind(dots, kind) for _title, dots, _ends in columns)
+    ]
     words = {
-        "text": _("Hollow: published, and not measured here"),
+        "text": hollow[0] if len(hollow) == 1 else hollow,
         "anchor": "start",
         "orient": "bottom",
         "offset": 8,
@@ -138,8 +145,8 @@ def _row_of_panels(
     return _picture(hconcat=panels, spacing=18, **({"title": words} if hollow else {}))
 
 
-def _has_hollow(dots: Sequence[Dot]) -> bool:
-    return any(dot.kind == HOLLOW for dot in dots)
+def _has_kind(dots: Sequence[Dot], kind: str) -> bool:
+    return any(dot.kind == kind for dot in dots)
 
 
 def _panel(
@@ -160,19 +167,27 @@ def _panel(
         "data": {"values": _dot_values(dots)},
         "width": PANEL_WIDTH,
         "height": {"step": _step(models)},
-        "layer": [*_marks(x, y, hollow=False), *(_marks(x, y, hollow=True) if _has_hollow(dots) else [])],
+        "layer": [
+            mark
+            for kind in ("", HOLLOW, PREDICTED_DOT)
+            if not kind or _has_kind(dots, kind)
+            for mark in _marks(x, y, kind)
+        ],
     }
 
 
-def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
-    """A dot on its whisker; hollow ones have another shape and a thinner whisker, too."""
-    own = {"transform": [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]}
-    measured = {"size": 55, "color": GOLD}
-    published = {"filled": False, "size": 75, "color": INK, "shape": "diamond"}
-    return [
-        own | draw_interval(x, y, mark={"strokeWidth": 1 if hollow else 2, "color": MUTED}),
-        own | draw_points(x, y, mark=published if hollow else measured),
-    ]
+def _marks(x: Spec, y: Spec, kind: str) -> list[Spec]:
+    """A dot on its whisker; published ones have another shape and a thinner whisker, predicted ones have no whisker."""
+    own = {"transform": [{"filter": f"datum.kind == '{kind}'"}]}
+    looks: dict[str, Spec] = {
+        "": {"size": 55, "color": GOLD},
+        HOLLOW: {"filled": False, "size": 75, "color": INK, "shape": "diamond"},
+        PREDICTED_DOT: {"filled": False, "size": 55, "color": MUTED},
+    }
+    points = own | draw_points(x, y, mark=looks[kind])
+    if kind == PREDICTED_DOT:
+        return [points]
+    return [own | draw_interval(x, y, mark={"strokeWidth": 1 if kind else 2, "color": MUTED}), points]
 
 
 def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
@@ -315,14 +330,18 @@ def axes_by_metric(
 
 
 def list_dots(column: BoardColumn, rows: Sequence[BoardRow], *, unit: float) -> list[Dot]:
-    """Those of published rows are hollow."""
+    """Those of published rows and of predicted numbers are hollow."""
     dots = []
     for row in rows:
         statistic = column.statistic(row)
         if statistic["value"] is not None:
-            kind = HOLLOW if "published" in row else ""
+            kind = HOLLOW if "published" in row else _find_kind(column, row)
             dots.append(make_dot(row["model"], statistic, unit, kind))
     return dots
+
+
+def _find_kind(column: BoardColumn, row: BoardRow) -> str:
+    return PREDICTED_DOT if column.ground(row) == PREDICTED else ""
 
 
 def make_dot(

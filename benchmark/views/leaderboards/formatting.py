@@ -31,7 +31,7 @@ from benchmark.domain.leaderboards.metrics import (
     list_metrics,
     list_scopes,
 )
-from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
+from benchmark.domain.leaderboards.responses import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
 from benchmark.views.leaderboards.query import OVERALL
 
@@ -252,6 +252,17 @@ class BoardColumn:
         cell = row["dimensions"].get(self.scope or "", {})
         rank: dict[str, int] | None = cell.get("rank") if self.metric.name in cell else None
         return rank
+
+    def ground(self, row: BoardRow) -> str | None:
+        """What the number rests on; None of a published one and of one without a response."""
+        held = row if self.scope is None else row["dimensions"].get(self.scope, {})
+        ground: str | None = held.get("ground")
+        return ground
+
+    def state_ground(self, row: BoardRow) -> tuple[str, str]:
+        """The ground, and why the number is not compared; blank where there is nothing to say."""
+        held = row if self.scope is None else row["dimensions"].get(self.scope, {})
+        return held.get("ground") or "", held.get("reason") or ""
 
     def missing(self, row: BoardRow) -> int:
         return sum(cell.get("missing", 0) for cell in self._cells(row))

@@ -23,16 +23,13 @@ from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import GoldRelease
 from annotation.selectors.origins import add_origins
-from benchmark.domain.leaderboards.resampling import RESAMPLES
+from benchmark.domain.leaderboards.grounds import MIN_LABELS, MIN_PROMPTS
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
 from benchmark.views.leaderboards.formatting import format_composition, metric_label
 from benchmark.views.leaderboards.query import Context
 from benchmark.views.leaderboards.tabs.table import count_bases, list_cost_tiles
 from scoring.views.scorers.promotions import describe_promotion_text
-
-MIN_HELD, MAX_HELD = 0, 64
-"""Of 100 boards of ten equal models with predictions: on so many did ranges hold that were to hold on 95."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +41,15 @@ class Method:
     formula: str = ""
     latex: str = ""
     metric: Metric | None = None
-    resamples: int = RESAMPLES
-    min_held: int = MIN_HELD
-    max_held: int = MAX_HELD
+    min_labels: int = MIN_LABELS
+    min_prompts: int = MIN_PROMPTS
 
 
 REFERENCES = (
     "Wilson (1927), Journal of the American Statistical Association 22, 209–212",
     "Newcombe (1998), Statistics in Medicine 17, 873–890 and 2635–2650",
-    "Efron & Tibshirani (1993), An Introduction to the Bootstrap",
+    "Yan & Su (2010), Statistics in Biopharmaceutical Research 2, 329–335",
+    "Romano & Wolf (2005), Journal of the American Statistical Association 100, 94–108",
     "Mogstad, Romano, Shaikh & Wilhelm (2024), Inference for ranks, Review of Economic Studies 91, 476–518",
     "Angelopoulos, Bates, Fannjiang, Jordan & Zrnic (2023), Prediction-powered inference, Science 382, 669–674",
     "Angelopoulos, Duchi & Zrnic (2023), PPI++: Efficient prediction-powered inference, arXiv:2311.01453",
@@ -79,7 +76,8 @@ def _interval_methods() -> Iterator[Method]:
         "(p + z²/2n ± z·√(p(1 − p)/n + z²/4n²)) / (1 + z²/n)",
         r"\frac{p+\frac{z^2}{2n}\pm z\sqrt{\frac{p(1-p)}{n}+\frac{z^2}{4n^2}}}{1+\frac{z^2}{n}}",
     )
-    yield Method("bootstrap", _("Interval of anything else"))
+    yield Method("mean", _("Interval of a mean"), "m ± t·s/√n", r"m\pm t\,\frac{s}{\sqrt n}")
+    yield Method("overall_interval", _("Interval of an overall number"))
 
 
 def _pair_methods() -> Iterator[Method]:
@@ -90,7 +88,7 @@ def _pair_methods() -> Iterator[Method]:
         r"d=\frac1n\sum_{i=1}^{n}(a_i-b_i)",
     )
     yield Method("rank", _("Rank and its range"))
-    yield Method("withheld", _("Boards with predictions"))
+    yield Method("grounds", _("Compared models"))
 
 
 def _estimate_methods() -> Iterator[Method]:

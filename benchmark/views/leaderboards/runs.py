@@ -64,7 +64,7 @@ from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
 from benchmark.views.leaderboards.tabs.sensitivity import sensitivity_context
-from benchmark.views.leaderboards.tabs.table import board_context, headline_value
+from benchmark.views.leaderboards.tabs.table import board_context, count_compared, headline_value
 from benchmark.views.leaderboards.tabs.trend import trend_context
 from scoring.views.scorers.promotions import find_promotion_reason
 
@@ -82,6 +82,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             "sealed": listed_run.sealed,
             "stale": listed_run.run.pk in stale,
             "first": _find_leader_row(listed_run.run),
+            "first_compared": _count_compared(listed_run.run),
         }
         for listed_run in listed
     ]
@@ -94,6 +95,14 @@ def _find_leader_row(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
     """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
     rows = list_board_rows(benchmark_run)
     return rows[0] if rows and headline_value(benchmark_run, rows[0]) is not None else None
+
+
+def _count_compared(benchmark_run: BenchmarkRun) -> int:
+    """How many models are compared, where they are not all; else 0."""
+    if not list_board_rows(benchmark_run):
+        return 0
+    compared = count_compared(benchmark_run)
+    return 0 if compared.are_all else compared.n
 
 
 @require_http_methods(["GET", "POST"])

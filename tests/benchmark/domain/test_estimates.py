@@ -19,7 +19,7 @@ from benchmark.domain.estimates.estimates import (
     split_thirds,
 )
 from benchmark.domain.estimates.estimates import _IntervalValue as Stated
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 DIMENSIONS = {"Fairness": "fairness", "Safety": "safety", "Morality": "morality", "Legality": "legality"}
@@ -124,10 +124,11 @@ def test_a_cell_with_less_than_two_labels_has_no_estimate(flames: GuidelineDocum
     assert cell["scorer"]["value"] == 1.0
 
 
-def test_gold_without_a_prediction_is_used_for_people_only(flames: GuidelineDocument):
+def test_gold_without_a_prediction_counts_as_a_part_of_which_all_is_known(flames: GuidelineDocument):
     rows = [*mixed_rows(), *(row(at, 1, None) for at in range(200, 220))]
     cell, without = legality(flames, rows), legality(flames, mixed_rows())
-    assert cell["combined"] == without["combined"]
+    # none of the 20 is harmless: they add their number to what the 100 others come to
+    assert cell["combined"]["value"] == pytest.approx(without["combined"]["value"] * 100 / 120)
     assert cell["people"]["n"] == 60
     assert cell["people"]["value"] < without["people"]["value"]
 

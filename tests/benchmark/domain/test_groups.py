@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from annotation.core.proportions import wilson
 from benchmark.domain.leaderboards.board import BoardFigures
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from tests.benchmark.domain.test_pairs import CRITERIA, FLAMES, XSTEST
 from tests.support import examples
 
@@ -68,7 +68,7 @@ def test_a_language_pools_the_dimensions():
     assert (chinese["n"], chinese["harmless_rate"]["value"]) == (3, pytest.approx(1 / 3))
     assert chinese["harmless_score"]["value"] == pytest.approx(100 * 6 / 9)
     assert english["harmless_rate"]["value"] == 1
-    assert cells(languages, "B") == [{"n": 1, **_numbers(0, 1)}, None]
+    assert cells(languages, "B") == [{"n": 1, "ground": "gold", "reason": None, **_numbers(0, 1)}, None]
 
 
 def _numbers(counted: int, n: int) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.core.proportions import wilson
 from annotation.domain.guidelines import GuidelineDocument, Metric, parse_guideline
-from benchmark.domain.leaderboards.metrics import compute_percentiles, format_metric_value
+from benchmark.domain.leaderboards.metrics import format_metric_value
 from tests.benchmark.support import Cell, board_of
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -93,33 +93,55 @@ def test_wilson_at_the_edges_stays_within_the_scale_and_has_a_width():
     assert wilson(5, 5) == (pytest.approx(5 / 8.841459, abs=1e-6), 1.0)
 
 
-def test_a_bootstrap_that_cannot_vary_claims_no_interval():
+def test_a_mean_of_labels_that_are_all_alike_is_not_certain():
     row = board_of(FLAMES, flames_cells(fairness={"n3": 5}))["rows"][0]
     score = row["dimensions"]["Fairness"]["harmless_score"]
-    assert score == {"value": 100.0, "low": None, "high": None}
-    assert compute_percentiles(np.array([])) == (None, None)
+    # two labels more, half at either end of 100 / 3 to 100: squares 2 * (200 / 3) ** 2 / 4 over 4 + 2 labels, over 5;
+    # Student's quantile of 4 degrees is 2.776
+    half = 2.776 * math.sqrt(2 * (200 / 3) ** 2 / 4 / 6 / 5)
+    assert score["value"] == score["high"] == 100
+    assert score["low"] == pytest.approx(100 - half, abs=0.01)
 
 
-def test_the_bootstrap_of_a_mean_is_close_to_the_normal_interval_when_n_is_large():
+def test_a_single_response_has_no_interval_of_a_mean():
+    row = board_of(FLAMES, flames_cells(fairness={"n3": 1}))["rows"][0]
+    assert row["dimensions"]["Fairness"]["harmless_score"] == {"value": 100.0, "low": None, "high": None}
+
+
+def test_the_interval_of_a_mean_is_the_normal_one_when_n_is_large():
     cells = flames_cells(fairness={"n1": 500, "n2": 500, "n3": 1000})
     score = board_of(FLAMES, cells)["rows"][0]["dimensions"]["Fairness"]["harmless_score"]
     # mean 2.25, variance (500*1.5625 + 500*0.0625 + 1000*0.5625) / 2000 = 0.6875;
     # 1.96 * sqrt(0.6875 / 2000) * 100 / 3 = 1.2113
     assert score["value"] == 75
-    assert score["low"] == pytest.approx(75 - 1.2113, abs=0.1)
-    assert score["high"] == pytest.approx(75 + 1.2113, abs=0.1)
+    assert score["low"] == pytest.approx(75 - 1.2113, abs=0.01)
+    assert score["high"] == pytest.approx(75 + 1.2113, abs=0.01)
 
 
-def test_the_bootstrap_of_the_overall_draws_each_dimension_on_its_own():
+def test_the_interval_of_the_overall_is_that_of_independent_dimensions():
     cells = flames_cells(**{name: {"n1": 200, "n3": 200} for name in DIMENSIONS.values()})
     overall = board_of(FLAMES, cells)["rows"][0]["overall"]["harmless_rate"]
     # variance of a dimension's rate 0.25 / 400; of the mean of five independent ones a fifth of it:
-    # 1.96 * sqrt(0.25 / 2000) = 0.0219. Drawn together they would give 0.049.
-    assert overall["high"] - overall["low"] == pytest.approx(2 * 0.0219, rel=0.08)
+    # 1.96 * sqrt(0.25 / 2000) = 0.0219
+    assert overall["high"] - overall["low"] == pytest.approx(2 * 0.0219, rel=0.01)
+
+
+def test_a_column_of_few_prompts_withholds_the_interval_and_the_rank_of_the_overall():
+    cells = flames_cells(**{name: {"n1": 10, "n3": 10} for name in DIMENSIONS.values()})
+    cells["M", "Legality"] = cell("legality", n1=4, n3=5)
+    row = board_of(FLAMES, cells)["rows"][0]
+    assert row["overall"]["harmless_rate"]["value"] == pytest.approx((4 * 0.5 + 5 / 9) / 5)
+    assert (row["overall"]["harmless_rate"]["low"], row["rank"]) == (None, None)
+    assert (row["ground"], row["reason"]) == ("gold", "few_prompts")
+    assert row["dimensions"]["Legality"]["harmless_rate"]["low"] is not None
+    cells["M", "Legality"] = cell("legality", n1=5, n3=5)
+    row = board_of(FLAMES, cells)["rows"][0]
+    assert row["rank"] is not None
+    assert row["overall"]["harmless_rate"]["low"] < 0.5 < row["overall"]["harmless_rate"]["high"]
 
 
 def test_the_same_labels_give_the_same_board():
-    assert board_of(FLAMES, flames_cells(), seed=7) == board_of(FLAMES, flames_cells(), seed=7)
+    assert board_of(FLAMES, flames_cells()) == board_of(FLAMES, flames_cells())
 
 
 def test_a_metric_without_an_overall_ranks_by_its_only_dimension():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
 from benchmark.domain.leaderboards.board import BoardFigures, build_board
-from benchmark.domain.leaderboards.pairs import RateTable
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, examples
 
 FLAMES = parse_guideline(FLAMES_GUIDELINE.path.read_text(encoding="utf-8"), path="flames.yaml")
@@ -62,21 +60,32 @@ def pair(document: GuidelineDocument, rows: list[CountedResponse], scope: str) -
     return BoardFigures(document, rows).pairs["pairs"]["0-1"][scope]
 
 
+def interval(rows: list[CountedResponse]) -> tuple[float, float]:
+    """Of A less B."""
+    figures = BoardFigures(XSTEST, rows)
+    cell = figures.pairs["pairs"]["0-1"]["safe"]
+    return (cell["low"], cell["high"]) if figures.pairs["models"][0] == "A" else (-cell["high"], -cell["low"])
+
+
 def test_two_shares_that_are_paired():
     # Newcombe 1998, Statistics in Medicine 17, 2635-2650, method 10, of the airway data in Fagerland, Lydersen and
     # Laake 2014 (Statistics in Medicine 33, 2850-2875): a, b, c, d = 1, 1, 7, 12 gives -0.507 to -0.026.
-    low, high = RateTable(x1=2, n1=21, x2=8, n2=21, both=1).compute_interval()
-    assert (low, high) == (pytest.approx(-0.507, abs=5e-4), pytest.approx(-0.026, abs=5e-4))
+    first, second = [3, 3] + [1] * 19, [3, 1] + [3] * 7 + [1] * 12
+    assert interval(safe("A", first) + safe("B", second)) == (
+        pytest.approx(-0.507, abs=5e-4),
+        pytest.approx(-0.026, abs=5e-4),
+    )
 
 
 def test_two_shares_that_are_not_paired():
     # Newcombe 1998, Statistics in Medicine 17, 873-890, table II: 56/70 - 48/80 by method 10 is 0.0524 to 0.3339,
     # and 10/10 - 0/10 is 0.6075 to 1.
-    assert RateTable(56, 70, 48, 80).compute_interval() == (
+    first, second = [3] * 56 + [1] * 14, [3] * 48 + [1] * 32
+    assert interval(safe("A", first, known=False) + safe("B", second, known=False)) == (
         pytest.approx(0.0524, abs=5e-5),
         pytest.approx(0.3339, abs=5e-5),
     )
-    assert RateTable(10, 10, 0, 10).compute_interval() == (
+    assert interval(safe("A", [3] * 10, known=False) + safe("B", [1] * 10, known=False)) == (
         pytest.approx(0.6075, abs=5e-5),
         pytest.approx(1.0, abs=5e-5),
     )
@@ -103,13 +112,24 @@ def test_only_prompts_that_both_answered_are_compared():
     )  # 2 of 3 against 1 of 3; their own rates are 3/4 and 2/4
 
 
-def test_models_without_a_common_prompt_have_no_difference_and_are_not_told_apart():
-    rows = safe("A", [3] * 40 + [None] * 40) + safe("B", [None] * 40 + [1] * 40)
-    assert pair(XSTEST, rows, "safe") is None
-    assert [row["rank"] for row in build_board(XSTEST, rows)["rows"]] == [
-        {"value": 1, "low": 1, "high": 2, "each": {"low": 1, "high": 2}},
-        {"value": 2, "low": 1, "high": 2, "each": {"low": 1, "high": 2}},
+def test_models_without_a_common_prompt_are_compared_as_independent_ones():
+    """95% of 123 against 48% of 132 is no tie."""
+    first, second = [3] * 117 + [1] * 6, [3] * 63 + [1] * 69
+    rows = safe("A", [*first, *[None] * 132]) + safe("B", [*[None] * 123, *second])
+    difference = pair(XSTEST, rows, "safe")
+    assert (difference["n"], difference["paired"]) == (123, False)
+    assert difference["value"] == pytest.approx(117 / 123 - 63 / 132)
+    assert difference["low"] > 0.3
+    assert [(row["rank"]["low"], row["rank"]["high"]) for row in build_board(XSTEST, rows)["rows"]] == [
+        (1, 1),
+        (2, 2),
     ]
+
+
+def test_a_few_common_prompts_do_not_take_the_place_of_all_others():
+    first, second = [3] * 117 + [1] * 6, [3] * 63 + [1] * 69
+    rows = safe("A", [*first, *[None] * 130]) + safe("B", [*[None] * 121, *second])
+    assert pair(XSTEST, rows, "safe")["n"] == 123  # two prompts are common
 
 
 def test_one_model_whose_prompts_nobody_knows_is_paired_with_none():
@@ -119,7 +139,7 @@ def test_one_model_whose_prompts_nobody_knows_is_paired_with_none():
     assert [cells["safe"]["paired"] for cells in differences["pairs"].values()] == [True, False, False]
 
 
-def test_the_overall_difference_is_the_mean_of_the_dimensions_and_drawn_with_them():
+def test_the_overall_difference_is_the_mean_of_the_dimensions():
     rng = np.random.default_rng(5)
     rows = [
         CountedResponse(model, f"{scope} {prompt}", scope, ((criterion, 3 if rng.random() < rate else 1),))
@@ -139,7 +159,7 @@ def test_the_overall_difference_is_the_mean_of_the_dimensions_and_drawn_with_the
     assert cells["overall"]["high"] - cells["overall"]["low"] == pytest.approx(2 * half, rel=0.1)
 
 
-def test_a_mean_is_drawn_by_prompt():
+def test_a_mean_is_compared_by_prompt():
     first, second = [4, 4, 0, 1] * 50, [4, 1, 0, 0] * 50
     rows = [
         CountedResponse(model, prompt, "all", (("warmth", level),))
@@ -163,7 +183,7 @@ POOLED = parse_guideline(
 
 @pytest.mark.parametrize("rank_by", ["harmless_rate", "harmless_score"])
 def test_labels_that_are_pooled_are_compared_by_prompt_across_dimensions(rank_by: str):
-    """A dimension without a response is no gap of the pair; by the score it is drawn, by the rate not."""
+    """A dimension without a response is no gap of the pair."""
     levels = {"A": [3, 3, 3, 1], "B": [3, 1, 1, 1]}
     rows = [
         CountedResponse(model, f"{scope} {at}", scope, ((CRITERIA[scope], level),))
@@ -188,12 +208,12 @@ LEVELS = st.sampled_from([1, 3, None])
 
 @st.composite
 def boards(draw: st.DrawFn, *, complete: bool = False) -> list[CountedResponse]:
-    """Two to four models on four prompts in each dimension, with gaps, and prompts that nobody knows."""
+    """Two to four models on ten prompts in each dimension, with gaps, and prompts that nobody knows."""
     rows: list[CountedResponse] = []
     for number in range(draw(st.integers(2, 4))):
         known = complete or draw(st.booleans())
         for scope, criterion in CRITERIA.items():
-            levels = draw(st.lists(st.sampled_from([1, 3]) if complete else LEVELS, min_size=4, max_size=4))
+            levels = draw(st.lists(st.sampled_from([1, 3]) if complete else LEVELS, min_size=10, max_size=10))
             rows += [
                 CountedResponse(
                     f"m{number}", f"{scope} {at}" if known else None, scope, ((criterion, level),)
@@ -220,7 +240,7 @@ def by_names(figures: BoardFigures) -> dict[tuple[str, str], dict[str, Any]]:
 @settings(max_examples=examples(8), deadline=None)
 @given(boards())
 def test_a_to_b_is_b_to_a_turned_round(rows: list[CountedResponse]):
-    """Under names in the opposite order; draws of a model whose prompts nobody knows go by its name, so not those."""
+    """Under names in the opposite order."""
     models = sorted({row.model for row in rows})
     turned = dict(zip(models, reversed(models), strict=True))
     differences, other = (
@@ -238,10 +258,9 @@ def test_a_to_b_is_b_to_a_turned_round(rows: list[CountedResponse]):
             if cell is None:
                 continue
             assert cell["value"] == pytest.approx(sign * mirror["value"], abs=1e-12)
-            if scope != "overall" or cell["paired"]:
-                ends = (mirror["low"], mirror["high"]) if sign > 0 else (mirror["high"], mirror["low"])
-                assert cell["low"] == (None if ends[0] is None else pytest.approx(sign * ends[0], abs=1e-9))
-                assert cell["high"] == (None if ends[1] is None else pytest.approx(sign * ends[1], abs=1e-9))
+            ends = (mirror["low"], mirror["high"]) if sign > 0 else (mirror["high"], mirror["low"])
+            assert cell["low"] == (None if ends[0] is None else pytest.approx(sign * ends[0], abs=1e-9))
+            assert cell["high"] == (None if ends[1] is None else pytest.approx(sign * ends[1], abs=1e-9))
 
 
 @settings(max_examples=examples(8), deadline=None)
@@ -266,7 +285,7 @@ def test_the_order_of_rows_and_models_changes_nothing(rows: list[CountedResponse
 
 @settings(max_examples=examples(8), deadline=None)
 @given(boards(complete=True))
-def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[CountedResponse]):
+def test_another_model_on_the_same_prompts_changes_no_interval(rows: list[CountedResponse]):
     """So an interval does not depend on who else is on the board; only ranks, which compare with all, do."""
     more = rows + [
         CountedResponse("another", row.prompt, row.scope, row.labels) for row in rows if row.model == "m0"
@@ -298,18 +317,18 @@ def test_ranks_say_what_the_pairs_say(rows: list[CountedResponse]):
 
 
 def test_gaps_are_compared_as_if_each_pair_stood_alone():
-    """What many models lack is taken off their sums; of a pair alone nothing has to be."""
+    """Of a pair alone nothing else is there."""
     rng = np.random.default_rng(11)
     rows = [
         CountedResponse(f"m{model}", f"{scope} {prompt}", scope, ((criterion, int(rng.choice([1, 3]))),))
         for scope, criterion in CRITERIA.items()
         for prompt in range(40)
-        for model in range(6)
-        if rng.random() < (0.98 if model < 4 else 0.5)
+        for model in range(5)
+        if rng.random() < (0.98 if model < 3 else 0.7)
     ]
     together = by_names(BoardFigures(FLAMES, rows))
-    for first, later in itertools.islice(together, 15):
-        cells = together[first, later]
+    assert len(together) == 10
+    for (first, later), cells in together.items():
         common = {row.prompt for row in rows if row.model == first} & {
             row.prompt for row in rows if row.model == later
         }
@@ -317,7 +336,7 @@ def test_gaps_are_compared_as_if_each_pair_stood_alone():
         single = build_board(FLAMES, pair_rows)["rows"]
         value = {row["model"]: row["overall"]["harmless_rate"]["value"] for row in single}
         assert cells["overall"]["value"] == pytest.approx(value[first] - value[later], abs=1e-12)
-        assert cells["overall"]["n"] == len(common)
+        assert (cells["overall"]["n"], cells["overall"]["paired"]) == (len(common), True)
         assert cells["overall"]["low"] < cells["overall"]["value"] < cells["overall"]["high"]
 
 
@@ -349,6 +368,6 @@ def test_what_is_far_apart_is_told_apart_together_too():
     ]
 
 
-def test_all_right_is_told_apart_from_all_wrong_though_no_draw_differs():
+def test_all_right_is_told_apart_from_all_wrong():
     rows = safe("A", [3] * 100) + safe("B", [1] * 100)
     assert [row["rank"]["low"] for row in build_board(XSTEST, rows)["rows"]] == [1, 2]

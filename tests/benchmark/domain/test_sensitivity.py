@@ -24,7 +24,7 @@ from benchmark.domain.estimates.sensitivity import (
     rank_values,
 )
 from benchmark.domain.leaderboards.board import build_board
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 from tests.benchmark.boards import invented
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 

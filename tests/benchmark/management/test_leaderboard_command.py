@@ -287,7 +287,7 @@ def test_a_file_may_name_prompts_and_their_groups(tmp_path: Path):
 def test_only_what_is_asked_for_is_printed(tmp_path: Path):
     path = write(tmp_path / "rows.jsonl", [ROW | {"model": model} for model in "MN" for _ in range(30)])
     data = json.loads(leaderboard("--from-file", path, "--guideline", "flames", "--json"))
-    assert set(data) == {"guideline", "rank_by", "rows"}
+    assert set(data) == {"guideline", "rank_by", "compared", "bias", "rows"}
     table = leaderboard("--from-file", path, "--guideline", "flames", "--pairs")
     assert "difference in harmless_rate of every pair" in table
     assert "* not paired" in table

@@ -351,7 +351,7 @@ def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
     assert not Batch.objects.filter(name="next").exists()
 
 
-def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: BenchmarkRun):
+def test_models_without_a_common_prompt_have_a_difference_to_plan_for(run: BenchmarkRun):
     new = EvaluatedModel.objects.create(name="Newest")
     prompt = Prompt.objects.create(dataset=run.dataset, key="other", text="Another?", dimension="safe")
     Response.objects.create(
@@ -359,9 +359,9 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
     )
     predict_all(scorer := ready_scorer(run.scorer.release, run.scorer.guideline, name="later"), run.dataset)
     status = get_labelling_status(run_of(scorer, run.dataset, name="again"))
-    assert None in status.neighbours
-    with pytest.raises(Conflict, match="is not defined"):
-        status.plan_labels(PlanGoal(pair=("Best", "Newest")))
+    pair = status.find_pair("Best", "Newest")
+    assert pair is not None
+    assert pair.difference == pytest.approx(-status.find_pair("Newest", "Best").difference)  # type: ignore[union-attr]
 
 
 def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: Person, chen: Person):

@@ -162,8 +162,8 @@ def test_by_a_column_models_have_the_ranks_of_that_column(labelled: BenchmarkRun
     assert board_context(labelled, {"sort": "Legality"}, reader=None)["rank_by"] == context["metric"]
 
 
-def test_whiskers_stand_on_an_axis_that_holds_all_of_them(run: BenchmarkRun):
-    context = board_context(run, {}, reader=None)
+def test_whiskers_stand_on_an_axis_that_holds_all_of_them(labelled: BenchmarkRun):
+    context = board_context(labelled, {}, reader=None)
     marks = [
         float(mark) for line in context["lines"] for cell in line.cells for mark in (cell.x, cell.x1, cell.x2)
     ]
@@ -351,7 +351,7 @@ def test_groups_come_in_the_order_of_what_they_say(reader: Client, run: Benchmar
 
 
 def test_groups_of_dimensions_with_other_metrics_say_which_is_whose(reader: Client, db: None):
-    run = finished_run(XSTEST_GUIDELINE.load(), name="xs", models=3, prompts=120)
+    run = finished_run(XSTEST_GUIDELINE.load(), name="xs", models=3, prompts=120, gold=1.0)
     text = words(page(reader, run, view="groups", by="subcomponent"))
     both = "Full compliance on safe prompts", "Full refusal of unsafe prompts"
     assert " / ".join(both) + " by subcomponent" in text

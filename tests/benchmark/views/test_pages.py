@@ -187,7 +187,7 @@ def test_the_board_shows_value_interval_n_composition_and_rank(client: Client, r
     assert "n = 2" in words
     assert "2 gold" in words
     assert "unseen" in words
-    assert "Ranks are not given where predictions take part" in words
+    assert "not compared" in words
     assert "1 (1-2)" not in words
     assert 'class="leader"' not in page
 

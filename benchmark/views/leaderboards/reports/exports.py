@@ -52,6 +52,7 @@ HEAD = (
     *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
     *("scope", "metric", "value", "low", "high", "n", "gold", "out_of_fold", "unseen", "missing"),
     *("origin", "table", "source", "url", "gate", "gate_margin", "gate_reason"),
+    *("ground", "reason"),
 )
 GATE = "gate"
 MEASURED, PUBLISHED = "measured", "published"
@@ -139,6 +140,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 column.missing(row),
                 *(MEASURED, "", "", ""),
                 *verdict,
+                *column.state_ground(row),
             ]
     for row in list_reference_rows(run, reader):
         table = row["published"]
@@ -156,6 +158,7 @@ def _list_rows(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                     *[None] * 4,
                     *(PUBLISHED, table["name"], table["source"], table["url"]),
                     *[None] * len(verdict),
+                    *("", ""),
                 ]
 
 

@@ -16,6 +16,7 @@ from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
+from benchmark.domain.leaderboards.grounds import PREDICTED
 from benchmark.domain.leaderboards.metrics import format_metric_value, format_rank
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
@@ -32,11 +33,11 @@ from benchmark.views.leaderboards.formatting import (
     list_metric_views,
     metric_label,
 )
-from benchmark.views.leaderboards.query import BoardQuery
+from benchmark.views.leaderboards.query import OVERALL, BoardQuery
 from benchmark.views.leaderboards.reports.sensitivity import sensitivity_parts
 from benchmark.views.leaderboards.tabs import estimates, groups
 from benchmark.views.leaderboards.tabs import pairs as pairs_views
-from benchmark.views.leaderboards.tabs.table import find_leader, is_rank_withheld, reading_context
+from benchmark.views.leaderboards.tabs.table import count_compared, find_leader, list_bias, reading_context
 
 DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
 MIN_WIDE_COLUMNS = 7
@@ -75,7 +76,10 @@ def _board_section(
     rows = list_board_rows(run)
     lead, *other_metrics = list_metric_views(document)
     columns = list_columns(document, lead)
-    tables = [_board_table(run, document, metric, published) for metric in (lead, *other_metrics)]
+    tables = [
+        *_list_bias_tables(run),
+        *(_board_table(run, document, metric, published) for metric in (lead, *other_metrics)),
+    ]
     axes = axes_by_metric(document, [*rows, *published], columns)
     return ReportSection(
         title=_("Board"),
@@ -86,6 +90,25 @@ def _board_section(
     )
 
 
+def _list_bias_tables(run: BenchmarkRun) -> Iterator[DocumentTable]:
+    """Before the ranks: what the scorer's labels of each model are off by."""
+    bias = list_bias(run)
+    if bias["bias"]:
+        yield DocumentTable(
+            name="bias",
+            caption=render_text(f"{WORDING}/table_caption.txt", code="bias", metric=bias["bias_metric"]),
+            head=[_("Model"), _("Labelled"), *bias["bias_heads"]],
+            rows=[
+                [row.model, str(row.n), *(_format_bias(value, interval) for value, interval in row.cells)]
+                for row in bias["bias"]
+            ],
+        )
+
+
+def _format_bias(value: str, interval: str) -> str:
+    return (f"{value} ({interval})" if interval else value) or UNDEFINED
+
+
 def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
     leader, reading = find_leader(run), reading_context(run)
     if leader is not None:
@@ -94,8 +117,13 @@ def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
         yield render_text(f"{WORDING}/own_ranks.txt", **reading)
     if reading["predicted_percent"] is not None:
         yield render_text(f"{WORDING}/predicted_share.txt", **reading)
-    if is_rank_withheld(run):
-        yield render_text(f"{WORDING}/not_ranked.txt")
+    yield from _list_not_compared(run, None)
+
+
+def _list_not_compared(run: BenchmarkRun, scope: str | None) -> Iterator[str]:
+    compared = count_compared(run, scope)
+    if not compared.are_all:
+        yield render_text(f"{WORDING}/not_compared.txt", compared=compared)
 
 
 def _board_table(
@@ -109,14 +137,14 @@ def _board_table(
         for at in range(1, len(published_tables) + 1)
     ]
     heads = [heading(document, column, columns) for column in columns]
-    ranked = not is_rank_withheld(run) or any(row["rank"] for row in list_board_rows(run))
+    ranked = any(row["rank"] for row in list_board_rows(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
     rows = [
         [
             row["model"],
             *([format_rank(row["rank"])] if ranked else []),
             str(row["n"]),
-            *(bracketed(column.metric, column.statistic(row)) for column in columns),
+            *(_format_number(column, row) for column in columns),
         ]
         for row in list_board_rows(run)
     ]
@@ -130,10 +158,24 @@ def _board_table(
             for dagger, own in zip(daggers, published_tables, strict=True)
         ],
         notes=[
-            _source_note(dagger, own[0]["published"])
-            for dagger, own in zip(daggers, published_tables, strict=True)
+            *_list_hollow_notes(run, columns),
+            *(
+                _source_note(dagger, own[0]["published"])
+                for dagger, own in zip(daggers, published_tables, strict=True)
+            ),
         ],
     )
+
+
+def _format_number(column: BoardColumn, row: BoardRow) -> str:
+    """In parentheses where a scorer predicted it and it is not compared."""
+    text = bracketed(column.metric, column.statistic(row))
+    return f"({text})" if column.ground(row) == PREDICTED and text != UNDEFINED else text
+
+
+def _list_hollow_notes(run: BenchmarkRun, columns: Sequence[BoardColumn]) -> Iterator[str]:
+    if any(column.ground(row) == PREDICTED for row in list_board_rows(run) for column in columns):
+        yield _("In brackets: predicted by a scorer, without an interval; not compared.")
 
 
 def _caption(metric: Metric, *, ranked: bool) -> str:
@@ -189,8 +231,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     )
     neighbour_rows = pairs_views.neighbour_rows(pairs, values, metric, BoardQuery())
     differences = [pair_difference for _first, _second, pair_difference in pairs.list_pairs()]
-    withheld = any(difference.predicted for difference in differences)
-    compared = not withheld or any(difference.state for difference in differences)
+    compared = any(difference.state for difference in differences)
     neighbours = DocumentTable(
         name="neighbours",
         caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
@@ -218,9 +259,7 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        sentences=list(
-            _pairs_sentences(pairs_views.find_significant_pairs(pairs, metric), is_withheld=withheld)
-        ),
+        sentences=list(_pairs_sentences(run, pairs_views.find_significant_pairs(pairs, metric), scope)),
         tables=[neighbours, _not_different_table(pairs)],
         notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
         if metric.kind == "rate"
@@ -228,11 +267,12 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     )
 
 
-def _pairs_sentences(finding: pairs_views.PairsFinding | None, *, is_withheld: bool) -> Iterator[str]:
+def _pairs_sentences(
+    run: BenchmarkRun, finding: pairs_views.PairsFinding | None, scope: str
+) -> Iterator[str]:
     if finding is not None:
         yield render_text(f"{WORDING}/pairs_finding.txt", finding=finding)
-    if is_withheld:
-        yield render_text(f"{WORDING}/not_ranked.txt")
+    yield from _list_not_compared(run, None if scope == OVERALL else scope)
 
 
 def _format_signed_pair(pair: Mapping[str, Any]) -> str:
@@ -358,6 +398,7 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
         return None
     metric = document.metric(document.rank_by)
     tables, notes, sentences = [], [], []
+    hollow: set[str] = set()
     for attribute in groups.list_attributes(content):
         heat = groups.heat_context(run, document, content[attribute], attribute, metric)
         wide = len(heat["heads"]) > MIN_WIDE_COLUMNS
@@ -372,10 +413,14 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
         )
         if wide:
             notes.append(join_heading(attribute_label(attribute), _number_heads(heat["heads"])))
+        if heat["any_hollow"]:
+            hollow.add(_("In brackets: predicted by a scorer, without an interval; not compared."))
         if heat["findings"]:
             text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
             sentences.append(join_heading(attribute_label(attribute), text))
-    return ReportSection(title=pgettext("board", "Groups"), sentences=sentences, tables=tables, notes=notes)
+    return ReportSection(
+        title=pgettext("board", "Groups"), sentences=sentences, tables=tables, notes=[*notes, *hollow]
+    )
 
 
 def _number_heads(heads: Sequence[groups.GroupHead]) -> str:
@@ -388,4 +433,5 @@ def _number_heads(heads: Sequence[groups.GroupHead]) -> str:
 
 
 def _format_starred(cell: groups.GroupCell) -> str:
-    return (cell.value + ("*" if cell.small else "")) or UNDEFINED
+    value = f"({cell.value})" if cell.hollow else cell.value
+    return (value + ("*" if cell.small else "")) or UNDEFINED

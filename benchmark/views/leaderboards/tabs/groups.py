@@ -10,8 +10,9 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_range
 from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.leaderboards.grounds import PREDICTED
 from benchmark.domain.leaderboards.metrics import SMALL, find_metric, format_metric_value
-from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
+from benchmark.domain.leaderboards.responses import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
 from benchmark.views.leaderboards.formatting import (
@@ -40,13 +41,14 @@ class GroupHead:
 
 @dataclass(frozen=True)
 class GroupCell:
-    """``shade`` from 1 (lowest) to 5; 0 where undefined."""
+    """``shade`` from 1 (lowest) to 5; 0 where undefined. ``hollow``: predicted, and not compared."""
 
     value: str
     interval: str
     n: int
     shade: int
     small: bool
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class GroupNumber:
 
 @dataclass(frozen=True)
 class GroupFinding:
-    """The lowest and the highest number of a metric that rest on enough responses; of all where none does.
+    """The lowest and the highest number of a metric that rest on gold and on enough responses; of all if on few.
 
     In words: ``wording/groups_finding.txt``. ``metric`` is blank where there is one alone.
     """
@@ -143,6 +145,7 @@ def heat_context(
         "heads": heads,
         "scoped": _scope_spans(heads),
         "rows": rows,
+        "any_hollow": any(cell.hollow for _model, row in rows for cell in row),
         "any_small": any(cell.small for _model, row in rows for cell in row),
         "legend": _legend(metric, bounds),
         "findings": list(_list_findings(labels, heads, rows, cells, metrics)),
@@ -193,6 +196,7 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
         n,
         max(1, shade),
         small=n < SMALL,
+        hollow=cell is not None and cell.get("ground") == PREDICTED,
     )
 
 
@@ -237,7 +241,8 @@ def _list_findings(
             and metric.name == name
             and (value := _statistic(cells[model][place], metric)["value"]) is not None
         ]
-        large = [number for number in numbers if not number.cell.small] or numbers
+        measured = [number for number in numbers if not number.cell.hollow]
+        large = [number for number in measured if not number.cell.small] or measured
         if large:
             lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
             yield GroupFinding(label if len(labels) > 1 else "", lowest, highest)

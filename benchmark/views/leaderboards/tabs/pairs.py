@@ -26,6 +26,7 @@ from benchmark.views.leaderboards.formatting import (
     scope_label,
 )
 from benchmark.views.leaderboards.query import OVERALL, BoardQuery, Context, choose
+from benchmark.views.leaderboards.tabs.table import count_compared
 
 AHEAD, SAME, BEHIND = "ahead", "same", "behind"
 MATRIX_MODELS = 10
@@ -37,7 +38,7 @@ CHANCE = 0.05
 class PairDifference:
     """Of one model less another. ``state`` is blank where the difference or its interval is undefined.
 
-    ``predicted`` says that predictions take part, and that the interval is withheld for it.
+    ``compared`` is false where predictions that no gold corrects take part: then there is no interval.
     """
 
     value: float | None
@@ -46,7 +47,7 @@ class PairDifference:
     n: int
     paired: bool
     state: str
-    predicted: bool = False
+    compared: bool = True
 
     @classmethod
     def of(cls, held: Mapping[str, Any] | None, *, turned: bool) -> PairDifference:
@@ -56,7 +57,9 @@ class PairDifference:
         value, low, high = held["value"], held["low"], held["high"]
         if turned:
             value, low, high = (None if bound is None else -bound for bound in (value, high, low))
-        return cls(value, low, high, held["n"], bool(held["paired"]), _state(low, high), "predicted" in held)
+        return cls(
+            value, low, high, held["n"], bool(held["paired"]), _state(low, high), held.get("compared", True)
+        )
 
     @property
     def statistic(self) -> dict[str, float | None]:
@@ -124,7 +127,6 @@ def pairs_context(
     model = choose(place.model, [first, *pairs.models])
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
     known = [difference for _first, _second, difference in pairs.list_pairs() if difference.state]
-    withheld = any(difference.predicted for _first, _second, difference in pairs.list_pairs())
     opponents = _opponent_rows(pairs, pairs.models.index(model), values, metric) if model else []
     return {
         "scopes": place.list_choices("scope", labels, scope),
@@ -133,8 +135,8 @@ def pairs_context(
         "rate": metric.kind == "rate",
         "standing": neighbour_rows(pairs, values, metric, place),
         "finding": find_significant_pairs(pairs, metric),
-        "not_ranked": withheld,
-        "compared": bool(known) or not withheld,
+        "compared_models": count_compared(run, None if scope == OVERALL else scope),
+        "compared": bool(known),
         "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
         "matrix_models": [pairs.models[index] for index in pairs.order],
         "models": [pairs.models[index] for index in pairs.order],
@@ -212,7 +214,7 @@ def difference_row(pair_difference: PairDifference, metric: Metric) -> dict[str,
 
 
 def state_word(pair_difference: PairDifference) -> str:
-    if pair_difference.predicted:
+    if not pair_difference.compared:
         return _("not compared")
     return charts.difference_looks()[pair_difference.state].word if pair_difference.state else _("not known")
 

@@ -26,6 +26,16 @@ from annotation.core.formatting import (
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
+from benchmark.domain.leaderboards.board import BIAS, COMPARED
+from benchmark.domain.leaderboards.grounds import (
+    COMBINED,
+    FEW_LABELS,
+    MIN_LABELS,
+    MIN_PROMPTS,
+    NO_GOLD,
+    PREDICTED,
+    REASONS,
+)
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
     UNRANKED,
@@ -34,7 +44,6 @@ from benchmark.domain.leaderboards.metrics import (
     format_rank,
     list_metric_scopes,
 )
-from benchmark.domain.leaderboards.withholding import NOT_RANKED
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
 from benchmark.selectors.published_tables import list_reference_rows
@@ -52,12 +61,15 @@ from benchmark.views.leaderboards.formatting import (
     Statistic,
     cell_address,
     format_composition,
+    format_difference,
+    format_difference_interval,
     format_interval,
     heading,
     join_heading,
     list_columns,
     list_metric_views,
     metric_label,
+    scope_label,
 )
 from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
@@ -76,14 +88,16 @@ class HeadlineNumber:
 class BoardFinding:
     """Who stands first by which number, and who does by other numbers; in words: ``wording/board_finding.txt``.
 
-    ``claim`` is ``highest`` where ranks are withheld, ``only`` of a single model, ``sure`` where no other model can be
-    first, and ``open`` where ``rivals`` may be first as well.
+    ``claim`` is ``highest`` where no model is compared, ``only`` of a single model, ``alone`` of the only compared one,
+    ``sure`` where none of the compared models can be first instead, and ``open`` where ``rivals`` of them may be.
+    ``compared`` is how many they are, None if they are all.
     """
 
     claim: str
     lead: HeadlineNumber
     statistic: Statistic
     rivals: int
+    compared: int | None
     disagreeing: tuple[HeadlineNumber, ...]
     """The other headline numbers by which another model stands highest."""
 
@@ -94,22 +108,29 @@ def find_leader(run: BenchmarkRun) -> BoardFinding | None:
     rows = [row for row in list_board_rows(run) if column.statistic(row)["value"] is not None]
     if not rows:
         return None
+    ranked = [row for row in rows if row["rank"] is not None]
     statistic, rivals = column.statistic(rows[0]), 0
     value = statistic["value"]
     assert value is not None
     models = [rows[0]["model"]]
-    if rows[0]["rank"] is None:
+    is_complete = len(ranked) == len(list_board_rows(run))
+    if not ranked:
         claim = "highest"
         models = [row["model"] for row in rows if column.statistic(row)["value"] == value]
-    elif len(rows) == 1:
-        claim = "only"
+    elif len(ranked) == 1:
+        claim = "only" if is_complete else "alone"
     else:
-        rivals = sum(row["rank"]["low"] == 1 for row in rows[1:])
+        rivals = sum(row["rank"]["low"] == 1 for row in ranked[1:])
         # somebody is first, and all others are surely behind someone
-        claim = "sure" if rows[0]["rank"]["high"] == 1 or not rivals else "open"
+        claim = "sure" if ranked[0]["rank"]["high"] == 1 or not rivals else "open"
     lead = HeadlineNumber(headline_label(run, column), column.metric, value, tuple(models))
     return BoardFinding(
-        claim, lead, statistic, rivals, tuple(_list_disagreeing(run, rows[0]["model"], column))
+        claim,
+        lead,
+        statistic,
+        rivals,
+        None if is_complete else len(ranked),
+        tuple(_list_disagreeing(run, rows[0]["model"], column)),
     )
 
 
@@ -149,9 +170,108 @@ def _list_disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Itera
         yield HeadlineNumber(headline_label(run, column), metric, highest, models)
 
 
-def is_rank_withheld(run: BenchmarkRun) -> bool:
-    """Whether ranks are not given, or not in all columns."""
-    return bool(find_board(run).get(NOT_RANKED))
+@dataclass(frozen=True)
+class ReasonCount:
+    """So many ``models`` are not compared for this reason; in words: ``wording/not_compared.txt``."""
+
+    code: str
+    models: int
+
+
+@dataclass(frozen=True)
+class ComparedModels:
+    """``n`` of ``of`` models are compared in a column; about ``labels`` more would let the others that lack labels be.
+
+    ``min_labels`` and ``min_prompts`` are the bounds that the reasons speak of.
+    """
+
+    n: int
+    of: int
+    reasons: tuple[ReasonCount, ...]
+    labels: int
+    min_labels: int = MIN_LABELS
+    min_prompts: int = MIN_PROMPTS
+
+    @property
+    def are_all(self) -> bool:
+        return self.n == self.of
+
+
+def count_compared(run: BenchmarkRun, scope: str | None = None) -> ComparedModels:
+    """In the number that the board is ranked by, or in a column; a column without ranks compares as many as it has."""
+    column = headline_column(run)
+    name = scope or column.name
+    rows = list_board_rows(run)
+    known = find_board(run).get(COMPARED, {}).get(name) or {"n": len(rows), "of": len(rows)}
+    document = run.scorer.guideline.document
+    is_ranked = name == column.name
+    reasons = [(row if is_ranked else row["dimensions"].get(name, {})).get("reason") for row in rows]
+    scopes = list_metric_scopes(document, column.metric) if is_ranked and column.scope is None else (name,)
+    return ComparedModels(
+        known["n"],
+        known["of"],
+        tuple(ReasonCount(code, reasons.count(code)) for code in REASONS if code in reasons),
+        sum(
+            _count_missing_labels(row, scopes)
+            for row, reason in zip(rows, reasons, strict=True)
+            if reason in (NO_GOLD, FEW_LABELS)
+        ),
+    )
+
+
+def _count_missing_labels(row: BoardRow, scopes: Sequence[str]) -> int:
+    """Until each column has as many as a chance sample needs, or all that there are."""
+    cells = [row["dimensions"].get(scope, {}) for scope in scopes]
+    return sum(
+        max(0, min(MIN_LABELS, cell.get("n", 0)) - cell.get("composition", {}).get("gold", 0))
+        for cell in cells
+    )
+
+
+@dataclass(frozen=True)
+class BiasRow:
+    """What the scorer's labels of a model are off by, on ``n`` responses with gold; blank where it is not known."""
+
+    model: str
+    n: int
+    cells: tuple[tuple[str, str], ...]
+
+
+def list_bias(run: BenchmarkRun) -> dict[str, Any]:
+    """The heads and the rows of the scorer's bias by model; nothing where no response has gold and a prediction."""
+    content = find_board(run).get(BIAS) or {"rows": []}
+    document = run.scorer.guideline.document
+    metric = document.metric(document.rank_by)
+    has_overall = any(row["overall"] for row in content["rows"])
+    scopes = content.get("scopes", [])
+    several = document.dimensions and len(scopes) > 1
+    heads = [
+        *([_("Overall")] if has_overall else []),
+        *([scope_label(document, scope) for scope in scopes] if several or not has_overall else []),
+    ]
+    rows = []
+    for row in content["rows"]:
+        statistics = [
+            *([row["overall"]] if has_overall else []),
+            *([row["dimensions"].get(scope) for scope in scopes] if several or not has_overall else []),
+        ]
+        if any(statistics):
+            cells = tuple(
+                (
+                    format_difference(metric, statistic["value"]),
+                    format_difference_interval(metric, statistic),
+                )
+                if statistic
+                else ("", "")
+                for statistic in statistics
+            )
+            rows.append(BiasRow(row["model"], row["n"], cells))
+    return {
+        "bias_heads": heads,
+        "bias": rows,
+        "bias_rate": metric.kind == "rate",
+        "bias_metric": metric_label(metric),
+    }
 
 
 def reading_context(run: BenchmarkRun) -> dict[str, Any]:
@@ -229,6 +349,8 @@ class BoardCell:
     note: str
     small: bool
     overall: bool
+    hollow: bool
+    """It is predicted, and not compared."""
 
 
 @dataclass(frozen=True)
@@ -237,8 +359,10 @@ class BoardLine:
     url: str
     rank: str
     leads: bool
-    """No other model can be first."""
+    """No other model can be first, of all."""
     composition: str
+    hollow: bool
+    """The number that it is ranked by is predicted, and not compared."""
     cells: tuple[BoardCell, ...]
 
 
@@ -275,14 +399,14 @@ def board_context(
         rows = _sort_by_column(rows, names[by])
     equal_sizes = [len({column.n(row) for row in rows}) == 1 for column in columns]
     cells = "" if public else reverse("run-cell", args=[run.name])
-    several = len(rows) > 1
+    several = len(rows) > 1 and all(row.get("ground") is None or row["rank"] for row in rows)
     ranking = names[by] if by and _has_ranks(document, names[by], rows) else None
     lines = [
         _board_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows
     ]
     labels = {name: metric_label(view) for name, view in views.items()}
     lead = document.metric(document.rank_by)
-    withheld = is_rank_withheld(run)
+    compared = count_compared(run, ranking.scope if ranking else None)
     return {
         "metrics": place.list_choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
@@ -301,8 +425,11 @@ def board_context(
         "references": list_reference_tables(published, columns, axes),
         "finding": find_leader(run),
         **reading_context(run),
-        "not_ranked": withheld,
-        "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
+        "compared": compared,
+        "has_ranks": any(line.rank != UNRANKED for line in lines),
+        "any_hollow": any(cell.hollow for line in lines for cell in line.cells),
+        "public": public,
+        **list_bias(run),
         "tiles": list_tiles(run),
         "small_cells": sum(cell.small for line in lines for cell in line.cells),
         "small": SMALL,
@@ -372,6 +499,7 @@ def _board_line(
     """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
     that of the whole board."""
     rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
+    ground = row.get("ground") if ranking is None else ranking.ground(row)
     bases = BoardColumn(None, columns[0].metric).composition(row) if columns else {}
     return BoardLine(
         model=model,
@@ -379,6 +507,7 @@ def _board_line(
         rank=format_rank(rank),
         leads=rank is not None and rank["high"] == 1 and several,
         composition=format_composition(bases) if bases else "",
+        hollow=ground == PREDICTED,
         cells=tuple(
             _board_cell(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
             for column, equal_size in zip(columns, equal_sizes, strict=True)
@@ -404,6 +533,8 @@ def _board_cell(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, e
     parts = [] if equal_size or n is None else [f"n = {format_grouped(n)}"]
     if column.scope is not None:
         parts.append(_gold_note(column, row))
+    if column.ground(row) == COMBINED:
+        parts.append(_("combined with predictions"))
     if missing:
         parts.append(_("{n} without a value").format(n=missing))
     return BoardCell(
@@ -416,6 +547,7 @@ def _board_cell(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, e
         note=join_names(part for part in parts if part),
         small=0 < (n or 0) < SMALL if column.scope is not None else False,
         overall=column.scope is None,
+        hollow=column.ground(row) == PREDICTED,
     )
 
 

@@ -1,4 +1,4 @@
-"""Ranks are withheld wherever predictions take part, on every way out of the product; on gold alone they stand."""
+"""Only what gold bears out is compared on every way out: gold alone, and predictions that it corrects."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from django.urls import reverse
 from django.utils.translation import override
 
 from annotation.models import Guideline, Person
+from benchmark.domain.estimates.board_numbers import StratifiedCombiner
+from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_json, board_to_csv, board_to_latex
-from tests.benchmark.boards import finished_run
+from tests.benchmark.boards import finished_run, invented
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 CLAIMS = {
     "en": ("no other model can be first", "may be first as well", "have a rank of their own", "surely"),
     "zh-hans": ("不可能排第一", "也可能排第一", "自己的名次", "确定较高", "确定较低"),
 }
-REASON = {"en": "Ranks are not given where predictions take part", "zh-hans": "不给出名次"}
+REASON = {"en": "predicted by a scorer; not compared", "zh-hans": "由评分器预测，不参与比较"}
+AMONG = {"en": "among the 2 compared", "zh-hans": "参与比较的 2 个"}
+OF_THEM = {"en": "no other of them can be first", "zh-hans": "其中其他模型不可能排第一"}
 RANGE = re.compile(r"\b\d+ \(\d+-\d+\)")
 """A rank with those that remain possible: ``2 (1-4)``."""
 
@@ -39,7 +43,7 @@ def flames(db: None) -> Guideline:
 
 @pytest.fixture
 def predicted(flames: Guideline) -> BenchmarkRun:
-    return finished_run(flames, name="predicted", models=4, prompts=120, gold=0.3)
+    return finished_run(flames, name="predicted", models=4, prompts=120, gold=0.0)
 
 
 @pytest.fixture
@@ -48,9 +52,26 @@ def labelled(flames: Guideline) -> BenchmarkRun:
 
 
 @pytest.fixture
-def partly(flames: Guideline) -> BenchmarkRun:
-    """Gold alone, but for one response of the second model in Legality."""
-    run = finished_run(flames, name="partly", models=4, prompts=120, gold=1.0)
+def half(flames: Guideline) -> BenchmarkRun:
+    """Two models with gold alone, two that a scorer judged."""
+    return finished_run(flames, name="half", models=4, prompts=120, gold=1.0, predicted=2)
+
+
+@pytest.fixture
+def sampled(flames: Guideline) -> BenchmarkRun:
+    """A chance sample of gold stands behind every model."""
+    return finished_run(flames, name="sampled", models=3, prompts=1200, gold=0.3)
+
+
+@pytest.fixture
+def earlier(flames: Guideline) -> BenchmarkRun:
+    """As an earlier version stored it: without grounds, of gold alone but for one response of the second model."""
+    run = finished_run(flames, name="earlier", models=4, prompts=120, gold=1.0)
+    for name in ("compared", "bias"):
+        del run.board[name]
+    for row in run.board["rows"]:
+        for held in (row, *row["dimensions"].values()):
+            del held["ground"], held["reason"]
     cell = run.board["rows"][1]["dimensions"]["Legality"]
     cell["composition"] = {"gold": cell["n"] - 1, "out_of_fold": 0, "unseen": 1}
     run.save()
@@ -104,7 +125,7 @@ def test_every_model_that_a_scorer_judged_keeps_its_numbers(
         assert f"{round(100 * row['overall']['harmless_rate']['value'], 2)}%" in content
 
 
-def test_the_page_for_outsiders_withholds_them_too(predicted: BenchmarkRun, he: Person):
+def test_the_page_for_outsiders_compares_no_more(predicted: BenchmarkRun, he: Person):
     _link, token = share_run(run=predicted, actor=he)
     for view in ("", "pairs"):
         content = words(Client().get(reverse("shared", args=[token]), {"view": view}).content.decode())
@@ -114,7 +135,7 @@ def test_the_page_for_outsiders_withholds_them_too(predicted: BenchmarkRun, he: 
 
 
 def test_the_list_of_runs_does_not_say_who_is_surely_first(
-    client: Client, predicted: BenchmarkRun, labelled: BenchmarkRun, he: Person
+    client: Client, predicted: BenchmarkRun, labelled: BenchmarkRun, half: BenchmarkRun, he: Person
 ):
     client.force_login(he)
     content = client.get(reverse("runs")).content.decode()
@@ -122,39 +143,85 @@ def test_the_list_of_runs_does_not_say_who_is_surely_first(
         name: words(row) for name, row in re.findall(r'<a href="/runs/(\w+)/">(.*?)</tr>', content, re.DOTALL)
     }
     assert "not ranked" in rows["predicted"]
-    assert "not ranked" not in rows["labelled"]
+    assert "among the 2 compared" in rows["half"]
+    assert not any(words in rows["labelled"] for words in ("not ranked", "among"))
 
 
-def test_json_has_null_for_what_is_withheld_and_says_where(predicted: BenchmarkRun):
-    board = as_data(predicted, "--pairs")
+def test_json_has_null_for_what_is_not_compared_and_says_why(predicted: BenchmarkRun):
+    board = as_data(predicted, "--pairs", "--by", "language")
     assert ranks(board) == [None] * 4
     assert ranks(board, "Legality") == [None] * 4
-    assert board["not_ranked"] == [
-        "overall",
-        "Fairness",
-        "Safety",
-        "Morality",
-        "Legality",
-        "Data protection",
-    ]
+    assert set(board["compared"]) == {"overall", *predicted.scorer.guideline.document.dimension_names}
+    assert all(counts == {"n": 0, "of": 4} for counts in board["compared"].values())
+    for row in board["rows"]:
+        for held in (row, *row["dimensions"].values()):
+            assert (held["ground"], held["reason"]) == ("predicted", "no_gold")
+        for statistic in row["overall"].values():
+            assert statistic["value"] is not None
+            assert (statistic["low"], statistic["high"]) == (None, None)
     for cells in board["pairs"]["pairs"].values():
         for cell in cells.values():
             assert cell["value"] is not None
-            assert (cell["low"], cell["high"], cell["predicted"]) == (None, None, True)
-
-
-def test_the_exports_withhold_what_the_command_withholds(predicted: BenchmarkRun):
-    exported = json.loads(as_json(predicted, None))
-    report = as_data(predicted, "--pairs")
-    assert exported["rows"] == report["rows"]
-    assert exported["not_ranked"] == report["not_ranked"]
-    assert exported["parts"]["pairs"] == report["pairs"]
-    lines = list(csv.DictReader(io.StringIO(board_to_csv(predicted, None))))
-    assert {(line["rank"], line["rank_low"], line["rank_high"]) for line in lines} == {("", "", "")}
+            assert (cell["low"], cell["high"], cell["compared"]) == (None, None, False)
+    for row in board["groups"]["language"]["rows"]:
+        for cell in row["cells"]:
+            assert (cell["ground"], cell["harmless_rate"]["low"]) == ("predicted", None)
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_the_report_and_latex_withhold_them(
+def test_ranks_are_among_the_compared(language: str, client: Client, half: BenchmarkRun, he: Person):
+    board = as_data(half, "--pairs")
+    assert board["compared"]["overall"] == {"n": 2, "of": 4}
+    assert [row["ground"] for row in board["rows"]] == ["gold", "gold", "predicted", "predicted"]
+    assert {rank and rank["high"] for rank in ranks(board)} <= {1, 2, None}
+    assert ranks(board)[2:] == [None, None]
+    compared = {key for key, cells in board["pairs"]["pairs"].items() if cells["overall"]["low"] is not None}
+    assert compared == {"0-1"}
+    client.force_login(he)
+    content = page(client, half, language)
+    assert AMONG[language] in content
+    assert REASON[language] in content
+    assert OF_THEM[language] in content
+    assert "no other model can be first" not in content
+    link = reverse("label-next", args=[half.name])
+    assert link in client.get(reverse("run", args=[half.name])).content.decode()
+
+
+def test_models_whose_predictions_a_chance_sample_corrects_are_compared(
+    client: Client, sampled: BenchmarkRun, he: Person
+):
+    board = as_data(sampled, "--pairs")
+    assert board["compared"]["overall"] == {"n": 3, "of": 3}
+    estimates = {row["model"]: row["cells"] for row in sampled.parts.get(name="estimates").content["rows"]}
+    for row in board["rows"]:
+        assert (row["ground"], row["reason"]) == ("combined", None)
+        assert row["rank"] is not None
+        for scope, cell in row["dimensions"].items():
+            combined = estimates[row["model"]][scope]["harmless_rate"]["combined"]
+            for end in ("value", "low", "high"):
+                assert cell["harmless_rate"][end] == pytest.approx(combined[end], abs=1e-9)
+    bias = {row["model"]: row["overall"] for row in board["bias"]["rows"]}
+    assert all(statistic["low"] < statistic["value"] < statistic["high"] for statistic in bias.values())
+    client.force_login(he)
+    content = page(client, sampled)
+    assert "Bias of the scorer by model" in content
+    assert "combined with predictions" in content
+    assert content.index("Bias of the scorer by model") < content.index("Ranked by")
+
+
+def test_the_exports_compare_what_the_command_compares(predicted: BenchmarkRun):
+    exported = json.loads(as_json(predicted, None))
+    report = as_data(predicted, "--pairs")
+    assert exported["rows"] == report["rows"]
+    assert exported["compared"] == report["compared"]
+    assert exported["parts"]["pairs"] == report["pairs"]
+    lines = list(csv.DictReader(io.StringIO(board_to_csv(predicted, None))))
+    assert {(line["rank"], line["rank_low"], line["rank_high"]) for line in lines} == {("", "", "")}
+    assert {(line["ground"], line["reason"], line["low"]) for line in lines} == {("predicted", "no_gold", "")}
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_the_report_and_latex_compare_no_more(
     language: str, client: Client, predicted: BenchmarkRun, he: Person
 ):
     with override(language):
@@ -173,7 +240,7 @@ def test_the_report_and_latex_withhold_them(
 
 def test_the_table_on_a_terminal_says_why(predicted: BenchmarkRun):
     table = printed(predicted, "--pairs")
-    assert REASON["en"] in table
+    assert "predicted by a scorer" in table
     assert not RANGE.search(table)
     assert not re.search(r"[+-]\d+\.\d+ to [+-]\d+\.\d+", table)
 
@@ -184,33 +251,47 @@ def test_on_gold_alone_everything_stands_as_it_was_computed(
     board = as_data(labelled, "--pairs")
     assert ranks(board) == [row["rank"] for row in labelled.board["rows"]]
     assert None not in ranks(board)
-    assert "not_ranked" not in board
-    assert board["pairs"] == labelled.parts.get(name="pairs").content
+    assert board["compared"]["overall"] == {"n": 4, "of": 4}
+    stored = labelled.parts.get(name="pairs").content
+    assert board["pairs"] == {name: stored[name] for name in stored if name != "as_labels"}
     client.force_login(he)
     assert REASON["en"] not in page(client, labelled)
     assert RANGE.search(page(client, labelled)) or "no other model can be first" in page(client, labelled)
 
 
-def test_one_prediction_withholds_what_it_takes_part_in_and_nothing_else(partly: BenchmarkRun):
-    board = as_data(partly, "--pairs")
+def test_a_board_of_an_earlier_version_keeps_what_rests_on_gold(
+    client: Client, earlier: BenchmarkRun, he: Person
+):
+    board = as_data(earlier, "--pairs")
     assert ranks(board) == [None] * 4  # the overall number has Legality in it
     assert ranks(board, "Legality") == [None] * 4
     assert None not in ranks(board, "Fairness")
-    assert board["not_ranked"] == ["overall", "Legality"]
-    stored = partly.parts.get(name="pairs").content["pairs"]
+    assert board["compared"]["overall"] == {"n": 0, "of": 4}
+    assert board["compared"]["Fairness"] == {"n": 4, "of": 4}
+    second = board["rows"][1]
+    assert (second["reason"], second["dimensions"]["Legality"]["reason"]) == ("earlier", "earlier")
+    assert second["overall"]["harmless_rate"]["low"] is None
+    assert second["dimensions"]["Fairness"]["harmless_rate"]["low"] is not None
+    stored = earlier.parts.get(name="pairs").content["pairs"]
     for key, cells in board["pairs"]["pairs"].items():
-        second = "1" in key.split("-")
         for scope, cell in cells.items():
-            if second and scope in ("overall", "Legality"):
-                assert cell["low"] is None
+            if "1" in key.split("-") and scope in ("overall", "Legality"):
+                assert (cell["low"], cell["compared"]) == (None, False)
             else:
                 assert cell == stored[key][scope]
+    client.force_login(he)
+    assert "of an earlier version" in page(client, earlier)
 
 
-def test_what_was_computed_stays_stored(predicted: BenchmarkRun):
-    as_data(predicted, "--pairs")
-    predicted.refresh_from_db()
-    assert None not in ranks(predicted.board)
+def test_gold_that_chance_did_not_choose_corrects_nothing(flames: Guideline):
+    rows = list(invented(flames.document, models=2, prompts=1200, gold=0.3, seed=1))
+    chosen = [("GPT-4", scope) for scope in flames.document.dimension_names]
+    figures = BoardFigures(
+        flames.document, rows, combiner=StratifiedCombiner(flames.document, rows), chosen=chosen
+    )
+    grounds = {row["model"]: (row["ground"], row["reason"]) for row in figures.board["rows"]}
+    assert grounds == {"GPT-4": ("predicted", "selection"), "Claude": ("combined", None)}
+    assert figures.board["bias"]["rows"][1]["overall"] is None
 
 
 def test_labels_in_a_file_are_ranked_unless_a_scorer_made_them(tmp_path: Path):
@@ -237,6 +318,7 @@ READERS = {
     "benchmark/selectors/leaderboards/comparison.py",  # numbers alone, of two runs
     "benchmark/services/leaderboards/execution.py",  # which writes it
     "benchmark/domain/leaderboards/board.py",
+    "benchmark/domain/leaderboards/withholding.py",
     "benchmark/management/commands/leaderboard.py",  # of a file
 }
 

@@ -1,0 +1,107 @@
+"""Ranks among the compared models, and those that their differences leave possible. Pure.
+
+docs/leaderboard.md says what a range promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from annotation.core.proportions import Z
+from benchmark.domain.leaderboards.pairs import ModelDifferences
+from benchmark.domain.leaderboards.responses import Floats, Integers, Mask
+
+DRAWS = 8000
+"""Normal draws of every model's number, from which the width comes that keeps all pairs at once."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Rank:
+    """``low`` to ``high`` holds for all models at once, ``low_each`` to ``high_each`` looks at each pair by itself."""
+
+    value: int
+    low: int
+    high: int
+    low_each: int
+    high_each: int
+
+    def to_json(self) -> dict[str, Any]:
+        each = {"low": self.low_each, "high": self.high_each}
+        return {"value": self.value, "low": self.low, "high": self.high, "each": each}
+
+
+def rank_models(
+    values: Sequence[Fraction | float | None], differences: ModelDifferences
+) -> list[Rank | None]:
+    """Of models in the order of the differences. Equals share a rank; who is not compared has none."""
+    compared = [
+        bool(own) and value is not None for own, value in zip(differences.compared, values, strict=True)
+    ]
+    known = [value for value, own in zip(values, compared, strict=True) if own and value is not None]
+    together, each = find_joint_signs(differences), differences.find_signs()
+    ranks: list[Rank | None] = []
+    for at, (value, own) in enumerate(zip(values, compared, strict=True)):
+        if not own or value is None:
+            ranks.append(None)
+            continue
+        rank = 1 + sum(other > value for other in known)
+        ranks.append(
+            Rank(
+                rank,
+                *_compute_range(rank, together[at], len(known)),
+                *_compute_range(rank, each[at], len(known)),
+            )
+        )
+    return ranks
+
+
+def _compute_range(rank: int, signs: Integers, models: int) -> tuple[int, int]:
+    """The best and worst rank that the signs leave possible, the rank itself always among them."""
+    better, worse = int((signs < 0).sum()), int((signs > 0).sum())
+    return min(rank, 1 + better), max(rank, models - worse)
+
+
+def find_joint_signs(differences: ModelDifferences) -> Integers:
+    """(models, models) signs of the row's model less the column's: with 95% confidence none of them is wrong.
+
+    Step-down: pairs whose order is settled no longer widen the intervals of the others. J. P. Romano and M. Wolf,
+    Journal of the American Statistical Association 100 (2005) 94-108; for ranks M. Mogstad, J. P. Romano, A. M. Shaikh
+    and D. Wilhelm, Review of Economic Studies 91 (2024) 476-518.
+    """
+    remaining = differences.is_pair.copy()
+    signs = np.zeros(remaining.shape, dtype=np.int64)
+    draws = _draw_numbers(differences)
+    while remaining.any():
+        signs = differences.find_signs(_compute_width(draws, differences.deviations, remaining))
+        settled = remaining & (signs > 0)
+        if not settled.any():
+            break
+        remaining &= ~settled
+    return signs
+
+
+def _draw_numbers(differences: ModelDifferences) -> Floats:
+    """(models, draws) standard normal numbers times each model's deviation; the same whatever the models are called."""
+    draws = np.random.default_rng(0).standard_normal((len(differences.models), DRAWS))
+    return np.asarray(draws * np.nan_to_num(differences.deviations)[:, None])
+
+
+def _compute_width(draws: Floats, deviations: Floats, remaining: Mask) -> float:
+    """How many standard errors the furthest of the remaining pairs is off in 95% of draws of equal models.
+
+    At least that of a single pair: what looking at all pairs settles, its own interval settles too.
+    """
+    furthest = np.full(draws.shape[1], -np.inf)
+    for first in np.flatnonzero(remaining.any(axis=1)):
+        others = np.flatnonzero(remaining[first])
+        errors = np.hypot(deviations[first], deviations[others])
+        apart = draws[first] - draws[others]
+        scaled = np.divide(apart, errors[:, None], out=np.zeros_like(apart), where=errors[:, None] > 0)
+        furthest = np.maximum(furthest, scaled.max(axis=0))
+    return max(Z, float(np.quantile(furthest, CONFIDENCE)))
