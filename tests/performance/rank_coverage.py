@@ -157,16 +157,16 @@ def simulate_rows(rng: np.random.Generator, design: Design, models: int) -> Iter
             for at in range(models):
                 name = f"{scope} {prompt}" if design.shared else f"{scope} {at} {prompt}"
                 gold = ((criterion, 3 if truth[prompt, at] else 1),)
-                said = ((criterion, 3 if predicted[prompt, at] else 1),)
+                prediction = ((criterion, 3 if predicted[prompt, at] else 1),)
                 has_gold = bool(is_gold[at] or labelled[prompt, at])
                 yield CountedResponse(
                     f"M{at:02d}",
                     name,
                     scope,
-                    gold if has_gold else said,
+                    gold if has_gold else prediction,
                     GOLD if has_gold else UNSEEN,
                     gold=gold if has_gold else (),
-                    predicted=() if is_gold[at] else said,
+                    predicted=() if is_gold[at] else prediction,
                 )
 
 

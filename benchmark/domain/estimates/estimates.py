@@ -236,11 +236,11 @@ class CellMetric:
     def moments(self) -> StrataMoments:
         """The strata of the cell; after them what has gold and no prediction, all of which is labelled."""
         strata = [self._build_stratum(group) for group in self.cell.merged_strata if group]
-        alone = [
+        unpredicted = [
             self.values.average_labels(row.gold) for row in self.cell.rows if row.gold and not row.predicted
         ]
-        if alone:
-            strata.append(build_stratum(alone, np.zeros(len(alone)), np.zeros(0)))
+        if unpredicted:
+            strata.append(build_stratum(unpredicted, np.zeros(len(unpredicted)), np.zeros(0)))
         return join_strata(strata)
 
     def _build_stratum(self, group: Sequence[Bounds]) -> StrataMoments:

@@ -185,8 +185,8 @@ class _BoardRow:
 class BoardFigures:
     """What a board shows, each part computed when it is asked for. ``models`` have a row even without a response.
 
-    ``combiner`` makes one number of gold and predictions; without one, and in the ``chosen`` columns of models, whose
-    gold chance did not choose, numbers with predictions are hollow.
+    ``combiner`` makes one number of gold and predictions; without one, and in the ``selected_cells``, whose gold chance
+    did not choose, numbers with predictions are hollow.
     """
 
     def __init__(
@@ -196,11 +196,11 @@ class BoardFigures:
         *,
         models: Iterable[str] = (),
         combiner: Combiner | None = None,
-        chosen: Iterable[CellKey] = (),
+        selected_cells: Iterable[CellKey] = (),
     ) -> None:
         self.document = document
         self.sample = BoardSample.build(document, rows, models=models)
-        self.numbers = BoardNumbers(self.sample, combiner, frozenset(chosen))
+        self.numbers = BoardNumbers(self.sample, combiner, frozenset(selected_cells))
         self._known: dict[tuple[str, str], ModelDifferences] = {}
 
     @cached_property

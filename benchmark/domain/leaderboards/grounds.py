@@ -130,11 +130,11 @@ class BoardNumber:
 
 @dataclass(frozen=True)
 class BoardNumbers:
-    """The numbers of a sample. ``chosen`` names the columns of models whose gold chance did not choose."""
+    """The numbers of a sample. Chance did not choose the gold of ``selected_cells``."""
 
     sample: BoardSample
     combiner: Combiner | None = None
-    chosen: frozenset[CellKey] = frozenset()
+    selected_cells: frozenset[CellKey] = frozenset()
     _grounds: dict[CellKey, Ground] = field(default_factory=dict, init=False)
     _parts: dict[tuple[str, str], dict[str, MetricPart]] = field(default_factory=dict, init=False)
     _numbers: dict[tuple[str, str, str], BoardNumber] = field(default_factory=dict, init=False)
@@ -158,7 +158,7 @@ class BoardNumbers:
         labelled = sum(bool(row.gold) for row in rows)
         if not labelled:
             return Ground(PREDICTED, NO_GOLD)
-        if key in self.chosen:
+        if key in self.selected_cells:
             return Ground(PREDICTED, SELECTION)
         if labelled < MIN_LABELS or self.combiner is None:
             return Ground(PREDICTED, FEW_LABELS)
@@ -273,7 +273,7 @@ class BoardNumbers:
         return (
             self.combiner is not None
             and with_predictions <= labelled
-            and not with_predictions & self.chosen
+            and not with_predictions & self.selected_cells
             and sum(bool(row.gold) for row in rows) >= MIN_LABELS
         )
 
@@ -319,7 +319,7 @@ def list_bias(numbers: BoardNumbers, metric: Metric, models: Sequence[str]) -> d
 
 
 def _measure_bias(numbers: BoardNumbers, model: str, metric: Metric, scope: str) -> BiasEstimate | None:
-    if numbers.combiner is None or (model, scope) in numbers.chosen:
+    if numbers.combiner is None or (model, scope) in numbers.selected_cells:
         return None
     return numbers.combiner.measure_bias(numbers.sample.columns[scope].select_rows(model), metric, scope)
 

@@ -99,9 +99,11 @@ def _compute_width(draws: Floats, deviations: Floats, remaining: Mask) -> float:
     """
     furthest = np.full(draws.shape[1], -np.inf)
     for first in np.flatnonzero(remaining.any(axis=1)):
-        others = np.flatnonzero(remaining[first])
-        errors = np.hypot(deviations[first], deviations[others])
-        apart = draws[first] - draws[others]
-        scaled = np.divide(apart, errors[:, None], out=np.zeros_like(apart), where=errors[:, None] > 0)
+        rivals = np.flatnonzero(remaining[first])
+        errors = np.hypot(deviations[first], deviations[rivals])
+        distances = draws[first] - draws[rivals]
+        scaled = np.divide(
+            distances, errors[:, None], out=np.zeros_like(distances), where=errors[:, None] > 0
+        )
         furthest = np.maximum(furthest, scaled.max(axis=0))
     return max(Z, float(np.quantile(furthest, CONFIDENCE)))

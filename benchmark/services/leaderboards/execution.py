@@ -87,7 +87,7 @@ def compute_board(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
         rows,
         models=models,
         combiner=StratifiedCombiner(document, rows, drawn),
-        chosen={(row["model"], row["dimension"]) for row in selections if row["how"] in UNKNOWN},
+        selected_cells={(row["model"], row["dimension"]) for row in selections if row["how"] in UNKNOWN},
     )
     as_labels = figures.pairs_as_labels
     parts = {

@@ -285,9 +285,12 @@ def test_a_board_of_an_earlier_version_keeps_what_rests_on_gold(
 
 def test_gold_that_chance_did_not_choose_corrects_nothing(flames: Guideline):
     rows = list(invented(flames.document, models=2, prompts=1200, gold=0.3, seed=1))
-    chosen = [("GPT-4", scope) for scope in flames.document.dimension_names]
+    selected_cells = [("GPT-4", scope) for scope in flames.document.dimension_names]
     figures = BoardFigures(
-        flames.document, rows, combiner=StratifiedCombiner(flames.document, rows), chosen=chosen
+        flames.document,
+        rows,
+        combiner=StratifiedCombiner(flames.document, rows),
+        selected_cells=selected_cells,
     )
     grounds = {row["model"]: (row["ground"], row["reason"]) for row in figures.board["rows"]}
     assert grounds == {"GPT-4": ("predicted", "selection"), "Claude": ("combined", None)}

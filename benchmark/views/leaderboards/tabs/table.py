@@ -171,7 +171,7 @@ def _list_disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Itera
 
 
 @dataclass(frozen=True)
-class ReasonCount:
+class NotComparedCount:
     """So many ``models`` are not compared for this reason; in words: ``wording/not_compared.txt``."""
 
     code: str
@@ -187,7 +187,7 @@ class ComparedModels:
 
     n: int
     of: int
-    reasons: tuple[ReasonCount, ...]
+    reasons: tuple[NotComparedCount, ...]
     labels: int
     min_labels: int = MIN_LABELS
     min_prompts: int = MIN_PROMPTS
@@ -210,7 +210,7 @@ def count_compared(run: BenchmarkRun, scope: str | None = None) -> ComparedModel
     return ComparedModels(
         known["n"],
         known["of"],
-        tuple(ReasonCount(code, reasons.count(code)) for code in REASONS if code in reasons),
+        tuple(NotComparedCount(code, reasons.count(code)) for code in REASONS if code in reasons),
         sum(
             _count_missing_labels(row, scopes)
             for row, reason in zip(rows, reasons, strict=True)
