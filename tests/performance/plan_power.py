@@ -39,7 +39,7 @@ from benchmark.domain.estimates.comparison_plan import (
 )
 from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.estimates.label_plan import PlanBasis, assign_strata, fill_variances
-from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.responses import CountedResponse
 
 GUIDELINE = Path("fixtures/guidelines/flames.yaml")
 PROMPTS = {"Fairness": 249, "Safety": 429, "Morality": 201, "Legality": 46, "Data protection": 76}
