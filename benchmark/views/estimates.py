@@ -174,7 +174,7 @@ def _comparison_context(basis: LabellingStatus, comparison: ComparisonStatus) ->
         "work": _format_work(measure_effort(basis.run.scorer.guideline.name), comparison.more),
         "gap": format_significant(comparison.gap * unit),
         "short_of_prompts": comparison.short_of_prompts,
-        "shown_gap": format_decimal(comparison.shown_gap * unit, 1),
+        "shown_gap": format_significant(comparison.shown_gap * unit),
         "spoiled": sum(plan.model.is_spoiled for plan in comparison.plans),
         "power": format_percent(POWER, 0),
         "query": urlencode({"gap": format_significant(comparison.gap * unit)}),

@@ -146,3 +146,15 @@ def test_a_board_of_predictions_has_no_order_to_move(
     client.force_login(researcher)
     assert "Sensitivity needs two compared models" in page(client, run)
     assert load_sensitivity(run)["models"] == []
+
+
+def test_where_nobody_can_be_left_out_no_rank_is_called_stable(
+    client: Client, run: BenchmarkRun, researcher: Person
+) -> None:
+    content = load_sensitivity(run)
+    lone = [line | {"ranks": [None, None]} for line in content["without"]]
+    BoardPart.objects.filter(run=run, name="sensitivity").update(content=content | {"without": lone})
+    client.force_login(researcher)
+    text = page(client, run)
+    assert "Without 3 of the people some compared model has no gold left" in text
+    assert "changes the rank of no compared model" not in text

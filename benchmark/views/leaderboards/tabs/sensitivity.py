@@ -65,6 +65,11 @@ class SensitivityFinding:
     stable: int
     unranked: int
 
+    @property
+    def ranked(self) -> int:
+        """The people without whom every compared model still has a number."""
+        return self.people - self.unranked
+
 
 def sensitivity_context(run: BenchmarkRun) -> Context:
     content = load_sensitivity(run)
@@ -139,7 +144,7 @@ def _model_row(
         model=content["models"][at],
         value=format_metric_value(metric, value),
         rank=rank,
-        ranks=UNDEFINED if low is None else str(low) if low == high else f"{low}-{high}",
+        ranks=UNDEFINED if low is None or not ranks else str(low) if low == high else f"{low}-{high}",
         moved=low != high,
         shift=format_difference(metric, largest[1]) if largest else "",
         by=names.get(largest[2]["person"], UNDEFINED) if largest else "",
