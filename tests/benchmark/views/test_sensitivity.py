@@ -140,6 +140,7 @@ def test_a_board_of_predictions_has_no_order_to_move(
     run.items.all().delete()
     board = run.board
     for row in board["rows"]:
+        row |= {"ground": "predicted", "reason": "no_gold"}
         for cell in row["dimensions"].values():
             cell["composition"] = {"gold": 0, "out_of_fold": 0, "unseen": cell["n"]}
     run.save()
