@@ -143,6 +143,7 @@ def test_a_board_of_predictions_has_no_order_to_move(
         row |= {"ground": "predicted", "reason": "no_gold"}
         for cell in row["dimensions"].values():
             cell["composition"] = {"gold": 0, "out_of_fold": 0, "unseen": cell["n"]}
+            cell |= {"ground": "predicted", "reason": "no_gold"}
     run.save()
     client.force_login(researcher)
     assert "Sensitivity needs two compared models" in page(client, run)
