@@ -32,6 +32,7 @@ CLAIMS = {
 REASON = {"en": "predicted by a scorer; not compared", "zh-hans": "由评分器预测，不参与比较"}
 AMONG = {"en": "among the 2 compared", "zh-hans": "参与比较的 2 个"}
 OF_THEM = {"en": "no other of them can be first", "zh-hans": "其中其他模型不可能排第一"}
+EVERY = {"en": "Every model has", "zh-hans": "每个模型都有"}
 RANGE = re.compile(r"\b\d+ \(\d+-\d+\)")
 """A rank with those that remain possible: ``2 (1-4)``."""
 
@@ -183,6 +184,7 @@ def test_ranks_are_among_the_compared(language: str, client: Client, half: Bench
     assert REASON[language] in content
     assert OF_THEM[language] in content
     assert "no other model can be first" not in content
+    assert EVERY[language] not in content
     link = reverse("label-next", args=[half.name])
     assert link in client.get(reverse("run", args=[half.name])).content.decode()
 
@@ -205,7 +207,7 @@ def test_models_whose_predictions_a_chance_sample_corrects_are_compared(
     client.force_login(he)
     content = page(client, sampled)
     assert "Bias of the scorer by model" in content
-    assert "combined with predictions" in content
+    assert "gold, combined" in content
     assert content.index("Bias of the scorer by model") < content.index("Ranked by")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from annotation.core.charts import chart_url
 from annotation.core.formatting import (
@@ -285,7 +286,9 @@ def reading_context(run: BenchmarkRun) -> dict[str, Any]:
     counts = count_bases(rows)
     predicted = counts.get("out_of_fold", 0) + counts.get("unseen", 0)
     return {
-        "own_ranks": {"n": own, "all": len(ranked)} if len(ranked) > 1 else None,
+        "own_ranks": {"n": own, "all": len(ranked), "are_all": len(ranked) == len(rows)}
+        if len(ranked) > 1
+        else None,
         "predicted_percent": 100 * predicted / sum(counts.values()) if predicted else None,
     }
 
@@ -534,7 +537,7 @@ def _board_cell(row: BoardRow, column: BoardColumn, axis: Ends, *, cells: str, e
     if column.scope is not None:
         parts.append(_gold_note(column, row))
     if column.ground(row) == COMBINED:
-        parts.append(_("combined with predictions"))
+        parts.append(pgettext("number", "combined"))
     if missing:
         parts.append(_("{n} without a value").format(n=missing))
     return BoardCell(
