@@ -26,7 +26,6 @@ from scoring.selectors.training import (
     build_training_set,
 )
 
-TEST = "test"
 MAX_TEXTS = 100_000
 """So many prompts' texts are reduced once: each stands before several responses."""
 Ask = Callable[[Scorer, TrainingRecord, Sequence[Example]], dict[str, Predicted]]
@@ -204,16 +203,16 @@ def list_useless_criteria(scorer: Scorer) -> list[str]:
 
 
 def list_datasets(examples: Iterable[Example]) -> list[str]:
-    """The datasets whose test split has a label here."""
-    return sorted({example.prompt_key.partition("/")[0] for example in examples if example.split == TEST})
+    """The datasets that have a label here, in whatever split: those out of fold are evidence as well."""
+    return sorted({example.prompt_key.partition("/")[0] for example in examples if example.labels})
 
 
 def list_attempts(guideline_name: str, datasets: Iterable[str]) -> list[dict[str, Any]]:
-    """The verdicts so far that rest on labels of one of the datasets' test split, the oldest first.
+    """The verdicts so far that rest on labels of one of the datasets, the oldest first.
 
     Those of the first version did not name datasets; they count.
     """
-    tested = set(datasets)
+    labelled = set(datasets)
     scorers = dict(Scorer.objects.filter(guideline__name=guideline_name).values_list("pk", "name"))
     done = Job.objects.filter(kind=JUDGE, payload__scorer__in=list(scorers), state=Job.State.DONE).order_by(
         "pk"
@@ -223,7 +222,7 @@ def list_attempts(guideline_name: str, datasets: Iterable[str]) -> list[dict[str
         verdict = job.result.get("verdict")
         if verdict is None or verdict["first"]:
             continue
-        if "datasets" in verdict and tested.isdisjoint(verdict["datasets"]):
+        if "datasets" in verdict and labelled.isdisjoint(verdict["datasets"]):
             continue
         attempts.append(
             {
@@ -254,9 +253,10 @@ def find_promotion(scorer: Scorer) -> Promotion | None:
 def describe_promotion(scorer: Scorer) -> dict[str, Any] | None:
     """What cards, boards and files tell of how the scorer became the current one; None where it never did.
 
-    ``{"outcome", "margin", "reason", "first", "by_first_version", "comparisons": [{"role", "criterion", "n", "prompts",
-    "difference": {"value", "low", "high"}, "outcome"}], "doubts": [{"code", ..}], "attempt", "raised_from", "at"}``;
-    fractions of 1.
+    ``{"outcome", "margin", "reason", "first", "other_scales", "by_first_version", "comparisons": [{"role", "criterion",
+    "n", "prompts", "difference": {"value", "low", "high"}, "outcome"}], "doubts": [{"code", ..}], "attempt",
+    "raised_from", "at"}``; fractions of 1. ``other_scales``: it was judged as a first one, for the scorer that it
+    replaced knew none of its scales.
     """
     promotion = find_promotion(scorer)
     if promotion is None:
@@ -268,6 +268,7 @@ def describe_promotion(scorer: Scorer) -> dict[str, Any] | None:
         "margin": verdict.get("margin"),
         "reason": promotion.reason,
         "first": bool(verdict.get("first", False)),
+        "other_scales": bool(verdict.get("first", False)) and promotion.replaced_id is not None,
         "by_first_version": not is_current_form,
         "comparisons": _list_comparisons(verdict) if is_current_form else [],
         "doubts": list(verdict["reasons"]) if is_current_form else [],

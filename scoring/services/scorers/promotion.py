@@ -27,6 +27,7 @@ from scoring.selectors.scorers import (
     find_previous_scorer,
     find_running_judge_job,
     list_judge_jobs,
+    list_promotions,
     select_scorers,
 )
 from scoring.services.predictions.predictions import check_ready
@@ -52,8 +53,7 @@ def promote(
     check_ready(scorer)
     name = scorer.guideline.name
     last = find_last_promotion(name)
-    for affected_scorer in [scorer] if last is None else [scorer, last.scorer]:
-        _check_unsealed(actor, affected_scorer)
+    _check_compared_unsealed(actor, scorer)
     if last is not None and last.scorer == scorer:
         raise Conflict(
             N_("{scorer} is the current scorer of {guideline} already."), scorer=scorer.name, guideline=name
@@ -89,6 +89,13 @@ def _check_reason(reason: str, actor: Person | None) -> str:
     if len(stated) > MAX_REASON_CHARACTERS:
         raise AssayError(N_("The reason is longer than {most} characters."), most=MAX_REASON_CHARACTERS)
     return stated
+
+
+def _check_compared_unsealed(actor: Person | None, scorer: Scorer) -> None:
+    """The verdict gives figures of the gold of every scorer that was ever current, so all of it must be open."""
+    former = {promotion.scorer for promotion in list_promotions(scorer.guideline.name)}
+    for compared in sorted({scorer, *former}, key=lambda each: each.pk):
+        _check_unsealed(actor, compared)
 
 
 def _check_unsealed(actor: Person | None, scorer: Scorer) -> None:
@@ -159,8 +166,7 @@ def promote_with_reason(*, scorer: Scorer, job: int, reason: str, actor: Person)
     name = scorer.guideline.name
     _lock_guideline(name)
     last = find_last_promotion(name)
-    for affected_scorer in [scorer] if last is None else [scorer, last.scorer]:
-        _check_unsealed(actor, affected_scorer)
+    _check_compared_unsealed(actor, scorer)
     judge_jobs = list_judge_jobs(scorer)
     if not judge_jobs or judge_jobs[0].pk != job or judge_jobs[0].state != Job.State.DONE:
         raise Conflict(

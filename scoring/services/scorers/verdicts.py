@@ -45,7 +45,7 @@ def build_verdict(
 ) -> dict[str, Any]:
     """The verdict on ``new`` beside the current scorer of its guideline and the best that was ever promoted.
 
-    Beside ``judge_scorer``'s keys: ``datasets`` of the test split, ``earlier`` verdicts on it, ``attempt`` (1 is the
+    Beside ``judge_scorer``'s keys: ``datasets`` of the labels, ``earlier`` verdicts on them, ``attempt`` (1 is the
     first), ``raised_from`` (the smallest margin of an earlier verdict on this scorer, where it was smaller),
     ``promotion`` (the number of the last one, 0 before any), and ``missing``: scorers of which the files are gone.
 
@@ -84,7 +84,7 @@ def build_verdict(
 
 
 def describe_attempts(new: Scorer, datasets: Sequence[str] | set[str], margin: float) -> dict[str, Any]:
-    """Which verdict this is on the same test split; a margin that was raised after a verdict counts like any other."""
+    """Which verdict this is on labels of the datasets; a margin raised after a verdict counts like any other."""
     earlier = list_attempts(new.guideline.name, datasets)
     own = [attempt["margin"] for attempt in earlier if attempt["scorer"] == new.name and attempt["margin"]]
     smallest = min(own, default=margin)
@@ -97,7 +97,7 @@ def describe_attempts(new: Scorer, datasets: Sequence[str] | set[str], margin: f
 
 @dataclass
 class _GateComparisons:
-    """The new scorer beside others, one after another; ``datasets`` are those whose test split has a label."""
+    """The new scorer beside others, one after another; ``datasets`` are those of the labels."""
 
     new: Scorer
     lesson: TrainingSet

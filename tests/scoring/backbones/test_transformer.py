@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -309,6 +310,15 @@ def test_nothing_is_held_out_of_very_few_examples_nor_what_a_head_cannot_do_with
     assert method != "split"
     left = {row.labels["compliance"] for row, out in zip(rows, held, strict=True) if not out}
     assert left == {1, 2}
+
+
+def test_what_the_weights_of_levels_did_is_undone_also_where_nothing_is_held_out(encoder: str):
+    """Learned as if every level were as frequent: the offsets, about 0, are the logs of the rates alone."""
+    details = tiny(encoder, rounds=1, balance=1.0).fit(eight(), [COMPLIANCE]).details  # type: ignore[attr-defined]
+    assert details["validation"]["n"] == 0
+    rates = [math.log(count / 8) for count in (3, 1, 4)]
+    centred = [rate - sum(rates) / 3 for rate in rates]
+    assert details["offsets"]["compliance"] == pytest.approx(centred, abs=1e-3)
 
 
 def test_training_stops_when_the_validation_part_is_predicted_no_better(encoder: str):

@@ -10,6 +10,7 @@ import pytest
 from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
+from annotation.services.batches.batches import add_members
 from scoring.domain.training_data import Example
 from scoring.models import Promotion, Scorer
 from scoring.selectors.gate import (
@@ -22,7 +23,14 @@ from scoring.selectors.scorers import find_current_scorer, list_judge_jobs
 from scoring.services import add_must_fail, promote, promote_with_reason, roll_back
 from scoring.services.scorers import promotion as service
 from scoring.views.scorers.promotions import describe_promotion_text
-from tests.scoring.gate_support import judged, promoted, scorer_that_says, wrong_on
+from tests.scoring.gate_support import (
+    SAFETY,
+    judged,
+    labelled_release,
+    promoted,
+    scorer_that_says,
+    wrong_on,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -144,6 +152,33 @@ def test_verdicts_on_one_test_split_are_counted_and_a_raised_margin_is_told(
         promote(scorer=new, margin=0.2, send=False)
 
 
+def test_verdicts_without_a_test_split_are_counted_too(flames: Guideline, lin: Person, he: Person) -> None:
+    """All that both scorers say is out of fold then, and each verdict is another look at the same labels."""
+    release = labelled_release(flames, lin, name="untested", dimensions=[SAFETY], test=0, train=6)
+    judged(scorer_that_says(release, flames, name="old"))
+    new = scorer_that_says(release, flames, name="new")
+    assert judged(new)["verdict"]["attempt"] == 1
+    verdict = judged(new, he, margin=0.10)["verdict"]
+    assert (verdict["rivals"][0]["test"], verdict["datasets"]) == (0, ["untested-data"])
+    assert (verdict["attempt"], verdict["raised_from"]) == (2, 0.02)
+
+
+def test_who_may_not_open_the_gold_of_a_former_scorer_may_not_have_it_compared(
+    graded: GoldRelease, flames: Guideline, lin: Person, he: Person, always: Any
+) -> None:
+    always(-1)
+    judged(scorer_that_says(graded, flames, name="former"))
+    release = labelled_release(flames, lin, name="later", dimensions=[SAFETY])
+    promoted(scorer_that_says(release, flames, name="current"), he)
+    new = scorer_that_says(release, flames, name="new")
+    add_members(batch=graded.batches.get(), role="annotator", people=[he])
+    with pytest.raises(Forbidden):
+        promote(scorer=new, actor=he, send=False)
+    judged(new)
+    with pytest.raises(Forbidden):
+        promote_with_reason(scorer=new, job=last_job(new), reason="It is better.", actor=he)
+
+
 def test_the_best_scorer_ever_promoted_is_compared_with_too(
     graded: GoldRelease, flames: Guideline, he: Person
 ) -> None:
@@ -229,7 +264,21 @@ def test_verdicts_of_the_first_version_are_read(graded: GoldRelease, flames: Gui
     assert "An earlier version of the gate let it pass" in describe_promotion_text(scorer)
     never = scorer_that_says(graded, flames, name="never")
     assert describe_promotion(never) is None
-    assert "never the current scorer" in describe_promotion_text(never)
+    assert "the gate has not promoted it" in describe_promotion_text(never)
+
+
+def test_only_the_first_scorer_of_a_guideline_is_called_so(graded: GoldRelease, flames: Guideline) -> None:
+    """One whose scales no scorer before it had is judged as a first one, and there was one before it."""
+    old, new = (scorer_that_says(graded, flames, name=name) for name in ("old", "new"))
+    judged(old)
+    assert "the first scorer of its guideline" in describe_promotion_text(old)
+    verdict = Promotion.objects.get(scorer=old).verdict
+    Promotion.objects.create(
+        guideline_name="flames", number=2, kind="passed", scorer=new, replaced=old, verdict=verdict
+    )
+    text = describe_promotion_text(new)
+    assert "other scales throughout" in text
+    assert "the first scorer" not in text
 
 
 def test_a_judging_that_was_queued_before_there_were_margins_takes_the_default(

@@ -172,10 +172,11 @@ def test_a_verdict_that_shows_nothing_is_promoted_from_its_page_with_a_reason(
         "Comparison with older, the scorer that was current",
         "Comparison with eldest, the best scorer promoted before",
         "loss of 12.5",
-        "This is verdict 3 on the labels of this test split.",
+        "This is verdict 3 on labels of these datasets.",
         "with a chance of up to 7.5%",
         "The margin was raised from 2.0 points",
         "Not compared, because their files are gone: lost-1",
+        "Nothing shows that it is worse, and nothing shows that it is not.",
         "Promote with this reason",
     ):
         assert text in page, text
@@ -195,6 +196,28 @@ def test_a_verdict_that_shows_nothing_is_promoted_from_its_page_with_a_reason(
     card = page_of(researcher, "/scorers/first-scorer/?view=card")
     assert "A researcher promoted it for this reason: It &lt;b&gt;reads&lt;/b&gt; tables." in card
     assert researcher.post("/scorers/older/promote/", {"margin": "50"}).status_code == 400
+
+
+def test_a_reason_for_what_is_not_worse_is_not_asked_for_as_if_nothing_were_shown(
+    scorer: Scorer, researcher: Client
+) -> None:
+    old = twin_of(scorer, "older", weights_sha256="0" * 64)
+    Promotion.objects.create(guideline_name="xstest", number=1, kind="passed", scorer=old)
+    verdict = make_verdict() | {
+        "outcome": "not_worse",
+        "reasons": [{"code": "not_better_than_commonest", "criterion": "compliance"}],
+    }
+    Job.objects.create(
+        kind="promote_scorer",
+        title=scorer.name,
+        payload={"scorer": scorer.pk},
+        state="done",
+        result={"scorer": scorer.name, "against": "older", "promoted": False, "verdict": verdict},
+    )
+    page = re.sub(r"\s+", " ", page_of(researcher, GATE))
+    assert "What is said above keeps it from being promoted by itself." in page
+    assert "Promote with this reason" in page
+    assert "nothing shows that it is not" not in page
 
 
 def make_verdict() -> dict[str, Any]:

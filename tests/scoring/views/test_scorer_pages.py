@@ -235,7 +235,7 @@ def test_the_tabs_show_the_stored_figures_and_lead_down_to_the_labels(
     for model in card["models"]:
         assert model in pages["models"]
     assert "Not measured" in pages["models"]
-    assert "the gate asks the regression cases alone" in pages["gate"]
+    assert "the gate asks the regression cases, and whether the scorer predicts better" in pages["gate"]
     for link in ("/releases/gold/", "/releases/gold/labels/", "/guidelines/xstest/1.0/"):
         assert f'href="{link}"' in pages["card"]
     assert scorer.weights_sha256 in pages["card"]
