@@ -126,7 +126,7 @@ def compared(run: BenchmarkRun) -> set[str]:
     ("language", "sentence"),
     [
         ("en", "8 of 10 models are not compared: nothing is said of their places among the others."),
-        ("zh-hans", "10 个模型中有 8 个未参与比较：它们在其他模型之间的位置不作任何判断。"),
+        ("zh-hans", "10 个模型中有 8 个不参与比较：它们在其他模型之间的位置不作任何判断。"),
     ],
 )
 def test_the_plan_says_what_is_not_compared_and_claims_nothing_of_it(
@@ -145,6 +145,28 @@ def test_the_plan_says_what_is_not_compared_and_claims_nothing_of_it(
     if not any(pair.separated for pair in pairs):
         claimed = page.replace("not significantly different", "")
         assert not [claim for claim in CLAIMS[language] if claim in claimed]
+
+
+@pytest.mark.parametrize(
+    ("language", "compared_sentence", "hollow_sentence"),
+    [
+        (
+            "en",
+            "Ranks and pairs are among the 2 compared of 10 models.",
+            "8 models are predicted by a scorer",
+        ),
+        ("zh-hans", "名次与模型对限于 10 个模型中参与比较的 2 个。", "8 个模型由评分器预测，不参与比较。"),
+    ],
+)
+def test_the_board_says_what_it_may_and_not_more(
+    client: Client, run: BenchmarkRun, he: Person, language: str, compared_sentence: str, hollow_sentence: str
+) -> None:
+    client.force_login(he)
+    page = read(client, "/runs/board/", language)
+    assert compared_sentence in page
+    assert hollow_sentence in page
+    assert CLAIMS[language][0] not in page
+    assert PAGE in client.get("/runs/board/").content.decode()
 
 
 def test_the_command_prints_the_same(client: Client, run: BenchmarkRun, he: Person) -> None:
@@ -196,6 +218,7 @@ def test_once_the_labels_arrive_all_ten_are_compared(client: Client, run: Benchm
     after = run_of(scorer, run.dataset, "board-2")
     assert compared(after) == set(MODELS)
     assert {ground.name for ground in find_grounds(after).values()} == {"gold", "combined"}
+    assert "Ranks and pairs are among the" not in read(client, "/runs/board-2/")
     page = read(client, "/runs/board-2/label-plan/")
     assert "All 10 models of the board are compared." in page
 
