@@ -265,6 +265,8 @@ def test_a_pair_reads_the_same_from_both_sides():
 
 def test_a_dimension_has_its_own_order_and_who_has_no_number_comes_last():
     pairs = ModelPairs.of(content_of({}), "overall", {"a": 0.2, "b": None, "c": 0.9})
+    predicted = ModelPairs.of(content_of({}), "overall", {"a": 0.2, "b": 0.1, "c": 0.9}, frozenset("c"))
+    assert [predicted.models[place] for place in predicted.order] == ["a", "b", "c"]
     assert [pairs.models[index] for index in pairs.order] == ["c", "a", "b"]
 
 

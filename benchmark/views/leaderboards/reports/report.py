@@ -227,7 +227,10 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     metric = pairs_views.metric_of(document, content["metric"], scope)
     values = pairs_views.statistics_by_model(run, scope, metric)
     pairs = pairs_views.ModelPairs.of(
-        content, scope, {model: statistic["value"] for model, statistic in values.items()}
+        content,
+        scope,
+        {model: statistic["value"] for model, statistic in values.items()},
+        not_compared=pairs_views.find_not_compared(run, scope),
     )
     neighbour_rows = pairs_views.neighbour_rows(pairs, values, metric, BoardQuery())
     differences = [pair_difference for _first, _second, pair_difference in pairs.list_pairs()]

@@ -74,20 +74,38 @@ def _state(low: float | None, high: float | None) -> str:
 
 @dataclass(frozen=True)
 class ModelPairs:
-    """The part ``pairs`` in one scope: ``order`` are places of ``models``, best in this scope first."""
+    """The part ``pairs`` in one scope: ``order`` are places of ``models``, the compared first, best first.
+
+    ``not_compared`` names the models that have no place among the others.
+    """
 
     models: tuple[str, ...]
     order: tuple[int, ...]
     scope: str
     held: Mapping[str, Mapping[str, Any]]
+    not_compared: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], scope: str, values: Mapping[str, float | None]) -> ModelPairs:
+    def of(
+        cls,
+        content: Mapping[str, Any],
+        scope: str,
+        values: Mapping[str, float | None],
+        not_compared: frozenset[str] = frozenset(),
+    ) -> ModelPairs:
         """``values`` are the models' numbers in the scope; who has none comes last."""
         models = tuple(content["models"])
         known = {place: values.get(model) for place, model in enumerate(models)}
-        order = sorted(known, key=lambda place: (known[place] is None, -(known[place] or 0.0), place))
-        return cls(models, tuple(order), scope, content["pairs"])
+        order = sorted(
+            known,
+            key=lambda place: (
+                models[place] in not_compared,
+                known[place] is None,
+                -(known[place] or 0.0),
+                place,
+            ),
+        )
+        return cls(models, tuple(order), scope, content["pairs"], not_compared)
 
     def get_difference(self, first: int, second: int) -> PairDifference:
         return self._differences[first, second]
@@ -122,7 +140,12 @@ def pairs_context(
     scope = choose(place.scope, content["scopes"])
     metric = metric_of(document, content["metric"], scope)
     values = statistics_by_model(run, scope, metric)
-    pairs = ModelPairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
+    pairs = ModelPairs.of(
+        content,
+        scope,
+        {model: statistic["value"] for model, statistic in values.items()},
+        find_not_compared(run, scope),
+    )
     first = pairs.models[pairs.order[0]] if pairs.order else ""
     model = choose(place.model, [first, *pairs.models])
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
@@ -163,6 +186,16 @@ def statistics_by_model(
     return {row["model"]: column.statistic(row) for row in list_board_rows(run)}
 
 
+def find_not_compared(run: BenchmarkRun, scope: str) -> frozenset[str]:
+    """The models whose number in the scope no gold bears out."""
+    rows = list_board_rows(run)
+    return frozenset(
+        row["model"]
+        for row in rows
+        if (row if scope == OVERALL else row["dimensions"].get(scope, {})).get("reason") is not None
+    )
+
+
 def neighbour_rows(
     pairs: ModelPairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: BoardQuery
 ) -> list[dict[str, Any]]:
@@ -175,7 +208,7 @@ def neighbour_rows(
         statistic = values.get(model) or {"value": None, "low": None, "high": None}
         lines.append(
             {
-                "place": at + 1,
+                "place": None if model in pairs.not_compared else at + 1,
                 "model": model,
                 "url": place.link(model=model),
                 "value": format_metric_value(metric, statistic["value"]),
