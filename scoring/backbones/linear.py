@@ -320,9 +320,9 @@ def choose_form(
     for form, logs in tried.items():
         if head.criterion in logs:
             labelled = select_labelled(examples, head, logs[head.criterion])
+            labelled, copies = spread_targets(examples, head, labelled)
             if not len(labelled.targets):  # no fold had seen the levels that it was to predict
                 continue
-            labelled, copies = spread_targets(examples, head, labelled)
             calibration = fit_calibration(
                 labelled.logs,
                 labelled.targets,

@@ -210,7 +210,8 @@ def describe_worth(metrics: Metrics) -> str:
     """For a card: whether the scorer is better than always naming the commonest level, criterion by criterion."""
     below = list_criteria_below_rates(metrics)
     rows = [(name, metrics["by_criterion"][name]) for name in below]
-    return render_text("scoring/wording/worth.txt", below=rows, measured=metrics["log_loss"] is not None)
+    measured = any(figures["commonest_log_loss"] for figures in metrics["by_criterion"].values())
+    return render_text("scoring/wording/worth.txt", below=rows, measured=measured)
 
 
 @cache
