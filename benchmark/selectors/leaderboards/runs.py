@@ -35,6 +35,7 @@ from annotation.selectors.access import (
 from benchmark.domain.leaderboards.withholding import convert_board, convert_groups, convert_pairs
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.selectors.leaderboards.lineages import Lineages
+from scoring.domain.evaluation.soft_labels import LABEL
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
@@ -337,8 +338,16 @@ def plan_retraining(
         backbone=spec or (latest.spec if latest else None),
         evaluate=latest.config.get("evaluate", ()) if latest else (),
         seed=latest.seed if latest else 0,
+        target=_choose_target(latest, spec),
     )
     return RetrainingPlan(release, training, latest, boards)
+
+
+def _choose_target(latest: Scorer | None, spec: Spec | None) -> str:
+    """What the latest learned: labels, or what share of the annotators gave each level; tuned encoders labels alone."""
+    if latest is None or (spec is not None and spec.is_tuned):
+        return LABEL
+    return str(latest.config.get("target", LABEL))
 
 
 def list_lineage_boards(release: GoldRelease) -> list[BenchmarkRun]:

@@ -15,8 +15,13 @@ from annotation.services import jobs
 from annotation.services.assignments import claim_next_task
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.comparison import compare_run, count_changes, list_changes
-from benchmark.selectors.leaderboards.runs import list_jobs, list_retraining_runs
+from benchmark.selectors.leaderboards.runs import (
+    list_jobs,
+    list_retraining_runs,
+    plan_retraining,
+)
 from benchmark.services.leaderboards.runs import create_run, retrain
+from scoring.domain.spec import Spec
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.services import create_scorer
@@ -101,6 +106,16 @@ def test_the_chain_makes_a_scorer_repeats_the_run_and_says_what_moved(
     assert cell.reasons == {"gold_added": 1}
     assert cell.change.new == 1.0
     assert moved["Secretive-7B", "safe"].reasons == {}
+
+
+def test_what_the_latest_scorer_learned_is_learned_again(board: BenchmarkRun, second: GoldRelease):
+    assert plan_retraining(second).training.target == "label"
+    Scorer.objects.filter(pk=board.scorer_id).update(config=board.scorer.config | {"target": "distribution"})
+    assert plan_retraining(second).training.target == "distribution"
+    tuned = Spec("encoder", "some/encoder", "full")
+    assert plan_retraining(second, spec=tuned).training.target == "label"
+    made = retrain(release=second, send=False)
+    assert made.scorer.config["target"] == "distribution"
 
 
 def test_every_run_waits_for_the_training_and_falls_with_it(board: BenchmarkRun, second: GoldRelease):
