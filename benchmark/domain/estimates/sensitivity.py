@@ -242,7 +242,8 @@ def compute_sensitivity(
 ) -> dict[str, Any]:
     """As JSON: the compared models best first with value and rank, and those of each leaving out, in their order.
 
-    ``labels`` are the tasks that a person took part in, ``changed`` and ``dropped`` those whose gold is another and
+    ``fixed`` are the tasks that stay as they were released, because their labels were corrected since. Of each leaving
+    out ``labels`` are the tasks that a person took part in, ``changed`` and ``dropped`` those whose gold is another and
     none without them. Values are in the metric's own unit.
     """
     base = numbers.compute_values({})
@@ -253,6 +254,7 @@ def compute_sensitivity(
         "grounds": [numbers.grounds[model] for model in models],
         "not_compared": list(not_compared),
         "tasks": len(tasks),
+        "fixed": sum(not task.is_reproducible for task in tasks),
         **_numbers_to_json(base, models),
         "without": [
             {

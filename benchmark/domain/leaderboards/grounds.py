@@ -8,7 +8,7 @@ both, and is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from benchmark.domain.leaderboards.metrics import (
     estimate_part,
     estimate_value,
     find_range,
+    find_span,
     list_metric_scopes,
     list_scopes,
     pool_parts,
@@ -298,6 +299,7 @@ def join_moments(parts: Sequence[MeanMoments]) -> MeanMoments:
 def list_bias(numbers: BoardNumbers, metric: Metric, models: Sequence[str]) -> dict[str, Any]:
     """By model and column of the metric, and for the mean over columns, what the scorer's labels are off by."""
     document, scopes = numbers.document, list_metric_scopes(numbers.document, metric)
+    spans = {scope: find_span(document, metric, scope) for scope in scopes}
     rows = []
     for model in models:
         cells = {scope: _measure_bias(numbers, model, metric, scope) for scope in scopes}
@@ -305,10 +307,10 @@ def list_bias(numbers: BoardNumbers, metric: Metric, models: Sequence[str]) -> d
             {
                 "model": model,
                 "n": sum(estimate.n for estimate in cells.values() if estimate),
-                "overall": _bias_to_json(list(cells.values()))
+                "overall": _bias_to_json(cells, spans)
                 if metric.overall == "mean_of_dimensions" or len(scopes) == 1
                 else None,
-                "dimensions": {scope: _bias_to_json([cells[scope]]) for scope in scopes},
+                "dimensions": {scope: _bias_to_json({scope: cells[scope]}, spans) for scope in scopes},
             }
         )
     return {
@@ -324,10 +326,12 @@ def _measure_bias(numbers: BoardNumbers, model: str, metric: Metric, scope: str)
     return numbers.combiner.measure_bias(numbers.sample.columns[scope].select_rows(model), metric, scope)
 
 
-def _bias_to_json(estimates: Sequence[BiasEstimate | None]) -> dict[str, float | None] | None:
-    """None unless every column has an estimate."""
-    known = [estimate for estimate in estimates if estimate is not None]
-    if len(known) < len(estimates) or not known:
+def _bias_to_json(
+    cells: Mapping[str, BiasEstimate | None], spans: Mapping[str, float]
+) -> dict[str, float | None] | None:
+    """None unless every column has an estimate. No bias is larger than the scale: the interval ends there."""
+    known = [estimate for estimate in cells.values() if estimate is not None]
+    if len(known) < len(cells) or not known:
         return None
     moments = join_moments(
         [
@@ -339,4 +343,5 @@ def _bias_to_json(estimates: Sequence[BiasEstimate | None]) -> dict[str, float |
             for own in known
         ]
     )
-    return estimate_value(float(moments.value), moments).to_json()
+    largest = float(np.mean([spans[scope] for scope in cells]))
+    return estimate_value(float(moments.value), moments, (-largest, largest)).to_json()

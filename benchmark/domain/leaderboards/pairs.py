@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import Metric
-from benchmark.domain.leaderboards.grounds import BoardNumber, BoardNumbers
+from benchmark.domain.leaderboards.grounds import COMBINED, BoardNumber, BoardNumbers
 from benchmark.domain.leaderboards.intervals import MeanMoments, measure_labels
 from benchmark.domain.leaderboards.metrics import (
     BoardSample,
@@ -147,6 +147,8 @@ class ModelDifferences:
     """By model."""
     deviations: Floats
     """By model: the standard error of its own number."""
+    shifts: Floats
+    """By model: its number less the centre of its interval; 0 but of combined numbers."""
 
     @cached_property
     def values(self) -> Floats:
@@ -185,10 +187,11 @@ class ModelDifferences:
                 if np.isnan(self.values[at]):
                     continue
                 is_stated = self.is_pair[at] and not np.isnan(low[at])
+                value = float(self.values[at] + self.shifts[first] - self.shifts[later])
                 differences[at] = ModelDifference(
-                    float(self.values[at]),
-                    float(low[at]) if is_stated else None,
-                    float(high[at]) if is_stated else None,
+                    value,
+                    min(float(low[at]), value) if is_stated else None,
+                    max(float(high[at]), value) if is_stated else None,
                     int(self.n[at]),
                     bool(self.paired[at]),
                     bool(self.is_pair[at]),
@@ -237,6 +240,7 @@ def compute_differences(
         np.all([column.paired for column in built], axis=0),
         np.array(compared, dtype=bool),
         np.array([_find_deviation(number.moments) for number in own_numbers], dtype=float),
+        np.array([0.0 if as_labels else _find_shift(number) for number in own_numbers]),
     )
 
 
@@ -244,6 +248,13 @@ def _find_number(numbers: BoardNumbers, model: str, metric: Metric, scope: str) 
     return (
         numbers.find_overall(model, metric) if scope == OVERALL else numbers.find_number(model, metric, scope)
     )
+
+
+def _find_shift(number: BoardNumber) -> float:
+    """The interval of a combined number lies around another centre than the number (docs/estimates.md)."""
+    if number.ground.name != COMBINED or number.value is None or number.moments is None:
+        return 0.0
+    return float(number.value) - float(number.moments.value)
 
 
 def _find_deviation(moments: MeanMoments | None) -> float:

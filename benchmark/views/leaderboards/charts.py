@@ -127,7 +127,7 @@ def _row_of_panels(
     """Where a number is hollow, the picture itself says why, for it may leave its page."""
     texts = {
         HOLLOW: _("Hollow: published, and not measured here"),
-        PREDICTED_DOT: _("Hollow circles: predicted by a scorer; not compared"),
+        PREDICTED_DOT: _("Hollow circles: predicted by a scorer, all or in part; not compared"),
     }
     hollow = [
         text for kind, text in texts.items() if any(_has_kind(dots, kind) for _title, dots, _ends in columns)

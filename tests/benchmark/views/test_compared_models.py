@@ -20,8 +20,10 @@ from annotation.models import Guideline, Person
 from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_json, board_to_csv, board_to_latex
+from benchmark.views.leaderboards.tabs.pairs import pairs_context
 from tests.benchmark.boards import finished_run, invented
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -338,3 +340,46 @@ def test_nobody_reads_a_stored_board_past_what_withholds():
         if isinstance(node, ast.Attribute) and node.attr == "board"
     }
     assert readers <= READERS | {"annotation/views/batches/batches.py"}  # that board is a batch's
+
+
+def test_pairs_put_those_that_are_not_compared_last_and_number_none_of_them(half: BenchmarkRun):
+    context = pairs_context(half, {})
+    not_compared = [row["model"] for row in half.board["rows"] if row["reason"]]
+    assert len(not_compared) == 2
+    assert [row["place"] for row in context["standing"]] == [1, 2, None, None]
+    assert {row["model"] for row in context["standing"][2:]} == set(not_compared)
+    assert context["finding"].difference.compared
+    assert context["unpaired"]
+
+
+def test_a_board_says_of_some_gold_that_its_model_is_predicted_in_part(
+    client: Client, flames: Guideline, he: Person
+):
+    client.force_login(he)
+    mixed = finished_run(flames, name="mixed", models=2, prompts=60, gold=0.1)
+    assert all(row["reason"] for row in mixed.board["rows"])
+    assert "partly predicted by a scorer; not compared" in page(client, mixed)
+
+
+def test_no_bias_reaches_beyond_its_scale(flames: Guideline):
+    board = finished_run(flames, name="few", models=2, prompts=120, gold=0.3).board
+    known = [
+        statistic
+        for row in board["bias"]["rows"]
+        for statistic in (row["overall"], *row["dimensions"].values())
+        if statistic
+    ]
+    assert known
+    assert all(-1 <= statistic["low"] <= statistic["high"] <= 1 for statistic in known)
+
+
+def test_the_difference_of_combined_numbers_is_that_of_the_board(sampled: BenchmarkRun):
+    """All models answered all prompts here, so nothing else could be between them."""
+    board = {row["model"]: row["overall"]["harmless_rate"]["value"] for row in sampled.board["rows"]}
+    content = find_part(sampled, "pairs")
+    assert content
+    for key, scopes in content["pairs"].items():
+        first, second = (content["models"][int(at)] for at in key.split("-"))
+        difference = scopes["overall"]
+        assert difference["value"] == pytest.approx(board[first] - board[second], abs=1e-9)
+        assert difference["low"] <= difference["value"] <= difference["high"]

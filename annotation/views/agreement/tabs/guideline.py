@@ -123,13 +123,15 @@ def version_row(version: VersionRow, tab_query: TabQuery) -> dict[str, Any]:
 
 
 def change_row(change: Statistic | None) -> dict[str, Any] | None:
-    """With its direction where the interval leaves out 0, and a word for it."""
+    """With its direction where the interval leaves out 0, and a word for it; without an interval nothing is known."""
     if change is None or change.value is None:
         return None
+    if change.low is None or change.high is None:
+        return {"statistic": change, "direction": "", "words": gettext("not known")}
     direction, words = "", gettext("no sure change")
-    if change.low is not None and change.low > 0:
+    if change.low > 0:
         direction, words = "up", gettext("better")
-    elif change.high is not None and change.high < 0:
+    elif change.high < 0:
         direction, words = "down", gettext("worse")
     return {"statistic": change, "direction": direction, "words": words}
 

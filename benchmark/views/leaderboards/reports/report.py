@@ -175,7 +175,7 @@ def _format_number(column: BoardColumn, row: BoardRow) -> str:
 
 def _list_hollow_notes(run: BenchmarkRun, columns: Sequence[BoardColumn]) -> Iterator[str]:
     if any(column.ground(row) == PREDICTED for row in list_board_rows(run) for column in columns):
-        yield _("In brackets: predicted by a scorer, without an interval; not compared.")
+        yield _("In brackets: predicted by a scorer, all or in part, without an interval; not compared.")
 
 
 def _caption(metric: Metric, *, ranked: bool) -> str:
@@ -237,9 +237,9 @@ def _pairs_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSect
     compared = any(difference.state for difference in differences)
     neighbours = DocumentTable(
         name="neighbours",
-        caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
+        caption=_("Neighbours on the board: difference to the next model, with its 95% interval")
         if compared
-        else _("Neighbours on the board: paired difference to the next model"),
+        else _("Neighbours on the board: difference to the next model"),
         head=[
             _("Model"),
             _("The next one"),
@@ -417,7 +417,9 @@ def _groups_section(run: BenchmarkRun, document: GuidelineDocument) -> ReportSec
         if wide:
             notes.append(join_heading(attribute_label(attribute), _number_heads(heat["heads"])))
         if heat["any_hollow"]:
-            hollow.add(_("In brackets: predicted by a scorer, without an interval; not compared."))
+            hollow.add(
+                _("In brackets: predicted by a scorer, all or in part, without an interval; not compared.")
+            )
         if heat["findings"]:
             text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
             sentences.append(join_heading(attribute_label(attribute), text))

@@ -71,6 +71,8 @@ class GroupFinding:
     metric: str
     lowest: GroupNumber
     highest: GroupNumber
+    is_of_part: bool
+    """Hollow numbers are left out."""
 
 
 def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
@@ -245,4 +247,5 @@ def _list_findings(
         large = [number for number in measured if not number.cell.small] or measured
         if large:
             lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
-            yield GroupFinding(label if len(labels) > 1 else "", lowest, highest)
+            is_of_part = len(measured) < len(numbers)
+            yield GroupFinding(label if len(labels) > 1 else "", lowest, highest, is_of_part)

@@ -1,4 +1,4 @@
-"""Pairs of models: their paired differences, and which of them are told apart."""
+"""Pairs of models: their differences, and which of them are significantly different."""
 
 from __future__ import annotations
 
@@ -170,7 +170,11 @@ def pairs_context(
         "chart_alt": _chart_alt(opponents, model),
         "count": len(known),
         "chance": round(CHANCE * len(known)),
-        "unpaired": not all(difference.paired for difference in known),
+        "unpaired": any(
+            not difference.paired
+            for _first, _second, difference in pairs.list_pairs()
+            if difference.value is not None
+        ),
     }
 
 
@@ -197,9 +201,15 @@ def find_not_compared(run: BenchmarkRun, scope: str) -> frozenset[str]:
 
 
 def neighbour_rows(
-    pairs: ModelPairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: BoardQuery
+    pairs: ModelPairs,
+    values: Mapping[str, Mapping[str, float | None]],
+    metric: Metric,
+    place: BoardQuery,
 ) -> list[dict[str, Any]]:
-    """A line for each model, best first: how it stands to the next one and to all others."""
+    """A line for each model, best first: how it stands to the next one and to all others.
+
+    A model that is not compared has no ``place``.
+    """
     lines = []
     for at, index in enumerate(pairs.order):
         model = pairs.models[index]

@@ -92,14 +92,23 @@ def build_context(run: BenchmarkRun, content: Mapping[str, Any], names: Mapping[
         "people": people,
         "models": models,
         "not_compared": content["not_compared"],
-        "fixed": sum(without["fixed"] for without in content["without"]),
+        "fixed": content.get("fixed", 0),
         "finding": SensitivityFinding(
-            people=len(people),
-            moving=sum(bool(person.moves) for person in people),
+            people=len({without["person"] for without in content["without"]}),
+            moving=len(_list_movers(content)),
             compared=len(models),
             stable=sum(not model.moved for model in models),
-            unranked=sum(not person.is_ranked for person in people),
+            unranked=len({without["person"] for without in content["without"] if None in without["ranks"]}),
         ),
+    }
+
+
+def _list_movers(content: Mapping[str, Any]) -> set[int]:
+    """The people, by id, without whom in one of their roles some rank is another."""
+    return {
+        without["person"]
+        for without in content["without"]
+        if None not in without["ranks"] and without["ranks"] != content["ranks"]
     }
 
 

@@ -366,6 +366,8 @@ class BoardLine:
     composition: str
     hollow: bool
     """The number that it is ranked by is predicted, and not compared."""
+    is_partly_gold: bool
+    """Some of what that number counts is gold."""
     cells: tuple[BoardCell, ...]
 
 
@@ -511,6 +513,7 @@ def _board_line(
         leads=rank is not None and rank["high"] == 1 and several,
         composition=format_composition(bases) if bases else "",
         hollow=ground == PREDICTED,
+        is_partly_gold=bool((bases if ranking is None else ranking.composition(row)).get("gold")),
         cells=tuple(
             _board_cell(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
             for column, equal_size in zip(columns, equal_sizes, strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotation.core.formatting import format_significant
+from annotation.selectors.guidelines import criterion_label
 from scoring.models import Scorer
 from scoring.views.scorers.charts import training_chart
 from scoring.views.scorers.promotions import describe_promotion_text
@@ -22,8 +23,15 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
         "details": list(_flatten_details(scorer.card.get("details", {}))),
         "promotion_text": describe_promotion_text(scorer),
         "uneven": _find_uneven(scorer.card.get("split", {})),
+        "heads": _label_heads(scorer),
         "losses": _list_curves(scorer.card.get("curves") or []),
     }
+
+
+def _label_heads(scorer: Scorer) -> list[tuple[str, Mapping[str, Any]]]:
+    """What each criterion is called, with what it was learned from."""
+    document = scorer.guideline.document
+    return [(criterion_label(document, name), head) for name, head in scorer.card.get("heads", {}).items()]
 
 
 def _find_uneven(split: Mapping[str, Any]) -> int | None:
