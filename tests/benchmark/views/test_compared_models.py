@@ -383,3 +383,12 @@ def test_the_difference_of_combined_numbers_is_that_of_the_board(sampled: Benchm
         difference = scopes["overall"]
         assert difference["value"] == pytest.approx(board[first] - board[second], abs=1e-9)
         assert difference["low"] <= difference["value"] <= difference["high"]
+
+
+def test_estimates_say_where_the_board_has_another_interval(
+    client: Client, sampled: BenchmarkRun, he: Person
+):
+    client.force_login(he)
+    note = "an interval by another method"
+    assert note in page(client, sampled, view="estimates")
+    assert note not in page(client, sampled, view="estimates", scope="Fairness")

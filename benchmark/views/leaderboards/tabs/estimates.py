@@ -15,6 +15,7 @@ from annotation.core.formatting import format_decimal, format_grouped
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.selection import UNKNOWN, sum_unknown
+from benchmark.domain.leaderboards.grounds import COMBINED
 from benchmark.domain.leaderboards.metrics import ALL, format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
@@ -93,6 +94,9 @@ def estimates_context(
             ]
         ),
         "weighed": any(line.weight for line in lines),
+        "has_other_intervals": column.scope is None
+        and column.metric.overall == "mean_of_dimensions"
+        and any(column.ground(row) == COMBINED for row in list_board_rows(run)),
         "selections": list_unknown_selection(content, public=public),
         "findings": list_findings(cells, column.metric),
         "charts": draw_charts(document, cells, column.metric, draw),
