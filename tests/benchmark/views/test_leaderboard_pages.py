@@ -21,7 +21,14 @@ from benchmark.views.leaderboards.charts import Dot, axis_domain, draw_multiples
 from benchmark.views.leaderboards.formatting import list_columns, list_metric_views
 from benchmark.views.leaderboards.tabs import estimates
 from benchmark.views.leaderboards.tabs.estimates import is_missed, measure_narrowing
-from benchmark.views.leaderboards.tabs.pairs import AHEAD, BEHIND, SAME, ModelPairs, pairs_context
+from benchmark.views.leaderboards.tabs.pairs import (
+    AHEAD,
+    BEHIND,
+    SAME,
+    ModelPairs,
+    difference_row,
+    pairs_context,
+)
 from benchmark.views.leaderboards.tabs.table import board_context
 from tests.benchmark.boards import finished_run
 from tests.benchmark.support import leader_sentences
@@ -261,6 +268,13 @@ def test_a_pair_reads_the_same_from_both_sides():
     assert pairs.get_difference(2, 0).state == SAME
     assert pairs.get_difference(1, 2).state == ""
     assert pairs.order == (0, 1, 2)
+
+
+def test_equals_differ_by_the_same_zero_from_both_sides(flames: Guideline):
+    pairs = ModelPairs.of(content_of({"0-1": difference(0.0, -0.1, 0.1)}), "overall", {"a": 0.7, "b": 0.7})
+    metric = flames.document.metric("harmless_rate")
+    values = [difference_row(pairs.get_difference(*pair), metric)["value"] for pair in ((0, 1), (1, 0))]
+    assert values == ["+0.00", "+0.00"]
 
 
 def test_a_dimension_has_its_own_order_and_who_has_no_number_comes_last():

@@ -56,7 +56,8 @@ class PairDifference:
             return cls(None, None, None, 0, paired=False, state="")
         value, low, high = held["value"], held["low"], held["high"]
         if turned:
-            value, low, high = (None if bound is None else -bound for bound in (value, high, low))
+            # Subtracted, for a 0 turned by its sign would be printed as -0.00.
+            value, low, high = (None if bound is None else 0.0 - bound for bound in (value, high, low))
         return cls(
             value, low, high, held["n"], bool(held["paired"]), _state(low, high), held.get("compared", True)
         )
