@@ -115,7 +115,8 @@ def order_two_people(
     if units.person.shape[1] != 2:
         return units
     has_two = np.array([len(people.get(name, ())) == 2 for name in groups.names], dtype=bool)
-    rank = np.zeros(int(units.person.max(initial=0)) + 1, dtype=np.int64)
+    # Of no units nobody is left, and the order still names people.
+    rank = np.zeros(max(int(units.person.max(initial=0)), *order, 0) + 1, dtype=np.int64)
     rank[np.array(order, dtype=np.int64)] = np.arange(len(order))
     both = (units.person >= 0).all(axis=1)
     is_turned = both & (rank[units.person[:, 0]] > rank[units.person[:, 1]])

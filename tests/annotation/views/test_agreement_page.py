@@ -159,3 +159,12 @@ def test_the_parts_of_a_guideline_are_called_as_the_reader_calls_them(
     rows = LabelPatterns([batch]).report([("dimension",)])
     assert rows[-1].to_json()["group"] == {"dimension": "Fairness"}  # for programs the ids stay
     assert {"fairness", "data_protection"} < {row.to_json()["criterion"] for row in rows}
+
+
+@pytest.mark.parametrize("view", ["", "groups", "trend", "levels"])
+def test_a_criterion_that_nobody_labelled_leaves_an_empty_page(
+    client: Client, labelled: Batch, he: Person, view: str
+):
+    client.force_login(he)
+    answer = client.get(reverse("agreement"), {"criterion": "nan", "view": view})
+    assert answer.status_code in (200, 404)
