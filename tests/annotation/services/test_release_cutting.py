@@ -219,7 +219,12 @@ def test_the_manifest_tells_how_the_gold_came_about(settled: Batch, lin: Person,
     numbers = {"annotators": 2, "adjudicators": 1, "annotations": 8}
     assert {name: protocol[name] for name in numbers} == numbers
     assert protocol["first_submitted"] == settled.created_at.date().isoformat()
-    assert manifest["people"] == {**numbers, "languages": {"en": 1, "zh": 1}, "languages_unknown": 1}
+    assert manifest["people"] == {
+        **numbers,
+        "languages": {"en": 1, "zh": 1},
+        "languages_unknown": 1,
+        "here": {"annotators": 2, "adjudicators": 1},
+    }
     counts = manifest["counts"]
     assert (counts["rows"], counts["labels"], counts["prompts"]) == (3, 3, 2)
     assert counts["by_language"] == {"zh": 3}

@@ -161,7 +161,7 @@ def test_the_parts_of_a_guideline_are_called_as_the_reader_calls_them(
     assert {"fairness", "data_protection"} < {row.to_json()["criterion"] for row in rows}
 
 
-@pytest.mark.parametrize("view", ["", "groups", "trend", "levels"])
+@pytest.mark.parametrize("view", ["", "groups", "levels"])
 def test_a_criterion_that_nobody_labelled_leaves_an_empty_page(
     client: Client, labelled: Batch, he: Person, view: str
 ):

@@ -66,7 +66,7 @@ def test_a_page_with_charts_carries_them_itself(
         label_next(batch, chen, other)
     fill(disk)
     client.force_login(he)
-    answer = client.get(reverse("agreement"), {"by": "model"})
+    answer = client.get(reverse("agreement"), {"by": "model", "statistic": "percent_agreement"})
     assert answer.status_code == 200
     images = re.findall(r'<img class="figure__(light|dark)" src="(data:[^"]+)"', answer.content.decode())
     assert {theme for theme, _address in images} == {"light", "dark"}
