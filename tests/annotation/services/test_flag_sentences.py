@@ -20,26 +20,31 @@ FIGURES = {
     "share": "10%",
     "seconds": "3 s",
 }
-LAST = "Ask what changed then, and read items from before and after."
+LAST = "on items of the same kind. Ask what changed then, and read items from before and after."
+BY_KIND = "by more than chance explains: 0.30"
 SENTENCES = {
-    "copied": "lin and &lt;ben&gt; gave the same label 9 of 10 times where 5 times were expected. That looks copied, "
-    "by one of them or by talking while they worked.",
+    "copied": "lin and &lt;ben&gt; gave the same label 9 of 10 times where 5 times were expected. That is more alike "
+    "than chance explains; why, only the items can show. Open what both labelled.",
     "random": "The labels of lin hardly follow the others': 0.30, where 0 is guessing and 1 is as far as labels can; "
     "the others have 0.80 in the middle. Read some items together: is the guideline clear to them?",
-    "lenient": "lin is more lenient than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders "
+    "lenient": "The labels of lin are more lenient than the others' by more than chance explains: 0.30 of a level "
+    "(0.10 to 0.50). Go through the borders "
     "between the levels together.",
-    "strict": "lin is stricter than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders between "
+    "strict": "The labels of lin are stricter than the others' by more than chance explains: 0.30 of a level "
+    "(0.10 to 0.50). Go through the borders between "
     "the levels together.",
-    "high": "lin gives higher levels than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders "
+    "high": "The labels of lin are higher than the others' by more than chance explains: 0.30 of a level "
+    "(0.10 to 0.50). Go through the borders "
     "between the levels together.",
-    "low": "lin gives lower levels than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders "
+    "low": "The labels of lin are lower than the others' by more than chance explains: 0.30 of a level "
+    "(0.10 to 0.50). Go through the borders "
     "between the levels together.",
     "instant": "lin gave 10% of the labels in less than a fifth of the usual time. Read some of the fastest ones.",
     "fast": "lin takes 3 s for an item in the middle, 10% of the usual time. Read some of the fastest ones.",
-    "levels up": f"From May 1, 2026 on lin gives higher levels than before: by 0.30 of a level. {LAST}",
-    "levels down": f"From May 1, 2026 on lin gives lower levels than before: by 0.30 of a level. {LAST}",
-    "following up": f"From May 1, 2026 on the labels of lin follow the others' more than before: by 0.30. {LAST}",
-    "following down": f"From May 1, 2026 on the labels of lin follow the others' less than before: by 0.30. {LAST}",
+    "levels up": f"From May 1, 2026 on the labels of lin are higher than before {BY_KIND} of a level, {LAST}",
+    "levels down": f"From May 1, 2026 on the labels of lin are lower than before {BY_KIND} of a level, {LAST}",
+    "following up": f"From May 1, 2026 on the labels of lin follow the others' more than before, {BY_KIND}, {LAST}",
+    "following down": f"From May 1, 2026 on the labels of lin follow the others' less than before, {BY_KIND}, {LAST}",
 }
 
 
