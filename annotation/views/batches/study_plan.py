@@ -29,7 +29,7 @@ from annotation.forms.batches.study_plan import USUAL, StudyPlanForm
 from annotation.models import MANAGER
 from annotation.views.access import role_required
 
-WIDTH, HEIGHT = 420, 220
+WIDTH, HEIGHT = 270, 200
 RULE_STYLE = {"strokeDash": [4, 4], "strokeWidth": 1}
 
 
