@@ -15,8 +15,10 @@ from benchmark.domain.estimates.comparison_plan import (
     plan_comparison,
 )
 from benchmark.domain.estimates.label_plan import StratumTarget, compute_span, list_ranked_scopes
+from benchmark.domain.leaderboards.grounds import COMBINED, SELECTION
+from benchmark.domain.leaderboards.responses import GOLD
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.board_grounds import COMBINED, GOLD, SELECTION, ModelGround, find_grounds
+from benchmark.selectors.board_grounds import ModelGround, find_grounds
 from benchmark.selectors.estimates import LabellingStatus
 from benchmark.selectors.leaderboards.runs import list_board_rows
 

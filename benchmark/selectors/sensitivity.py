@@ -22,8 +22,9 @@ from benchmark.domain.estimates.sensitivity import (
     RankedNumbers,
     compute_sensitivity,
 )
+from benchmark.domain.leaderboards.responses import GOLD
 from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.board_grounds import GOLD, find_grounds
+from benchmark.selectors.board_grounds import find_grounds
 from benchmark.selectors.estimates import list_drawn_strata
 from benchmark.selectors.leaderboards.items import CHUNK, list_counted_responses
 from benchmark.selectors.leaderboards.runs import find_part, list_run_responses

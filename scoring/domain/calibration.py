@@ -76,18 +76,6 @@ def apply_temperature(logs: Array, temperature: float) -> Array:
     return result
 
 
-def fit_temperature(logs: Array, targets: Integers) -> float:
-    """The temperature of least log loss (Guo et al. 2017); 1 where too little is held out to tell."""
-    if len(targets) < MIN_LABELS:
-        return 1.0
-    best = _find_minimum(
-        lambda x: log_loss(apply_temperature(logs, float(np.exp(x))), targets),
-        np.log(MIN_TEMPERATURE),
-        np.log(MAX_TEMPERATURE),
-    )
-    return round(float(np.exp(best)), 4)
-
-
 @dataclass(frozen=True)
 class Calibration:
     """``offsets``, one for each level of the scale, are added after the division by the temperature."""

@@ -151,10 +151,6 @@ class LabelOrigins:
     def is_known(self) -> bool:
         return self.imported is not None
 
-    @property
-    def is_imported_whole(self) -> bool:
-        return bool(self.imported) and not self.given_here and not self.decided_here
-
 
 def count_imported(batch: str, imported: Mapping[str, Any] | None, kind: str = "annotations") -> int:
     """How many ``annotations`` or ``adjudications`` of a batch were imported, of what a manifest says of imports."""

@@ -226,7 +226,7 @@ def test_a_manifest_of_before_knows_of_work_here_what_follows():
     mixed = find_batch_origins(entry, none | {"files": [file]})
     assert (mixed.imported, mixed.given_here, mixed.annotators_here, mixed.first_day) == (4, 5, None, None)
     imported = find_batch_origins(entry, none | {"files": [file | {"annotations": 9}]})
-    assert (imported.given_here, imported.is_imported_whole) == (0, True)
+    assert (imported.given_here, imported.decided_here) == (0, None)
     paragraphs = list_import_protocols({"imported": none | {"files": [file]}})
     assert [(paragraph.files, paragraph.words) for paragraph in paragraphs] == [(("f",), None)]
 

@@ -7,7 +7,6 @@ from scoring.domain.calibration import (
     apply_temperature,
     average,
     fit_calibration,
-    fit_temperature,
     fit_weights,
     log_loss,
     reliability,
@@ -23,22 +22,11 @@ def honest(n: int = 4000, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return np.log(shares), outcomes
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.0, 2.5])
-def test_the_temperature_undoes_what_made_the_probabilities_too_sure_or_not_sure_enough(factor: float):
-    logs, outcomes = honest()
-    assert fit_temperature(apply_temperature(logs, 1 / factor), outcomes) == pytest.approx(factor, rel=0.08)
-
-
 def test_a_tempered_row_sums_to_one_and_keeps_its_order():
     logs, _outcomes = honest(50)
     hot = apply_temperature(logs, 3.0)
     assert np.exp(hot).sum(axis=1) == pytest.approx(1)
     assert (hot.argmax(axis=1) == logs.argmax(axis=1)).all()
-
-
-def test_too_little_fits_no_temperature():
-    logs, outcomes = honest(19)
-    assert fit_temperature(apply_temperature(logs, 0.1), outcomes) == 1.0
 
 
 def test_what_knows_nothing_gets_no_weight_and_what_knows_gets_it_all():
