@@ -68,14 +68,6 @@ def log_loss(logs: Array, targets: Integers) -> float:
     return float(-np.maximum(logs[np.arange(len(targets)), targets], np.log(TINY)).mean())
 
 
-def apply_temperature(logs: Array, temperature: float) -> Array:
-    """Log probabilities divided by the temperature, and normalised again."""
-    raised = logs / temperature
-    raised = raised - raised.max(axis=1, keepdims=True)
-    result: Array = raised - np.log(np.exp(raised).sum(axis=1, keepdims=True))
-    return result
-
-
 @dataclass(frozen=True)
 class Calibration:
     """``offsets``, one for each level of the scale, are added after the division by the temperature."""

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 
 from scoring.domain.calibration import (
-    apply_temperature,
     average,
     fit_calibration,
     fit_weights,
@@ -20,13 +20,6 @@ def honest(n: int = 4000, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
     shares = DRAWS.dirichlet(np.ones(levels), n)
     outcomes = (shares.cumsum(axis=1) < DRAWS.random((n, 1))).sum(axis=1)
     return np.log(shares), outcomes
-
-
-def test_a_tempered_row_sums_to_one_and_keeps_its_order():
-    logs, _outcomes = honest(50)
-    hot = apply_temperature(logs, 3.0)
-    assert np.exp(hot).sum(axis=1) == pytest.approx(1)
-    assert (hot.argmax(axis=1) == logs.argmax(axis=1)).all()
 
 
 def test_what_knows_nothing_gets_no_weight_and_what_knows_gets_it_all():
@@ -78,7 +71,7 @@ def weighed(n: int, strength: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     draws = np.random.default_rng(11)
     outcomes = draws.choice(3, n, p=RATES)
     scores = draws.normal(size=(n, 3)) + strength * np.eye(3)[outcomes]
-    logs = apply_temperature(scores * max(strength, 1.0), 1.0)
+    logs = log_softmax(scores * max(strength, 1.0), axis=1)
     return logs, outcomes, np.arange(n) % 3
 
 
