@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
@@ -22,6 +22,9 @@ MAX_WAIT_SECONDS = 600.0
 IS_POOLED = "SELECT pg_backend_pid() <> %s OR EXISTS (SELECT FROM pg_prepared_statements)"
 """The process that answers is not the one that greeted, or a new connection has a past."""
 SERVER_STOPS = ("57P01", "57P02", "57P03")
+SERIALIZATION_FAILURE = "40001"
+MAX_SNAPSHOTS = 10
+"""So often a transaction of one snapshot is begun where others keep changing the rows that it locks."""
 
 
 def seconds_ago(seconds: float) -> CombinedExpression:
@@ -70,6 +73,27 @@ def wait_for_database(act: Callable[[], T]) -> T:
             logger.warning("the database is away: %s", str(error).strip())
         connection.close()
         time.sleep(PAUSE_SECONDS)
+
+
+def run_in_snapshot(act: Callable[[], T]) -> T:
+    """Do it in one transaction whose statements all see the same state, whatever is committed meanwhile.
+
+    Where a row that it locks was changed since that state, it is begun again. Within a transaction it is a part of
+    that one, and sees what that one sees. SQLite has one writer at a time, so that nothing changes there.
+    """
+    is_outermost = not connection.in_atomic_block
+    attempts = MAX_SNAPSHOTS if is_outermost else 1
+    while True:
+        attempts -= 1
+        try:
+            with transaction.atomic():
+                if is_outermost and connection.vendor == "postgresql":
+                    with connection.cursor() as cursor:
+                        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                return act()
+        except OperationalError as error:
+            if not attempts or getattr(error.__cause__, "pgcode", "") != SERIALIZATION_FAILURE:
+                raise
 
 
 def _is_of_connection(error: BaseException) -> bool:

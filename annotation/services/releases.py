@@ -1,5 +1,8 @@
 """Cutting a gold release: one transaction that freezes the settled labels of chosen batches.
 
+It sees one state of the database from its first statement to its last: what is settled meanwhile is neither among the
+labels nor counted in the manifest.
+
 It is cut at once, or by a job where there are many labels. A failed, cancelled or killed job leaves nothing behind.
 """
 
@@ -11,13 +14,14 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db import IntegrityError, transaction
+from django.db.models import F, Max, QuerySet
 
+from annotation.core.databases import run_in_snapshot
 from annotation.core.errors import N_, Conflict, NotFound
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.canonical import number, release_sha256
-from annotation.models import Batch, GoldRelease, Job, Person, ReleasedLabel, sql
+from annotation.models import AuditEvent, Batch, GoldRelease, Job, Person, ReleasedLabel, sql
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.releases.candidates import ReleaseNames, iterate_frozen_labels, list_settled_labels
@@ -42,15 +46,26 @@ class Contradicted(Conflict):
     code = "contradicted"
 
 
-@transaction.atomic
 def cut_release(
-    spec: ReleaseSpec, *, actor: Person | None = None, report: Report = lambda _done, _stage: None
+    spec: ReleaseSpec,
+    *,
+    actor: Person | None = None,
+    report: Report = lambda _done, _stage: None,
+    job: int | None = None,
 ) -> GoldRelease:
     """Freeze the settled labels of the batches' work tasks, with everything behind them.
 
     A response that two tasks settled alike is taken once; settled differently, everything is refused. The release
-    that it supersedes stays as it is, and says from now on by what it is superseded.
+    that it supersedes stays as it is, and says from now on by what it is superseded. ``job`` is the one that cuts it.
     """
+    # Who opens results is noted first, in a transaction of its own: the lock against joining a batch at this moment is
+    # worth something only to who then sees the memberships of this moment, which a snapshot does not.
+    with transaction.atomic():
+        check_release(spec, actor=actor)
+    return run_in_snapshot(lambda: _cut_release(spec, actor, report, job))
+
+
+def _cut_release(spec: ReleaseSpec, actor: Person | None, report: Report, job: int | None) -> GoldRelease:
     # Nobody edits how a batch was drawn or worked on while that is written down.
     list(Batch.objects.select_for_update(no_key=True).filter(pk__in=spec.batches).order_by("pk").only("pk"))
     batches = list_batches(spec)
@@ -72,6 +87,7 @@ def cut_release(
         sha256=release.sha256,
         labels=release.labels,
         **superseded,
+        **({} if job is None else {"job": job}),
     )
     report(1, "")
     return release
@@ -126,20 +142,23 @@ def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
 
 
 def _create_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
-    # Of two that would supersede it at once, the second finds the first.
-    superseded = _find_superseded(spec, GoldRelease.objects.select_for_update())
+    superseded = _find_superseded(spec, GoldRelease.objects.all())
     if superseded is not None:
+        # Written as it is: of two that would supersede it at once, the second begins again, and finds the first.
+        GoldRelease.objects.filter(pk=superseded.pk).update(name=F("name"))
         _check_heir(superseded, batches)
-    fields = {
+    fields: dict[str, Any] = {
         "created_by": actor,
         "about": spec.about,
         "supersedes": superseded,
         "labels": 0,
         "adjudicated": 0,
     }
-    release, created = GoldRelease.objects.get_or_create(name=spec.name, defaults=fields)
-    if not created:
-        raise Conflict(N_("There is already a gold release named {name}."), name=spec.name)
+    try:
+        with transaction.atomic():
+            release = GoldRelease.objects.create(name=spec.name, **fields)
+    except IntegrityError as error:
+        raise Conflict(N_("There is already a gold release named {name}."), name=spec.name) from error
     release.batches.set(batches)
     return release
 
@@ -266,13 +285,27 @@ def enqueue_release(spec: ReleaseSpec, *, actor: Person | None = None, send: boo
 
 
 def execute_release_job(context: jobs.JobContext) -> dict[str, Any]:
-    """The body of the job. Done again after a worker died, it finds the release cut, or nothing of it."""
+    """The body of the job. Done again after a worker died, it finds the release cut, or nothing of it.
+
+    The job's row is written on its own, for its progress was written while the release was cut: the release's snapshot
+    is of before that. The audit trail says which job cut a release.
+    """
     if "release" in context.job.result:
         return dict(context.job.result)
     spec = ReleaseSpec.model_validate(context.payload)
     context.report(0, N_("freezing the labels"))
-    with ProgressReporter(context) as reporter, transaction.atomic():
-        release = cut_release(spec, actor=context.job.created_by, report=reporter.report)
-        result = {"release": release.name, "labels": release.labels, "sha256": release.sha256}
-        context.save_result(result)
+    release = _find_cut_release(spec, context.job)
+    if release is None:
+        with ProgressReporter(context) as reporter:
+            release = cut_release(
+                spec, actor=context.job.created_by, report=reporter.report, job=context.job.pk
+            )
+    result = {"release": release.name, "labels": release.labels, "sha256": release.sha256}
+    context.save_result(result)
     return result
+
+
+def _find_cut_release(spec: ReleaseSpec, job: Job) -> GoldRelease | None:
+    """The release that this job has cut already."""
+    cuts = AuditEvent.objects.filter(verb="release_gold", target=f"release:{spec.name}", data__job=job.pk)
+    return GoldRelease.objects.filter(name=spec.name).first() if cuts.exists() else None
