@@ -128,6 +128,29 @@ class Prediction(models.Model):
         return f"{self.scorer_id}/{self.response_id}/{self.criterion}={self.value:g}"
 
 
+class GateAttempt(models.Model):
+    """The place of a verdict among those of its guideline: of two judgings at one moment one comes after the other.
+
+    ``number`` counts from 1 for each guideline, first scorers included; a verdict says itself how many of those before
+    it rest on labels of the same datasets. Verdicts of versions without this table have none.
+    """
+
+    guideline_name = models.CharField(_("guideline"), max_length=100)
+    number = models.PositiveIntegerField(_("number"))
+    job = models.OneToOneField(Job, models.PROTECT, related_name="gate_attempt", verbose_name=_("job"))
+
+    class Meta:
+        verbose_name = _("gate attempt")
+        verbose_name_plural = _("gate attempts")
+        ordering = ["guideline_name", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["guideline_name", "number"], name="gate_attempt_in_order"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.guideline_name}/{self.number}"
+
+
 class Promotion(Authored):
     """Which scorer became a guideline's current one, and what the gate had found: the last row counts.
 

@@ -6,18 +6,18 @@ so short that anybody begins with it is no mark of a prompt (``scoring.domain.tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from annotation.models import Job
+from annotation.models import Job, Person
 from scoring.domain.evaluation.metrics import list_criteria_below_rates
 from scoring.domain.gate import VERSION, GateCase
 from scoring.domain.training_data import Example, Head, prompt_groups, shared_text
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import Promotion, Scorer
-from scoring.selectors.scorers import JUDGE
+from scoring.selectors.scorers import JUDGE, list_sealed_scorers
 from scoring.selectors.training import (
     OutOfFoldPredictions,
     TrainingRecord,
@@ -214,11 +214,9 @@ def list_attempts(guideline_name: str, datasets: Iterable[str]) -> list[dict[str
     """
     labelled = set(datasets)
     scorers = dict(Scorer.objects.filter(guideline__name=guideline_name).values_list("pk", "name"))
-    done = Job.objects.filter(kind=JUDGE, payload__scorer__in=list(scorers), state=Job.State.DONE).order_by(
-        "pk"
-    )
+    # The verdict is stored before the job's end: whoever counts in between must not overlook it.
     attempts = []
-    for job in done:
+    for job in Job.objects.filter(kind=JUDGE, payload__scorer__in=list(scorers)).order_by("pk"):
         verdict = job.result.get("verdict")
         if verdict is None or verdict["first"]:
             continue
@@ -250,18 +248,41 @@ def find_promotion(scorer: Scorer) -> Promotion | None:
     return promotions.select_related("created_by").order_by("-number").first()
 
 
-def describe_promotion(scorer: Scorer) -> dict[str, Any] | None:
+def withhold_comparisons(verdict: Mapping[str, Any], sealed: Collection[str]) -> dict[str, Any]:
+    """A verdict without its figures of gold beside these scorers: their ``rivals`` say ``sealed`` and no more.
+
+    The figures are of the gold of both scorers that were compared: whoever may not open one of them sees none.
+    """
+    sealed_rivals = [rival["scorer"] for rival in verdict.get("rivals", ()) if rival["scorer"] in sealed]
+    if not sealed_rivals:
+        return dict(verdict)
+    return {
+        **verdict,
+        "rivals": [
+            {"role": rival["role"], "scorer": rival["scorer"], "sealed": True, "criteria": []}
+            if rival["scorer"] in sealed
+            else rival
+            for rival in verdict["rivals"]
+        ],
+        "reasons": [reason for reason in verdict["reasons"] if reason.get("scorer") not in sealed],
+    }
+
+
+def describe_promotion(scorer: Scorer, reader: Person | None = None) -> dict[str, Any] | None:
     """What cards, boards and files tell of how the scorer became the current one; None where it never did.
 
+    Of a ``reader``: without the comparisons with scorers whose gold is sealed for them, which ``withheld`` names.
+
     ``{"outcome", "margin", "reason", "first", "other_scales", "by_first_version", "comparisons": [{"role", "criterion",
-    "n", "prompts", "difference": {"value", "low", "high"}, "outcome"}], "doubts": [{"code", ..}], "attempt",
-    "raised_from", "at"}``; fractions of 1. ``other_scales``: it was judged as a first one, for the scorer that it
-    replaced knew none of its scales.
+    "n", "prompts", "difference": {"value", "low", "high"}, "outcome"}], "doubts": [{"code", ..}], "withheld":
+    [scorer, ..], "attempt", "raised_from", "at"}``; fractions of 1. ``other_scales``: it was judged as a first one, for
+    the scorer that it replaced knew none of its scales.
     """
     promotion = find_promotion(scorer)
     if promotion is None:
         return None
-    verdict = promotion.verdict
+    sealed = list_sealed_scorers(reader) if reader is not None else frozenset()
+    verdict = withhold_comparisons(promotion.verdict, sealed)
     is_current_form = verdict.get("version") == VERSION
     return {
         "outcome": read_outcome(verdict),
@@ -272,6 +293,7 @@ def describe_promotion(scorer: Scorer) -> dict[str, Any] | None:
         "by_first_version": not is_current_form,
         "comparisons": _list_comparisons(verdict) if is_current_form else [],
         "doubts": list(verdict["reasons"]) if is_current_form else [],
+        "withheld": [rival["scorer"] for rival in verdict.get("rivals", ()) if rival.get("sealed")],
         "attempt": verdict.get("attempt"),
         "raised_from": verdict.get("raised_from"),
         "at": promotion.created_at.isoformat(timespec="seconds"),

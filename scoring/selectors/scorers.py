@@ -82,6 +82,11 @@ def list_scorer_rows(person: Person) -> list[ScorerRow]:
     ]
 
 
+def list_sealed_scorers(person: Person) -> frozenset[str]:
+    """The names of the scorers whose gold this person may not open now."""
+    return frozenset(row.scorer.name for row in list_scorer_rows(person) if row.sealed)
+
+
 def list_open_releases(person: Person) -> list[GoldRelease]:
     """The releases that the person may train on, the newest first."""
     return [listed.release for listed in list_releases(person) if not listed.sealed]

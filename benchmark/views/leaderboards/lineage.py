@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from annotation.core.formatting import format_grouped
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from annotation.models import GoldRelease
+from annotation.models import GoldRelease, Person
 from annotation.selectors.origins import add_origins
 from benchmark.domain.leaderboards.grounds import MIN_LABELS, MIN_PROMPTS
 from benchmark.models import BenchmarkRun
@@ -162,12 +162,12 @@ def _list_lower_steps(run: BenchmarkRun) -> list[dict[str, Any]]:
     ]
 
 
-def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
+def lineage_context(run: BenchmarkRun, reader: Person | None = None, *, public: bool = False) -> Context:
     steps = list_lineage_steps(run, [])
     parts = set(run.parts.values_list("name", flat=True))
     return {
         "steps": [{**step, "url": ""} for step in steps] if public else steps,
-        "facts": list_facts(run),
+        "facts": list_facts(run, reader),
         "methods": list_methods(
             run.scorer.guideline.document, pairs="pairs" in parts, estimates="estimates" in parts
         ),
@@ -175,7 +175,7 @@ def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
     }
 
 
-def list_facts(run: BenchmarkRun) -> list[tuple[str, str]]:
+def list_facts(run: BenchmarkRun, reader: Person | None = None) -> list[tuple[str, str]]:
     """(term, text), hashes in full: what a paper must say so that the board can be made again."""
     scorer, lineage = run.scorer, find_board(run).get("lineage", {})
     terms = [
@@ -188,7 +188,7 @@ def list_facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Gold release, sha256"), scorer.release.sha256),
         (_("Labels of people"), "".join(imports_note(scorer.release))),
         (_("Scorer"), join_names([scorer.name, scorer.backbone])),
-        (_("Gate"), describe_promotion_text(scorer)),
+        (_("Gate"), describe_promotion_text(scorer, reader)),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
         (_("Seed"), str(lineage.get("seed", "-"))),
         (_("Software"), f"Assay {run.code_version or lineage.get('code_version', '')}".strip()),

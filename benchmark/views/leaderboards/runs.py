@@ -167,7 +167,7 @@ def _tab_context(
         ESTIMATES: lambda: estimates_context(benchmark_run, query),
         SENSITIVITY: lambda: sensitivity_context(benchmark_run),
         TIME: lambda: trend_context(benchmark_run, query, person=person),
-        LINEAGE: lambda: lineage_context(benchmark_run),
+        LINEAGE: lambda: lineage_context(benchmark_run, person),
     }
     return made[view]()
 

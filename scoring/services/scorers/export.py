@@ -115,7 +115,7 @@ def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = 
         target.parent.mkdir(parents=True, exist_ok=True)
         part_folder = target.parent / f".{target.name}-{uuid4().hex}"
         try:
-            names = _write_export(scorer, part_folder)
+            names = _write_export(scorer, part_folder, actor)
             part_folder.replace(target)
         finally:
             shutil.rmtree(part_folder, ignore_errors=True)
@@ -131,7 +131,7 @@ def list_download_files(*, scorer: Scorer, actor: Person) -> list[ZipMember]:
     """The same files for a zip (``annotation.core.zip_stream``); the weights are read where they lie."""
     _check_exportable(scorer, actor)
     check_weights(scorer.weights_folder, scorer.weights_sha256)
-    folder = _store_texts(scorer)
+    folder = _store_texts(scorer, actor)
     texts = [(path.name, path) for path in sorted(folder.iterdir())]
     record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}", file="*")
     return [
@@ -140,9 +140,9 @@ def list_download_files(*, scorer: Scorer, actor: Person) -> list[ZipMember]:
     ]
 
 
-def _store_texts(scorer: Scorer) -> Path:
+def _store_texts(scorer: Scorer, actor: Person) -> Path:
     """Everything but the weights, in a folder of its own that stays: a download may go on after a break."""
-    texts = _build_texts(scorer)
+    texts = _build_texts(scorer, actor)
     digest = hashlib.sha256(b"".join(texts[name] for name in sorted(texts))).hexdigest()
     folder = scorer.folder / f"export-{digest[:16]}"
     if not folder.is_dir():
@@ -180,8 +180,8 @@ def get_portable_form(folder: Path) -> PortableForm:
     return PORTABLE_FORMS[kind]
 
 
-def _write_export(scorer: Scorer, folder: Path) -> tuple[str, ...]:
-    _write_texts(_build_texts(scorer), folder)
+def _write_export(scorer: Scorer, folder: Path, actor: Person | None) -> tuple[str, ...]:
+    _write_texts(_build_texts(scorer, actor), folder)
     shutil.copytree(scorer.weights_folder, folder / WEIGHTS)
     if not has_fingerprint(folder / WEIGHTS, scorer.weights_sha256):
         raise Conflict(
@@ -197,10 +197,10 @@ def _write_texts(texts: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def _build_texts(scorer: Scorer) -> dict[str, bytes]:
+def _build_texts(scorer: Scorer, reader: Person | None) -> dict[str, bytes]:
     """By name: the files that predict, the card, and how to use them."""
     portable_form = get_portable_form(scorer.weights_folder)
-    whole_card = {**scorer.card, "gate": describe_promotion(scorer)}
+    whole_card = {**scorer.card, "gate": describe_promotion(scorer, reader)}
     card = json.dumps(whole_card, ensure_ascii=False, indent=1, sort_keys=True)
     readme = README.format(
         scorer=scorer.name,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Max
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import RESEARCHER, Guideline, Job, Person
@@ -19,7 +20,7 @@ from annotation.selectors.access import has_role, refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from scoring.domain.gate import MARGIN, MAX_MARGIN, MIN_MARGIN, VERSION
-from scoring.models import Promotion, Scorer
+from scoring.models import GateAttempt, Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_items
 from scoring.selectors.scorers import (
     JUDGE,
@@ -31,7 +32,7 @@ from scoring.selectors.scorers import (
     select_scorers,
 )
 from scoring.services.predictions.predictions import check_ready
-from scoring.services.scorers.verdicts import build_verdict
+from scoring.services.scorers.verdicts import build_verdict, describe_attempts
 
 MAX_REASON_CHARACTERS = 2000
 
@@ -126,6 +127,8 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     actor = context.job.created_by
     with transaction.atomic():
         _lock_guideline(scorer.guideline.name)
+        verdict |= describe_attempts(scorer, verdict["datasets"], margin)
+        _store_attempt(scorer.guideline.name, context.job)
         context.save_result(result)
         if promoted:
             _check_verdict_stands(scorer, verdict)
@@ -139,6 +142,12 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
             )
         _record_decision(scorer, result, actor)
     return result
+
+
+def _store_attempt(guideline_name: str, job: Job) -> None:
+    """The next place among the guideline's verdicts; no two of them can have the same."""
+    last = GateAttempt.objects.filter(guideline_name=guideline_name).aggregate(number=Max("number"))["number"]
+    GateAttempt.objects.create(guideline_name=guideline_name, number=(last or 0) + 1, job=job)
 
 
 def _record_decision(scorer: Scorer, result: dict[str, Any], actor: Person | None) -> None:
@@ -194,7 +203,7 @@ def promote_with_reason(*, scorer: Scorer, job: int, reason: str, actor: Person)
 
 
 def _lock_guideline(name: str) -> None:
-    """Promotions and regression cases of one guideline are stored one after another."""
+    """Verdicts, promotions and regression cases of one guideline are stored one after another."""
     list(Guideline.objects.select_for_update().filter(name=name).order_by("pk").values_list("pk", flat=True))
 
 

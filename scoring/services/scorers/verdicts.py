@@ -45,9 +45,9 @@ def build_verdict(
 ) -> dict[str, Any]:
     """The verdict on ``new`` beside the current scorer of its guideline and the best that was ever promoted.
 
-    Beside ``judge_scorer``'s keys: ``datasets`` of the labels, ``earlier`` verdicts on them, ``attempt`` (1 is the
-    first), ``raised_from`` (the smallest margin of an earlier verdict on this scorer, where it was smaller),
-    ``promotion`` (the number of the last one, 0 before any), and ``missing``: scorers of which the files are gone.
+    Beside ``judge_scorer``'s keys: ``datasets`` of the labels, ``promotion`` (the number of the last one, 0 before
+    any), and ``missing``: scorers of which the files are gone. Which attempt it is, is known when it is stored
+    (``describe_attempts``).
 
     Where a new version of the guideline has changed every scale, there is nothing that both can be asked: the new one
     is then judged as the first.
@@ -79,12 +79,15 @@ def build_verdict(
         "datasets": sorted(datasets),
         "promotion": promotions[0].number if promotions else 0,
         "missing": comparisons.missing,
-        **describe_attempts(new, datasets, margin),
     }
 
 
-def describe_attempts(new: Scorer, datasets: Sequence[str] | set[str], margin: float) -> dict[str, Any]:
-    """Which verdict this is on labels of the datasets; a margin raised after a verdict counts like any other."""
+def describe_attempts(new: Scorer, datasets: Sequence[str], margin: float) -> dict[str, Any]:
+    """Which verdict this is on labels of the datasets: ``earlier`` ones, ``attempt`` (1 is the first), and
+    ``raised_from`` (the smallest margin of an earlier one on this scorer, where it was smaller).
+
+    Asked for under the lock under which the verdict is stored, else two at one moment would be the same attempt.
+    """
     earlier = list_attempts(new.guideline.name, datasets)
     own = [attempt["margin"] for attempt in earlier if attempt["scorer"] == new.name and attempt["margin"]]
     smallest = min(own, default=margin)

@@ -26,7 +26,7 @@ from scoring.domain.gate import MAX_MARGIN, MIN_MARGIN
 from scoring.forms.predictions import AbstainedForm, AbstainedMixForm, DriftForm, ScoreForm
 from scoring.forms.promotion import MarginForm, PromotionReasonForm
 from scoring.models import Scorer
-from scoring.selectors.gate import find_promotion
+from scoring.selectors.gate import describe_promotion, find_promotion
 from scoring.selectors.predictions import Abstentions, find_abstentions
 from scoring.selectors.scorers import get_scorer_for, list_release_people, list_scorer_jobs
 from scoring.services import (
@@ -110,16 +110,19 @@ def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
     """The folder that loads outside, as a zip that is made while it is sent."""
-    scorer = get_scorer_for(person_of(request), name)
-    promotion = find_promotion(scorer)  # which stands on the card
-    members = list_download_files(scorer=scorer, actor=person_of(request))
+    person = person_of(request)
+    scorer = get_scorer_for(person, name)
+    # Which stand on the card.
+    promotion, gate = find_promotion(scorer), describe_promotion(scorer, person)
+    withheld = len(gate["withheld"]) if gate is not None else 0
+    members = list_download_files(scorer=scorer, actor=person)
     file_name = f"{scorer.name}.zip"
     return stream_file(
         request,
         build_segments(members),
         name=file_name,
         content_type="application/zip",
-        etag=f"{scorer.weights_sha256}-{code_version()}-{promotion.pk if promotion else 0}",
+        etag=f"{scorer.weights_sha256}-{code_version()}-{promotion.pk if promotion else 0}-{withheld}",
     )
 
 

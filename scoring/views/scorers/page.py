@@ -87,11 +87,15 @@ def _build_tab_context(scorer: Scorer, view: str, person: Person) -> dict[str, A
         OVERVIEW: overview.build_context,
         "figures": metrics.build_context,
         "calibration": calibration.build_context,
-        "card": card.build_context,
     }
     if view in contexts:
         return contexts[view](scorer)
-    return models.build_context(scorer, person) if view == "models" else gate.build_context(scorer, person)
+    personal: dict[str, Callable[[Scorer, Person], dict[str, Any]]] = {
+        "models": models.build_context,
+        "gate": gate.build_context,
+        "card": card.build_context,
+    }
+    return personal[view](scorer, person)
 
 
 def _list_tabs(scorer: Scorer, view: str) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from annotation.core.error_messages import error_from_json
 from annotation.core.formatting import format_percent_signed
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.models import Person
 from annotation.selectors.guidelines import criterion_label
 from scoring.models import Scorer
 from scoring.selectors.gate import describe_promotion, find_promotion
@@ -35,9 +36,12 @@ def find_promotion_reason(scorer: Scorer) -> str:
     return "" if promotion is None else promotion.reason
 
 
-def describe_promotion_text(scorer: Scorer) -> str:
-    """How the scorer became the current one, with bounds and reason: a few sentences for boards, cards and reports."""
-    promotion = describe_promotion(scorer)
+def describe_promotion_text(scorer: Scorer, reader: Person | None = None) -> str:
+    """How the scorer became the current one, with bounds and reason: a few sentences for boards, cards and reports.
+
+    Of a ``reader``: without the bounds beside scorers whose gold is sealed for them.
+    """
+    promotion = describe_promotion(scorer, reader)
     document = scorer.guideline.document
     described = None
     if promotion is not None:

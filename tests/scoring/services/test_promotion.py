@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
 from annotation.core.errors import AssayError, Conflict, Forbidden
@@ -20,7 +20,7 @@ from annotation.services import jobs
 from annotation.services.batches.batches import add_members
 from annotation.services.guidelines import load_guideline
 from scoring.backbones.folder import fingerprint
-from scoring.models import Promotion, Scorer
+from scoring.models import GateAttempt, Promotion, Scorer
 from scoring.selectors.scorers import (
     find_current_scorer,
     find_previous_scorer,
@@ -352,6 +352,60 @@ def test_of_two_promotions_at_one_moment_one_is_refused(
     lost = next(job for job in ended if job.state == "failed")
     assert "became the current one of flames in the meantime" in lost.error
     assert Promotion.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.postgres
+def test_verdicts_at_one_moment_are_attempts_one_after_another(
+    graded: GoldRelease, flames: Guideline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared at once, and stored while the jobs before are not marked as done yet: each counts those before it."""
+    judged(scorer_that_says(graded, flames, name="first"))
+    waiting = [
+        promote(
+            scorer=scorer_that_says(graded, flames, name=f"s{n}", choose_level=wrong_on("safety")), send=False
+        )
+        for n in range(4)
+    ]
+    compared, stored = Barrier(4), Barrier(4)
+    gather, judge_scorer = service.build_verdict, service.run_promotion
+
+    def compare_together(*scorers: Any, **options: Any) -> dict[str, Any]:
+        verdict = gather(*scorers, **options)
+        compared.wait(timeout=120)
+        return verdict
+
+    def store_together(context: jobs.JobContext) -> dict[str, Any]:
+        result = judge_scorer(context)
+        stored.wait(timeout=120)  # no job has ended before all the verdicts are stored
+        return result
+
+    monkeypatch.setattr(service, "build_verdict", compare_together)
+    monkeypatch.setitem(jobs.HANDLERS, "promote_scorer", store_together)
+
+    def judge(job: Job) -> Job:
+        try:
+            return jobs.run(job.pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        ended = list(pool.map(judge, waiting))
+    assert [job.state for job in ended] == ["done"] * 4, [job.error for job in ended]
+    verdicts = sorted((job.result["verdict"] for job in ended), key=lambda verdict: verdict["attempt"])
+    assert [verdict["attempt"] for verdict in verdicts] == [1, 2, 3, 4]
+    assert [len(verdict["earlier"]) for verdict in verdicts] == [0, 1, 2, 3]
+    assert list(GateAttempt.objects.values_list("number", flat=True)) == [1, 2, 3, 4, 5]
+
+
+def test_no_two_verdicts_of_a_guideline_have_one_place(graded: GoldRelease, flames: Guideline) -> None:
+    judged(scorer_that_says(graded, flames, name="one"))
+    stored = GateAttempt.objects.get()
+    other = jobs.enqueue(kind="promote_scorer", payload={}, send=False)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        GateAttempt.objects.create(guideline_name="flames", number=stored.number, job=other)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        GateAttempt.objects.create(guideline_name="flames", number=stored.number + 1, job=stored.job)
 
 
 def test_the_command_promotes_refuses_and_goes_back(

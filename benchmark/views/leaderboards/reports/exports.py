@@ -87,7 +87,7 @@ def export(request: HttpRequest, name: str) -> HttpResponseBase:
 def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
     return {
         "run": run,
-        "facts": list_facts(run),
+        "facts": list_facts(run, reader),
         "sections": list_report_sections(run, reader),
         "methods": _run_methods(run),
         "references": REFERENCES,
@@ -171,7 +171,7 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     parts[SENSITIVITY] = rename_people(load_sensitivity(run), list_participant_pseudonyms(run))
     document = {
         **find_board(run),
-        GATE: describe_promotion(run.scorer),
+        GATE: describe_promotion(run.scorer, reader),
         PUBLISHED: _published_rows(run, reader),
         "parts": parts,
         "cost": run.cost,
@@ -189,7 +189,7 @@ def _published_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, 
 def board_to_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
     """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
     packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
-    provenance = "; ".join(join_heading(term, text) for term, text in list_facts(run))
+    provenance = "; ".join(join_heading(term, text) for term, text in list_facts(run, reader))
     title, origin = _("Leaderboard {name}").format(name=run.name), _("Lineage")
     references = _("References")
     parts = [

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from annotation.core.formatting import format_significant
+from annotation.models import Person
 from annotation.selectors.guidelines import criterion_label
 from scoring.models import Scorer
 from scoring.views.scorers.charts import training_chart
@@ -17,11 +18,11 @@ MIN_POINTS = 3
 """Points that make a curve."""
 
 
-def build_context(scorer: Scorer) -> dict[str, Any]:
+def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
     return {
         **build_scorer_weighing(scorer),
         "details": list(_flatten_details(scorer.card.get("details", {}))),
-        "promotion_text": describe_promotion_text(scorer),
+        "promotion_text": describe_promotion_text(scorer, person),
         "uneven": _find_uneven(scorer.card.get("split", {})),
         "heads": _label_heads(scorer),
         "losses": _list_curves(scorer.card.get("curves") or []),

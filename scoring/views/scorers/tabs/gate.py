@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -13,14 +13,14 @@ from annotation.selectors.guidelines import criterion_label, label_text
 from scoring.domain.gate import CURRENT, NOT_SHOWN, REFUSALS, VERSION, WORSE
 from scoring.forms.promotion import MarginForm, PromotionReasonForm
 from scoring.models import Promotion, Scorer
-from scoring.selectors.gate import read_outcome
+from scoring.selectors.gate import read_outcome, withhold_comparisons
 from scoring.selectors.regression_cases import must_fail_for
 from scoring.selectors.scorers import (
     count_must_fail_items,
     find_previous_scorer,
     list_judge_jobs,
     list_promotions,
-    list_scorer_rows,
+    list_sealed_scorers,
 )
 from scoring.views.regression_cases import read_response
 from scoring.views.scorers.charts import differences_chart
@@ -32,14 +32,14 @@ def build_context(scorer: Scorer, person: Person) -> dict[str, Any]:
     name = scorer.guideline.name
     history, judge_jobs = list_promotions(name), list_judge_jobs(scorer)
     last = history[0] if history else None
-    open_to = {row.scorer.pk for row in list_scorer_rows(person) if not row.sealed}
+    sealed = list_sealed_scorers(person)
     verdict = next((job for job in judge_jobs if "verdict" in job.result), None)
-    description = _describe_verdict(verdict, scorer, person) if verdict is not None else None
+    description = _describe_verdict(verdict, scorer, person, sealed) if verdict is not None else None
     return {
         "judging": next((job for job in judge_jobs if not job.is_over), None),
         "failed": judge_jobs[0] if judge_jobs and judge_jobs[0].state == Job.State.FAILED else None,
         "verdict": description,
-        "history": [_describe_step(promotion, open_to) for promotion in history],
+        "history": [_describe_step(promotion, sealed) for promotion in history],
         "last": last,
         "before": find_previous_scorer(name) if last is not None and last.scorer_id == scorer.pk else None,
         "must_fail": count_must_fail_items(name),
@@ -61,16 +61,18 @@ def _build_reason_form(
     return PromotionReasonForm(initial={"job": verdict_job.pk}) if stands and not verdict["refused"] else None
 
 
-def _describe_step(promotion: Promotion, open_to: set[int]) -> dict[str, Any]:
-    return {"promotion": promotion, "open": promotion.scorer_id in open_to}
+def _describe_step(promotion: Promotion, sealed: Collection[str]) -> dict[str, Any]:
+    return {"promotion": promotion, "open": promotion.scorer.name not in sealed}
 
 
-def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
+def _describe_verdict(job: Job, scorer: Scorer, person: Person, sealed: Collection[str]) -> dict[str, Any]:
     result, document = job.result, scorer.guideline.document
-    verdict = result["verdict"]
+    verdict = withhold_comparisons(result["verdict"], sealed)
     is_old = verdict.get("version") != VERSION
     items = list(_list_items(verdict["must_fail"], scorer, person))
-    rivals = [_read_old_rival(result)] if is_old and not verdict["first"] else verdict.get("rivals", [])
+    rivals = verdict.get("rivals", [])
+    if is_old and not verdict["first"]:
+        rivals = [_read_old_rival(result, is_sealed=result["against"] in sealed)]
     refused = not verdict["passed"] if is_old else verdict["refused"]
     return {
         "job": job,
@@ -82,8 +84,9 @@ def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any
         "first": verdict["first"],
         "against": result["against"],
         "margin": verdict.get("margin"),
-        "reasons": _list_reasons(result, document),
+        "reasons": _list_reasons(result, verdict, document, sealed),
         "rivals": [_describe_rival(rival, document, verdict.get("margin")) for rival in rivals],
+        "has_figures": any(not rival.get("sealed") for rival in rivals),
         "attempt": verdict.get("attempt", 1),
         "error_bound": min(1.0, 0.025 * verdict.get("attempt", 1)),
         "earlier": verdict.get("earlier", []),
@@ -97,9 +100,15 @@ def _describe_verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any
     }
 
 
-def _list_reasons(result: Mapping[str, Any], document: GuidelineDocument) -> list[dict[str, Any]]:
-    verdict = result["verdict"]
+def _list_reasons(
+    result: Mapping[str, Any],
+    verdict: Mapping[str, Any],
+    document: GuidelineDocument,
+    sealed: Collection[str],
+) -> list[dict[str, Any]]:
     if verdict.get("version") != VERSION:
+        if result["against"] in sealed:
+            return []
         return [{"text": text, "refuses": True} for text in read_old_refusals(result)]
     return [
         {
@@ -110,8 +119,10 @@ def _list_reasons(result: Mapping[str, Any], document: GuidelineDocument) -> lis
     ]
 
 
-def _read_old_rival(result: Mapping[str, Any]) -> dict[str, Any]:
+def _read_old_rival(result: Mapping[str, Any], *, is_sealed: bool) -> dict[str, Any]:
     """A verdict of the first version as one of now: what it did not find worse was not shown."""
+    if is_sealed:
+        return {"role": CURRENT, "scorer": result["against"], "sealed": True, "criteria": []}
     verdict = result["verdict"]
     compared = [
         {
@@ -139,6 +150,8 @@ def _read_old_rival(result: Mapping[str, Any]) -> dict[str, Any]:
 def _describe_rival(
     rival: Mapping[str, Any], document: GuidelineDocument, margin: float | None
 ) -> dict[str, Any]:
+    if rival.get("sealed"):
+        return dict(rival)
     rows = [
         {
             **comparison,
