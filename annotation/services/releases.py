@@ -27,7 +27,8 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.releases.candidates import ReleaseNames, iterate_frozen_labels, list_settled_labels
 from annotation.selectors.releases.manifest import ManifestCounts, build_manifest
 from annotation.selectors.releases.releases import RELEASE_JOB
-from annotation.selectors.releases.selection import read_selection, store_chances
+from annotation.selectors.releases.selection import store_chances
+from annotation.selectors.selection import read_selection
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import ProgressReporter

@@ -28,6 +28,7 @@ from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import count_origins, find_batch_origins, list_import_protocols
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 from annotation.selectors.batches import get_batch, list_readable_batches
 from annotation.selectors.releases.releases import get_release_for
 from annotation.selectors.reports import build_batches_report, build_release_report
@@ -90,6 +91,7 @@ def report_context(report: Report) -> dict[str, Any]:
         "each": report["effort"]["annotations"],
         "seconds": report["effort"]["median_seconds"],
         "agreement": agreement_table(report),
+        "weighing": summarize_weighings(list_weighings(report["agreement"] or ())),
         "disputes": next((row for row in disputes if row["dimension"] is None), None),
         "reasons": [
             reason | {"text": choose_language(reason["words"], reason["reason"])}

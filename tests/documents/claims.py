@@ -20,12 +20,14 @@ SHEET = (
     "templates/annotation/releases/datasheet_markdown.txt",
     "templates/annotation/releases/_same_text.txt",
     "templates/annotation/releases/_import_protocol.txt",
+    "templates/annotation/agreement/_weighing.txt",
     "annotation/services/exports/datasheet.py",
 )
 REPORT = (
     "templates/annotation/reports/_annotators.txt",
     "templates/annotation/reports/_import_protocol.txt",
     "templates/annotation/reports/_policy.txt",
+    "templates/annotation/agreement/_weighing.txt",
     "templates/annotation/reports/notes.txt",
     "templates/annotation/reports/page.html",
     "templates/annotation/reports/sections.txt",
@@ -211,6 +213,19 @@ CLAIMS: dict[str, Holds] = {
 RULES = frozenset(
     {
         "These figures are of the labelled responses as they are, not weighed by the chance of selection.",
+        (
+            "Responses were selected with chances that differ: each counts by one over its chance, so that the"
+            " figures stand for all responses."
+        ),
+        (
+            "Responses were selected with chances that differ: each counts by one over its chance, so that the"
+            " figures stand for all responses. Rows of which the chance is not known (%(reasons)s) are of the"
+            " labelled responses as they are."
+        ),
+        (
+            "These figures are of the labelled responses as they are, not weighed: the chance of selection is"
+            " not known (%(reasons)s)."
+        ),
         (
             "Between annotators, over the tasks that had all their annotations; in brackets the 95%% interval of"
             " a bootstrap over tasks. “-” is undefined, as where all labels are the same."

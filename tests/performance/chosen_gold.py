@@ -1,4 +1,4 @@
-"""What a scorer's figures say of all responses, by how the labelled ones were selected.
+"""What a scorer's figures, and agreement, say of all responses, by how the labelled ones were selected.
 
     python -m tests.performance.chosen_gold [--repetitions 200] [--responses 2000] [--labels 400]
 
@@ -9,8 +9,13 @@ with a random share of a fourth. ``as they are`` are the figures of the labelled
 selection that the product keeps with each label, "-" where it knows none. ``covers`` is how often the 95% interval
 holds the accuracy on exactly these responses.
 
-The exit code is 1 if a weighed accuracy is off by more than half a point, or covers less than 93%, or if a weighed
-figure is given where the product can know no chance.
+The second table is of agreement. Ten responses to a prompt are alike in how sure the scorer is of them, and the surer
+it is, the more often both annotators see one level at once; else each names one by chance. The true figures are those
+of the labels that all responses would get, the mean over all boards, and so of prompts that were never drawn.
+``defined`` is how often alpha has an interval; agreement has one always.
+
+The exit code is 1 if a weighed accuracy or agreement is off by more than half a point (alpha by more than one), or
+covers less than 93%, or if a weighed figure is given where the product can know no chance.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from annotation.domain.agreement import count_by_prompt, measure_agreement
 from annotation.domain.releases.selection import (
     LEAST_SURE,
     BatchGold,
@@ -156,6 +162,110 @@ def list_faults(name: str, figures: dict[str, float]) -> list[str]:
     return faults
 
 
+PROMPT_SIZE = 10
+LEVELS, MARGINALS = (1, 2, 3), (0.6, 0.3, 0.1)
+STATISTICS = ("percent_agreement", "alpha_nominal")
+MAX_AGREEMENT_BIAS = {"percent_agreement": 0.005, "alpha_nominal": 0.01}
+
+
+def draw_doubly_labelled(rng: np.random.Generator, responses: int) -> tuple[Floats, np.ndarray, np.ndarray]:
+    """How sure the scorer is of each response, its prompt, and the two labels that it would get (N, 2)."""
+    prompts = np.arange(responses) // PROMPT_SIZE
+    easiness = rng.beta(1.6, 1.0, int(prompts[-1]) + 1)[prompts]
+    sure = 0.5 + 0.5 * rng.beta(4 * easiness + 0.2, 4 * (1 - easiness) + 0.2)
+    seen_alike = rng.random(responses) < 0.35 + 0.6 * (2 * sure - 1)
+    levels = rng.choice(len(LEVELS), size=(responses, 3), p=MARGINALS)
+    labels = np.where(seen_alike[:, None], levels[:, :1], levels[:, 1:])
+    return sure, prompts, labels
+
+
+def simulate_agreement(
+    name: str, *, repetitions: int, responses: int, labels: int, seed: int = SEED
+) -> dict[str, dict[str, float]]:
+    """By statistic the means over boards of the true value and what the labelled and the weighed say of it, and how
+    often the interval of the weighed holds the true one, where it is defined.
+    """
+    rng = np.random.default_rng((seed, 1, list(DESIGNS).index(name)))
+    values: dict[str, list[list[float]]] = {statistic: [] for statistic in STATISTICS}
+    for _repetition in range(repetitions):
+        sure, prompts, labelled = draw_doubly_labelled(rng, responses)
+        drawn, strata = DESIGNS[name](rng, sure, labels)
+        chances = find_chances(responses, drawn, strata)
+        weight = np.array([1 / chances[at] if at in chances else 0.0 for at in drawn.tolist()])
+        every, plain, weighed = (
+            measure_agreement(
+                count_by_prompt(labelled[units], prompts[units], LEVELS, weight=weights),
+                values=LEVELS,
+                measurement="nominal",
+                statistics=STATISTICS,
+            ).statistics
+            for units, weights in (
+                (np.arange(responses), 1.0),
+                (drawn, 1.0),
+                (drawn, weight if weight.any() else -1.0),
+            )
+        )
+        for statistic in STATISTICS:
+            own = weighed[statistic]
+            ends = [np.nan if end is None else end for end in (own.low, own.high)]
+            known = own.value if weight.any() and own.value is not None else np.nan
+            values[statistic].append(
+                [every[statistic].value or np.nan, plain[statistic].value or np.nan, known, *ends]
+            )
+    return {statistic: _summarize_agreement(np.array(rows)) for statistic, rows in values.items()}
+
+
+def _summarize_agreement(rows: np.ndarray) -> dict[str, float]:
+    true = float(rows[:, 0].mean())
+    known = not np.isnan(rows[:, 2]).all()
+    defined = rows[~np.isnan(rows[:, 3])]
+    covers = ((defined[:, 3] <= true) & (defined[:, 4] >= true)).mean() if len(defined) else np.nan
+    weighed = float(np.nanmean(rows[:, 2])) if known else np.nan
+    return {
+        "true": true,
+        "as_they_are": float(rows[:, 1].mean()),
+        "weighed": weighed,
+        "bias": weighed - true,
+        "covers": float(covers) if known else np.nan,
+        "defined": len(defined) / len(rows) if known else np.nan,
+    }
+
+
+def list_agreement_faults(name: str, figures: dict[str, dict[str, float]]) -> list[str]:
+    if name in UNKNOWN:
+        return [] if np.isnan(figures[STATISTICS[0]]["weighed"]) else [f"{name}: weighed without a chance"]
+    faults = []
+    for statistic, own in figures.items():
+        if not abs(own["bias"]) <= MAX_AGREEMENT_BIAS[statistic]:
+            faults.append(f"{name}: {statistic} off by {own['bias']:+.3f}")
+        if not (own["covers"] >= MIN_COVERAGE or own["defined"] == 0):
+            faults.append(f"{name}: {statistic} covers {own['covers']:.3f}")
+    return faults
+
+
+def show_agreement(options: argparse.Namespace) -> list[str]:
+    heads = ("true", "labelled as they are", "weighed", "covers")
+    columns = [f"{statistic}, {head}" for statistic in ("agreement", "alpha") for head in heads]
+    print(f"\n| selection | labels | {' | '.join(columns)} | defined |")
+    print("| --- |" + " ---: |" * (len(columns) + 2))
+    faults: list[str] = []
+    for labels in (options.labels, options.labels // 2, options.labels // 4):
+        for name in DESIGNS:
+            figures = simulate_agreement(
+                name, repetitions=options.repetitions, responses=options.responses, labels=labels
+            )
+            cells = [str(options.responses if name == "everything" else labels)]
+            for own in figures.values():
+                cells += [f"{own['true']:.3f}", f"{own['as_they_are']:.3f}"]
+                cells += ["-" if np.isnan(own["weighed"]) else f"{own['weighed']:.3f}"]
+                cells += ["-" if np.isnan(own["covers"]) else f"{100 * own['covers']:.1f}"]
+            defined = figures[STATISTICS[1]]["defined"]
+            cells += ["-" if np.isnan(defined) else f"{100 * defined:.0f}"]
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+            faults += [f"{labels} labels, {fault}" for fault in list_agreement_faults(name, figures)]
+    return faults
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -177,6 +287,7 @@ def main() -> int:
         cells += ["-" if np.isnan(figures["effective"]) else f"{figures['effective']:.0f}"]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
         faults += list_faults(name, figures)
+    faults += show_agreement(options)
     print(f"\nnot as promised: {'; '.join(faults) or 'nothing'}")
     return 1 if faults else 0
 

@@ -219,21 +219,23 @@ def _index_pairs(size: int) -> tuple[Ints, Ints]:
 # Closed-form standard errors
 
 
-def gwet_influence(units: LabelSets, distances: Distances) -> Floats | None:
+def gwet_influence(units: LabelSets, counts: Floats | None = None, *, distances: Distances) -> Floats | None:
     """(M,): what a unit with each set adds to AC1 or AC2, as their standard error over units of an infinite population
     with the raters fixed has it (Gwet 2008; missing labels 2014). The squares of the sums over prompts add up to that
-    error's square. None of a single unit.
+    error's square. None of a single unit. With ``counts`` (M,), the weights of the units with each set, it is what a
+    unit adds for each whole of its weight.
     """
     between = distances(units.values)
-    n = int(units.counts.sum())
+    of_sets = units.counts if counts is None else counts
+    n = float(of_sets.sum())
     if n < 2:
         return None
     share = chance_share(between)
-    prevalence = units.counts @ units.shares / n
+    prevalence = of_sets @ units.shares / n
     chance = share * float(prevalence @ (1 - prevalence))
     agreeing = units.pairable * (1 - units.disagreement(between) - chance)
-    own = agreeing * n / units.n / (1 - chance)
-    value = float(units.counts @ own) / n
+    own = agreeing * n / float(of_sets @ units.pairable) / (1 - chance)
+    value = float(of_sets @ own) / n
     by_chance = share * (units.shares @ (1 - prevalence)) - chance
     influence: Floats = own - 2 * (1 - value) * by_chance / (1 - chance)
     return (influence - value) / n

@@ -66,13 +66,24 @@ def cross_groupings(sortings: Sequence[UnitGroups[Any]], n: int) -> UnitGroups[t
     return UnitGroups(tuple(names), place)
 
 
-def count_patterns(units: Units, groups: UnitGroups[Name]) -> dict[Name, PromptCounts]:
-    """The sets of labels of each group with how many units of each prompt carry each."""
+def count_patterns(
+    units: Units, groups: UnitGroups[Name], weights: Floats | float = 1.0
+) -> dict[Name, PromptCounts]:
+    """The sets of labels of each group with how many units of each prompt carry each, and how much these (N,) weigh."""
     numbers, place = units.kinds("numbers")
     prompts, of_prompt = units.kinds("prompt")
     patterns = [units.labels_of(number) for number in numbers.tolist()]
     width = max(1, len(prompts))
-    keys, n = count_keys((groups.place * max(1, len(numbers)) + place) * width + of_prompt)
+    entries = (groups.place * max(1, len(numbers)) + place) * width + of_prompt
+    weight: Floats | float
+    if isinstance(weights, float):
+        keys, n = count_keys(entries)
+        weight = weights
+    else:
+        levels, of_level = np.unique(weights, return_inverse=True)
+        keys, n = count_keys(entries * max(1, len(levels)) + of_level)
+        weight = levels[keys % max(1, len(levels))] if len(keys) else 1.0
+        keys //= max(1, len(levels))
     sets, prompt = keys // width, prompts[keys % width] if len(keys) else keys
     of_group, of_pattern = sets // max(1, len(numbers)), sets % max(1, len(numbers))
     ends = np.searchsorted(of_group, np.arange(len(groups.names) + 1))
@@ -87,6 +98,7 @@ def count_patterns(units: Units, groups: UnitGroups[Name]) -> dict[Name, PromptC
                 np.cumsum(is_first) - 1,
                 prompt[start:end],
                 n[start:end],
+                weight if isinstance(weight, float) else weight[start:end],
             )
     return counts
 

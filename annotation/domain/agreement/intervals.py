@@ -51,25 +51,43 @@ EQUAL = 1e-12
 
 @dataclass(frozen=True)
 class Entries:
-    """How the units lie in prompts: n (E,) units of a kind (E,) in one of the prompts, whose keys (P,) ascend."""
+    """How the units lie in prompts: n (E,) units of a kind (E,) in one of the prompts, whose keys (P,) ascend. Each of
+    the n stands for ``weight`` (E,) units, as many in all as there are; None where each stands for itself.
+    """
 
     kind: Ints
     prompt: Ints
     n: Ints
     keys: Ints
+    weight: Floats | None = None
 
     @classmethod
     def of(cls, units: LabelSets, counts: PromptCounts) -> Entries:
-        """The labelled units alone."""
+        """The labelled units alone; where they are weighed, those that stand for any."""
         kinds = np.array([units.kinds.get(pattern, -1) for pattern in counts.patterns], dtype=np.int64)
         kind = kinds[counts.place] if len(kinds) else counts.place
-        is_labelled = kind >= 0
+        is_labelled, weight = kind >= 0, None
+        if counts.weights is not None:
+            is_labelled &= counts.weights > 0
+            weight, n = counts.weights[is_labelled], counts.n[is_labelled]
+            weight = weight * (n.sum() / (weight @ n)) if len(n) else weight
         keys, prompt = np.unique(counts.prompt[is_labelled], return_inverse=True)
-        return cls(kind[is_labelled], prompt.astype(np.int64), counts.n[is_labelled], keys.astype(np.int64))
+        columns = kind[is_labelled], prompt.astype(np.int64), counts.n[is_labelled], keys.astype(np.int64)
+        return cls(*columns, weight)
+
+    @cached_property
+    def totals(self) -> Ints | Floats:
+        """(E,): for how many units those of an entry stand."""
+        return self.n if self.weight is None else self.n * self.weight
+
+    def sum_kinds(self, size: int, power: int) -> Floats:
+        """(J,): the sum over the units of each kind of their weights, or of the squares of these."""
+        weights = self.n * (1.0 if self.weight is None else self.weight**power)
+        return np.bincount(self.kind, weights=weights, minlength=size).astype(np.float64)
 
     def sum_by_prompt(self, of_kinds: Floats) -> Floats:
         """(P,): the sum over a prompt's units of what each kind (J,) has."""
-        weights = self.n * of_kinds[self.kind]
+        weights = self.totals * of_kinds[self.kind]
         return np.bincount(self.prompt, weights=weights, minlength=len(self.keys)).astype(np.float64)
 
 
@@ -81,10 +99,57 @@ class Sample:
     entries: Entries | None = None
 
     @cached_property
+    def is_weighed(self) -> bool:
+        return self.entries is not None and self.entries.weight is not None
+
+    @cached_property
     def kinds(self) -> Floats:
-        """(J,): units of each kind. Those have the same labels and, of two raters, the same gave the same."""
+        """(J,): units of each kind. Those have the same labels and, of two raters, the same gave the same. Where units
+        are weighed, their weights.
+        """
         units = self.units
+        if self.entries is not None and self.is_weighed:
+            return self.entries.sum_kinds(2 * len(units.counts), 1)
         return np.concatenate([units.counts - units.turned, units.turned]).astype(np.float64)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """(J,): the sums of the squares of the weights of each kind's units."""
+        if self.entries is not None and self.is_weighed:
+            return self.entries.sum_kinds(2 * len(self.units.counts), 2)
+        return self.kinds
+
+    @cached_property
+    def counts(self) -> tuple[Floats, Floats]:
+        """(M,) twice: the units with each set of labels, and those of them that are turned."""
+        if not self.is_weighed:
+            return self.units.counts.astype(np.float64), self.units.turned.astype(np.float64)
+        straight, turned = np.split(self.kinds, 2)
+        return straight + turned, turned
+
+    @property
+    def n(self) -> float:
+        """The units with two labels that are measured."""
+        if self.entries is None or not self.is_weighed:
+            return float(self.units.n)
+        return float(self.entries.n @ np.tile(self.units.pairable, 2)[self.entries.kind])
+
+    @property
+    def disputed(self) -> float:
+        """Those whose labels are not all equal; where units are weighed, as many as of one weight would tell as much
+        (Kish 1965).
+        """
+        if not self.is_weighed:
+            return float(self.units.disputed)
+        differing = np.tile(np.count_nonzero(self.units.value_counts, axis=1) > 1, 2)
+        squares = float(self.squares @ differing)
+        return float(self.kinds @ differing) ** 2 / squares if squares else 0.0
+
+    def count_uncommon(self, distances: Floats | None) -> float:
+        if not self.is_weighed:
+            return self.units.count_uncommon(distances)
+        straight, turned = np.split(self.squares, 2)
+        return self.units.count_uncommon(distances, counts=self.counts[0], squares=straight + turned)
 
     @cached_property
     def prompts(self) -> int:
@@ -117,7 +182,7 @@ class Sample:
     def sum_unit_squares(self, of_kinds: Floats) -> float:
         """What ``sum_squares`` would be were each unit a prompt."""
         n = float(self.kinds.sum())
-        return float(self.kinds @ np.square(of_kinds)) * n / (n - 1) if n > 1 else math.nan
+        return float(self.squares @ np.square(of_kinds)) * n / (n - 1) if n > 1 else math.nan
 
 
 @dataclass(frozen=True)
@@ -172,9 +237,10 @@ def measure_influences(sample: Sample, formulas: Mapping[str, Estimate]) -> dict
     return {name: _build_influences(sample, column) for name, column in zip(formulas, columns, strict=True)}
 
 
-def measure_values(units: LabelSets, formulas: Mapping[str, Estimate]) -> dict[str, float]:
+def measure_values(sample: Sample, formulas: Mapping[str, Estimate]) -> dict[str, float]:
     """Each statistic as observed."""
-    weighting = _weigh(units, units.counts[None].astype(np.float64), units.turned[None].astype(np.float64))
+    counts, turned = sample.counts
+    weighting = _weigh(sample.units, counts[None], turned[None])
     return {name: float(estimate(weighting)[0]) for name, estimate in formulas.items()}
 
 
@@ -182,13 +248,24 @@ def _iterate_left_out(sample: Sample) -> Iterator[Weighting]:
     """The units as observed, and then less one of each kind that occurs: (1 + kinds, M), in pieces."""
     units, sets = sample.units, len(sample.units.counts)
     present = np.flatnonzero(sample.kinds)
+    counts, counts_turned = (units.counts, units.turned) if not sample.is_weighed else sample.counts
+    steps = _find_steps(sample)
     size = max(1, MAX_CELLS // max(1, 2 * sets))
     for start in range(-1, len(present), size):
         rows = present[max(0, start) : start + size]
         left = np.zeros((len(rows) + (start < 0), 2 * sets))
-        left[np.arange(len(rows)) + (start < 0), rows] = 1
+        left[np.arange(len(rows)) + (start < 0), rows] = steps[rows]
         less, less_turned = left[:, :sets], left[:, sets:]
-        yield _weigh(units, units.counts - less - less_turned, units.turned - less_turned)
+        yield _weigh(units, counts - less - less_turned, counts_turned - less_turned)
+
+
+def _find_steps(sample: Sample) -> Floats:
+    """(J,): the weight of the unit that is left out of each kind: 1, or of weighed ones a mean over the kind's weight,
+    which is never more than all of it.
+    """
+    if not sample.is_weighed:
+        return np.ones(len(sample.kinds))
+    return np.divide(sample.squares, sample.kinds, out=np.zeros(len(sample.kinds)), where=sample.kinds > 0)
 
 
 def _weigh(units: LabelSets, counts: Floats, turned: Floats) -> Weighting:
@@ -199,12 +276,27 @@ def _build_influences(sample: Sample, column: Floats) -> Influences:
     """A statistic as observed and under the rows that leave a kind out. (n - 1) / n of how far it then lies below the
     mean of such values is what a unit adds; where it is undefined without the unit, nothing is known of that.
     """
+    if sample.is_weighed:
+        return _build_weighed_influences(sample, column)
     present, left_out = np.flatnonzero(sample.kinds), column[1:]
     kinds = np.where(np.isnan(left_out), 0, sample.kinds[present])
     values = np.where(np.isnan(left_out), 0, left_out)
     n = max(float(kinds.sum()), 1)
     of_kinds = np.zeros(len(sample.kinds))
     of_kinds[present] = np.where(np.isnan(left_out), 0, kinds @ values / n - values) * (n - 1) / n
+    return Influences(float(column[0]), sample, of_kinds)
+
+
+def _build_weighed_influences(sample: Sample, column: Floats) -> Influences:
+    """The same for each whole of weight, of which a unit adds as much as it weighs."""
+    present, left_out = np.flatnonzero(sample.kinds), column[1:]
+    weights, steps = sample.kinds[present], _find_steps(sample)[present]
+    n = float(weights.sum())
+    is_known = ~np.isnan(left_out)
+    added = np.where(is_known, column[0] - np.nan_to_num(left_out), 0) * (n - steps) / (n * steps)
+    known_weight = float(weights @ is_known)
+    of_kinds = np.zeros(len(sample.kinds))
+    of_kinds[present] = np.where(is_known, added - weights @ added / known_weight, 0) if known_weight else 0
     return Influences(float(column[0]), sample, of_kinds)
 
 
@@ -226,14 +318,13 @@ class AgreementInterval:
 
 def find_obstacle(sample: Sample, squared: Distances | None) -> str | None:
     """Why a chance-corrected statistic of these units has no interval, whatever it is."""
-    units = sample.units
     if sample.prompts < MIN_PROMPTS:
         return FEW_PROMPTS
-    if units.disputed < MIN_DISPUTES:
+    if sample.disputed < MIN_DISPUTES:
         return FEW_DISPUTES
     if squared is None:
-        return FEW_UNCOMMON if units.count_uncommon(None) < MIN_UNCOMMON else None
-    uncommon = units.count_uncommon(squared(units.values))
+        return FEW_UNCOMMON if sample.count_uncommon(None) < MIN_UNCOMMON else None
+    uncommon = sample.count_uncommon(squared(sample.units.values))
     return FEW_UNCOMMON if uncommon < MIN_UNCOMMON_SQUARED - EQUAL else None
 
 
@@ -274,7 +365,7 @@ def build_share_interval(influences: Influences, confidence: float) -> Agreement
     """
     sample, share = influences.sample, influences.observed
     variance = influences.variance
-    n = float(sample.units.n)
+    n = sample.n
     scale = (n - 1) / n if n > 1 else 1.0  # for independent units exactly n
     spread = share * (1 - share)
     effective = (

@@ -36,6 +36,9 @@ NO_ORDER = N_("The levels of a nominal scale have no order.")
 NO_DISTANCES = N_("The levels of this scale have no distances between them.")
 
 
+EQUAL_WEIGHTS = 1e-9
+"""Weights that differ by no larger a part are the same, rounded in another order."""
+
 FEW_PROMPTS = "few_prompts"
 FEW_DISPUTES = "few_disputes"
 FEW_UNCOMMON = "few_uncommon"
@@ -134,21 +137,34 @@ def _count_numbers(numbers: Ints, bound: int) -> tuple[Ints, Ints]:
 class PromptCounts:
     """How many units of each prompt carry each pattern, where that is any: E entries over M different patterns.
 
-    place (E,) is that of the pattern, prompt (E,) the key of the prompt, n (E,) the number of units. Equal where the
-    digests are: what was measured can be kept without the entries.
+    place (E,) is that of the pattern, prompt (E,) the key of the prompt, n (E,) the number of units. ``weight`` (E,) is
+    for how many units each of them stands: one over its chance of selection; 0 where that is unknown and others stand
+    for it, negative where nobody knows what stands for what. It is a number where all units have the same.
+    Equal where the digests are: what was measured can be kept without the entries.
     """
 
     patterns: tuple[Pattern, ...]
     place: Ints
     prompt: Ints
     n: Ints
+    weight: Floats | float = 1.0
 
     @cached_property
     def digest(self) -> bytes:
         digest = blake2b(repr(self.patterns).encode(), digest_size=16)
         for column in (self.place, self.prompt, self.n):
             digest.update(column.astype(np.int64).tobytes())
+        if self.weights is not None:
+            digest.update(self.weights.tobytes())
         return digest.digest()
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """(E,): by which what is measured is weighed; None where all weights are equal or one is not known."""
+        if isinstance(self.weight, float) or not len(self.weight):
+            return None
+        low, high = float(self.weight.min()), float(self.weight.max())
+        return None if low < 0 or high - low <= EQUAL_WEIGHTS * high else self.weight
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PromptCounts) and self.digest == other.digest
@@ -174,29 +190,53 @@ def join_prompt_counts(parts: Iterable[PromptCounts]) -> PromptCounts:
     """The entries of all parts: a prompt that several have is one prompt."""
     places: dict[Pattern, int] = {}
     columns: tuple[list[Ints], ...] = ([], [], [])
+    weights: list[tuple[Floats | float, int]] = []
     for part in parts:
         moved = [places.setdefault(pattern, len(places)) for pattern in part.patterns]
         of_part = np.array(moved, dtype=np.int64)[part.place] if moved else part.place
         for column, values in zip(columns, (of_part, part.prompt, part.n), strict=True):
             column.append(values)
+        if len(part.n):
+            weights.append((part.weight, len(part.n)))
     place, prompt, n = (
         np.concatenate(column).astype(np.int64) if column else np.zeros(0, np.int64) for column in columns
     )
-    return PromptCounts(tuple(places), place, prompt, n)
+    return PromptCounts(tuple(places), place, prompt, n, _join_weights(weights))
+
+
+def _join_weights(parts: Sequence[tuple[Floats | float, int]]) -> Floats | float:
+    common = {weight for weight, _n in parts if isinstance(weight, float)}
+    if len(common) < 2 and all(isinstance(weight, float) for weight, _n in parts):
+        return common.pop() if common else 1.0
+    return np.concatenate([np.broadcast_to(np.asarray(weight, dtype=np.float64), n) for weight, n in parts])
 
 
 def count_by_prompt(
-    labels: Codes, prompts: npt.NDArray[Any], values: Sequence[Value] | None = None
+    labels: Codes,
+    prompts: npt.NDArray[Any],
+    values: Sequence[Value] | None = None,
+    *,
+    weight: Floats | float = 1.0,
 ) -> PromptCounts:
-    """As ``count_label_patterns``, with the prompt (N,) of each unit."""
+    """As ``count_label_patterns``, with the prompt (N,) of each unit and for how many units it stands."""
     codes = np.asarray(labels)
     levels: list[Value | None] = [*_check_levels(codes, values), None]
     rows, place = np.unique(codes.astype(np.int64), axis=0, return_inverse=True)
     keys, of_prompt = np.unique(prompts, return_inverse=True)
-    entries, n = np.unique(place.ravel() * len(keys) + of_prompt, return_counts=True)
+    at = place.ravel() * len(keys) + of_prompt
+    weights = np.zeros(1)
+    if not isinstance(weight, float):
+        weights, of_weight = np.unique(weight, return_inverse=True)
+        at = at * len(weights) + of_weight
+    entries, n = np.unique(at, return_counts=True)
     patterns = tuple(tuple([levels[code] for code in row]) for row in rows.tolist())
+    sets = entries // max(1, len(weights))
     return PromptCounts(
-        patterns, entries // max(1, len(keys)), keys[entries % max(1, len(keys))].astype(np.int64), n
+        patterns,
+        sets // max(1, len(keys)),
+        keys[sets % max(1, len(keys))].astype(np.int64),
+        n,
+        weight if isinstance(weight, float) else weights[entries % max(1, len(weights))],
     )
 
 
@@ -259,17 +299,21 @@ class LabelSets:
     def disputed(self) -> int:
         return int(self.counts @ (np.count_nonzero(self.value_counts, axis=1) > 1))
 
-    def count_uncommon(self, distances: Floats | None) -> float:
+    def count_uncommon(
+        self, distances: Floats | None, *, counts: Floats | None = None, squares: Floats | None = None
+    ) -> float:
         """Units with two labels of which one at least is not the commonest level. With distances (V, V) each weighs as
         far as its farthest label lies from that level, and the number is that of as many equal weights (Kish 1965).
+        So it is with ``counts`` (M,), the weights of the units with each set, and ``squares`` (M,), the sums of theirs.
         """
         if not len(self.counts):
             return 0.0
-        commonest = int((self.counts @ self.pairable_counts).argmax())
+        of_sets = self.counts if counts is None else counts
+        commonest = int((of_sets @ self.pairable_counts).argmax())
         away = 1 - np.eye(len(self.values)) if distances is None else distances
         weights = ((self.pairable_counts > 0) * away[commonest]).max(axis=1)
-        squares = float(self.counts @ np.square(weights))
-        return float(self.counts @ weights) ** 2 / squares if squares else 0.0
+        total_squares = float((of_sets if squares is None else squares) @ np.square(weights))
+        return float(of_sets @ weights) ** 2 / total_squares if total_squares else 0.0
 
     def disagreement(self, distances: Floats) -> Floats:
         """(M,): the mean distance (V, V) of two labels of one unit, over its ordered pairs; 0 for a single label."""

@@ -35,18 +35,23 @@ def measure_rater_kappas(
     *,
     levels: int,
     no_interval: str | None,
+    weights: Floats | None = None,
     confidence: float = 0.95,
 ) -> RaterKappas:
     """Of units with level codes (N, R), -1 where there is no label, by whom (N, R), and of which prompt (N,).
 
-    ``no_interval`` is why a chance-corrected statistic of these units has no interval, if it has none.
+    ``weights`` (N,) are for how many units each stands; units of weight 0 are left out. ``no_interval`` is why a
+    chance-corrected statistic of these units has no interval, if it has none.
     """
     has_two = (codes >= 0).sum(axis=1) > 1
+    if weights is not None:
+        has_two &= weights > 0
+        weights = weights[has_two]
     codes, person = codes[has_two].astype(np.int64), person[has_two].astype(np.int64)
     _keys, of_prompt = np.unique(prompt[has_two], return_inverse=True)
     build = _StatisticBuilder(of_prompt, no_interval, confidence)
-    pairs, pairwise = _measure_pairs(codes, person, levels, build)
-    return RaterKappas(pairs, pairwise, _measure_conger(codes, person, levels, build))
+    pairs, pairwise = _measure_pairs(codes, person, levels, weights, build)
+    return RaterKappas(pairs, pairwise, _measure_conger(codes, person, levels, weights, build))
 
 
 @dataclass(frozen=True)
@@ -76,23 +81,27 @@ class _StatisticBuilder:
 
 
 def _measure_pairs(
-    codes: Ints, person: Ints, levels: int, builder: _StatisticBuilder
+    codes: Ints, person: Ints, levels: int, weights: Floats | None, builder: _StatisticBuilder
 ) -> tuple[int, Statistic]:
     """The mean over pairs of people of Cohen's kappa, weighed by the units that both judged (Light 1971)."""
     unit, pair, first, second = _list_pairs(codes, person)
     names, at = np.unique(pair, return_inverse=True)
-    tables = np.bincount((at * levels + first) * levels + second, minlength=len(names) * levels**2)
-    shares = tables.reshape(len(names), levels, levels) / np.bincount(at, minlength=len(names))[:, None, None]
+    weight = None if weights is None else weights[unit]
+    cells = (at * levels + first) * levels + second
+    tables = np.bincount(cells, weight, minlength=len(names) * levels**2)
+    sizes = np.bincount(at, weight, minlength=len(names))
+    shares = tables.reshape(len(names), levels, levels) / sizes[:, None, None]
     rows, columns = shares.sum(axis=2), shares.sum(axis=1)
     chance = (rows * columns).sum(axis=1)
     observed, expected = 1 - np.trace(shares, axis1=1, axis2=2), 1 - chance
     is_defined = expected[at] > 1e-12
-    n = int(is_defined.sum())
+    n = float(is_defined.sum() if weight is None else weight[is_defined].sum())
     if not n:
         return 0, Statistic(None, None, None, ONE_CATEGORY)
     unit, at, first, second = unit[is_defined], at[is_defined], first[is_defined], second[is_defined]
     kappas = 1 - np.divide(observed, expected, out=np.zeros(len(names)), where=expected > 1e-12)
-    value = float(kappas[at].mean())
+    weight = None if weight is None else weight[is_defined]
+    value = float(np.average(kappas[at], weights=weight))
     moved = columns[at, first] + rows[at, second] - 2 * chance[at]
     added = (
         kappas[at]
@@ -100,6 +109,7 @@ def _measure_pairs(
         - ((first != second) - observed[at]) / expected[at]
         - observed[at] / expected[at] ** 2 * moved
     ) / n
+    added = added if weight is None else weight * added
     of_units = np.bincount(unit, weights=added, minlength=len(codes)).astype(np.float64)
     return len(np.unique(at)), builder.build(value, of_units)
 
@@ -125,16 +135,19 @@ def _list_pairs(codes: Ints, person: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     return unit, pair, first_code, second_code
 
 
-def _measure_conger(codes: Ints, person: Ints, levels: int, builder: _StatisticBuilder) -> Statistic:
+def _measure_conger(
+    codes: Ints, person: Ints, levels: int, weights: Floats | None, builder: _StatisticBuilder
+) -> Statistic:
     """Chance from each person's own marginals (Conger 1980; missing labels: Gwet 2014)."""
     unit, place = np.nonzero(codes >= 0)
     label = codes[unit, place]
     people, at = np.unique(person[unit, place], return_inverse=True)
     if len(people) < 2:
         return Statistic(None, None, None, ONE_CATEGORY)
-    counts = np.bincount(at, minlength=len(people)).astype(np.float64)
-    table = np.bincount(at * levels + label, minlength=len(people) * levels).reshape(len(people), levels)
-    shares = table / counts[:, None]
+    weight = None if weights is None else weights[unit]
+    counts = np.bincount(at, weight, minlength=len(people)).astype(np.float64)
+    table = np.bincount(at * levels + label, weight, minlength=len(people) * levels)
+    shares = table.reshape(len(people), levels) / counts[:, None]
     mean, raters = shares.mean(axis=0), len(people)
     spread = np.square(shares - mean).sum(axis=0) / (raters - 1)
     chance = float((np.square(mean) - spread / raters).sum())
@@ -143,10 +156,14 @@ def _measure_conger(codes: Ints, person: Ints, levels: int, builder: _StatisticB
     value_counts = np.stack([(codes == level).sum(axis=1) for level in range(levels)], axis=1)
     r = value_counts.sum(axis=1)
     agreeing = (value_counts * (value_counts - 1)).sum(axis=1) / (r * (r - 1))
-    observed = float(agreeing.mean())
+    observed = float(np.average(agreeing, weights=weights))
     value = (observed - chance) / (1 - chance)
     slopes = 2 * mean / raters - 2 * (shares - mean) / (raters * (raters - 1))  # of chance by each share
     by_label = (slopes[at, label] - (slopes * shares).sum(axis=1)[at]) / counts[at]
+    by_label = by_label if weight is None else weight * by_label
     chance_added = np.bincount(unit, weights=by_label, minlength=len(codes))
-    added = (agreeing - observed) / len(codes) / (1 - chance) - (1 - value) / (1 - chance) * chance_added
+    own = (agreeing - observed) / len(codes)
+    if weights is not None:
+        own = weights * (agreeing - observed) / weights.sum()
+    added = own / (1 - chance) - (1 - value) / (1 - chance) * chance_added
     return builder.build(value, added)

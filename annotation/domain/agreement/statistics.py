@@ -58,9 +58,11 @@ def measure_agreement(
 ) -> Agreement:
     """The agreement statistics of the units, each with its interval over prompts.
 
-    Of ``Patterns`` each unit is the one unit of a prompt. ``values`` is the whole scale in its order, with the levels
-    that nobody chose; distances on an interval scale are differences of values. ``statistics`` names those that are
-    wanted (all, without it). A result depends neither on the order of ``patterns`` nor on what else is measured.
+    Of ``Patterns`` each unit is the one unit of a prompt. Where the weights of ``PromptCounts`` are known and differ
+    the statistics are weighed by them; the numbers of units, disputes and prompts are of those that occur. ``values``
+    is the whole scale in its order, with the levels that nobody chose; distances on an interval scale are differences
+    of values. ``statistics`` names those that are wanted (all, without it). A result depends neither on the order of
+    ``patterns`` nor on what else is measured.
     """
     names = tuple(_select_rules(statistics, measurement))
     options = values, measurement, names, intervals, confidence
@@ -104,7 +106,7 @@ def _measure(  # noqa: PLR0917  # as the other
             for name in formulas_by_name
         }
     elif formulas_by_name:
-        observed = measure_values(sample.units, formulas_by_name)
+        observed = measure_values(sample, formulas_by_name)
         measured = {name: _build_value(value) for name, value in observed.items()}
     return Agreement(
         n=sample.units.n,
@@ -165,8 +167,8 @@ class _Rule:
     needs: Measurement = "nominal"
     two_raters: str | None = None
     """Why it is undefined with more than two raters."""
-    closed_form: Callable[[LabelSets], Floats | None] | None = None
-    """What a unit with each set (M,) adds to it, as its author has the standard error."""
+    closed_form: Callable[[LabelSets, Floats | None], Floats | None] | None = None
+    """What a unit with each set (M,) adds to it, as its author has the standard error; counts (M,) are its weights."""
 
     squared: formulas.Distances | None = None
     """Its distances between levels, where these are squares."""
@@ -181,7 +183,8 @@ class _Rule:
 
     def error(self, sample: Sample) -> float | None:
         """By prompts, as the intervals are."""
-        of_sets = None if self.closed_form is None else self.closed_form(sample.units)
+        counts = sample.counts[0] if sample.is_weighed else None
+        of_sets = None if self.closed_form is None else self.closed_form(sample.units, counts)
         if of_sets is None:
             return None
         squares = sample.sum_squares(np.tile(of_sets, 2))

@@ -4,12 +4,15 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.template.loader import render_to_string
+
 from annotation.core.formatting import format_decimal
 from annotation.core.terminal import format_table
 from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
+from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 from annotation.selectors.batches import get_batch
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
 
@@ -66,10 +69,17 @@ class Command(AssayCommand):
         lines = [_build_line(row, statistics, with_guideline=several) for row in rows]
         for line in format_table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
+        self._show_weighing(rows)
         for row in data["adjudicators"]["rows"]:
             share = _format_statistic(row["percent_agreement"])
             counts = f"of {row['n']} disputes that two adjudicators decided, {row['same']} alike"
             self.stdout.write(f"{row['criterion']}: {counts}: {share}")
+
+    def _show_weighing(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        weighing = summarize_weighings(list_weighings(rows))
+        if weighing is not None:
+            text = render_to_string("annotation/agreement/_weighing.txt", {"weighing": weighing})
+            self.stdout.write(" ".join(text.split()))
 
 
 def _build_line(

@@ -19,6 +19,7 @@ from annotation.domain.guidelines import Criterion
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
 from annotation.selectors.agreement.label_table import cache_result, read_batches
+from annotation.selectors.agreement.weights import WeightReader, Weights
 
 T = TypeVar("T")
 ScaleKey: TypeAlias = tuple[str, str]
@@ -49,14 +50,21 @@ class ComparableLabels:
         )  # by code points, whatever the database's collation
         self.narrowing = narrowing
         self._all = reading.units
+        self._weights = WeightReader(self.batches, self.marks, self._strata)
 
     @cached_property
     def units(self) -> Units:
         return self._all if self.narrowing == EVERYTHING else self._narrowed(self.narrowing)
 
+    @cached_property
+    def weights(self) -> Weights | float:
+        """(N,): for how many units each stands, by the chance of its selection; a number where all have the same."""
+        return self._weights.weights.of_units(self.units)
+
     def cache(self, name: str, compute: Callable[[], T]) -> T:
         """What ``compute`` makes of these labels, worked out once as long as no label, nor a name, is another."""
-        key = (name, self.narrowing, tuple(self._models.items()), tuple(self.people.items()))
+        names = (tuple(self._models.items()), tuple(self.people.items()))
+        key = (name, self.narrowing, names, self._weights.key)
         return cache_result(key, self.marks, compute)
 
     def sort_by_facet(self, facet: str) -> UnitGroups[str | None]:
@@ -128,7 +136,7 @@ class ComparableLabels:
     def with_units(self, units: Units) -> ComparableLabels:
         """The same names over other units."""
         labels = object.__new__(ComparableLabels)
-        computed = {"units", "scales", "reasons"}
+        computed = {"units", "scales", "reasons", "weights"}
         labels.__dict__.update({name: value for name, value in self.__dict__.items() if name not in computed})
         labels.__dict__["units"] = units
         return labels

@@ -33,6 +33,7 @@ from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Guideline
 from annotation.selectors.agreement.groupings import EVERYTHING, Group, Grouping, Narrowing
 from annotation.selectors.agreement.labels import ComparableLabels
+from annotation.selectors.agreement.weights import NOT_SELECTED, Weighing, Weights, describe_weighing
 
 # So many measured sets of counts are kept by one process, about 3 kB each.
 MAX_MEASURED = 20_000
@@ -54,6 +55,7 @@ class ReportRow:
     """How many people the labels are of."""
     kappas: RaterKappas | None = None
     """Of a pool: of more than two people."""
+    weighing: Weighing = NOT_SELECTED
 
     def to_json(self) -> dict[str, Any]:
         statistics = {
@@ -67,6 +69,8 @@ class ReportRow:
             "disputed": self.agreement.disputed,
             "prompts": self.agreement.prompts,
             "raters": self.raters,
+            "weighed": self.weighing.is_weighed,
+            "weighed_reason": self.weighing.reason,
             **statistics,
             "pairwise_kappa": statistic_to_json(self.kappas.pairwise) if self.kappas else None,
             "conger_kappa": statistic_to_json(self.kappas.conger) if self.kappas else None,
@@ -106,6 +110,10 @@ class PatternCounts:
         return self.raters > MAX_FIXED_RATERS
 
     @property
+    def weighing(self) -> Weighing:
+        return describe_weighing(self.counts)
+
+    @property
     def n(self) -> int:
         """Units with at least two labels."""
         return sum(n for pattern, n in self.counts.counts.items() if len(_drop_missing(pattern)) > 1)
@@ -130,6 +138,7 @@ class PatternCounts:
             self.measurement,
             self.measure(statistics),
             self.raters,
+            weighing=self.weighing,
         )
 
     def _measure(self, statistics: tuple[str, ...] | None, intervals: bool, confidence: float) -> Agreement:
@@ -153,6 +162,10 @@ class PatternCounts:
             if name in COHENS and statistic.value is not None
         }
         return replace(measured, statistics={**measured.statistics, **withheld})
+
+
+def _list_weights(labels: ComparableLabels) -> Weights | None:
+    return None if isinstance(labels.weights, float) else labels.weights
 
 
 def _drop_missing(pattern: Pattern) -> list[Value]:
@@ -226,13 +239,15 @@ class LabelPatterns:
         facets = dict(counted.group) | {"guideline": counted.guideline}
         if counted.criterion is not None:
             facets["criterion"] = counted.criterion
-        units = self.labels.where_named(facets).units
+        labels = self.labels.where_named(facets)
+        units = labels.units
         fleiss = counted.measure(("fleiss_kappa",)).statistics["fleiss_kappa"]
         return measure_rater_kappas(
             units.codes,
             units.person,
             units.prompt,
             levels=len(units.values),
+            weights=_list_weights(labels) if counted.weighing.is_weighed else None,
             no_interval=fleiss.no_interval,
         )
 
@@ -250,7 +265,7 @@ class LabelPatterns:
         patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], PromptCounts]] = {}
         if not grouping:
             patterns_by_group[()] = {}
-        for (names, scale), patterns in count_patterns(units, groups_and_scales).items():
+        for (names, scale), patterns in count_patterns(units, groups_and_scales, labels.weights).items():
             patterns_by_group.setdefault(names, {})[scale] = patterns
         return [
             counted

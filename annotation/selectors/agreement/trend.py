@@ -85,7 +85,7 @@ def _count_steps(labels: ComparableLabels, step: str) -> dict[str, list[tuple[da
     steps = group_units(labels.units.kinds("finished"), start, lambda day: day)
     guideline_steps = cross_groupings([guideline, steps], len(labels.units))
     counts_by_guideline: dict[str, list[tuple[date, str, PromptCounts]]] = {}
-    for (name, day), counts in count_patterns(labels.units, guideline_steps).items():
+    for (name, day), counts in count_patterns(labels.units, guideline_steps, labels.weights).items():
         iso = day.isocalendar()
         step_name = f"{iso.year}-W{iso.week:02}" if step == "week" else day.isoformat()
         counts_by_guideline.setdefault(name, []).append((day, step_name, counts))

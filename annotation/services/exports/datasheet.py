@@ -37,6 +37,7 @@ from annotation.domain.releases.datasheet import (
 from annotation.domain.releases.manifest import order_manifest
 from annotation.domain.releases.origins import LabelOrigins, count_origins, list_import_protocols
 from annotation.domain.releases.selection import describe_selection
+from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 """The datasheet's languages, with the translation that each of them takes."""
@@ -216,6 +217,8 @@ def _context(manifest: Manifest, texts: GuidelineTexts) -> dict[str, Any]:
         "work": _work_table(protocol) if protocol else None,
         "languages": _languages_table(manifest.get("people") or {}),
         "agreement": agreement_table(manifest, texts),
+        "weighing": summarize_weighings(list_weighings(manifest.get("agreement") or ())),
+        "knows_weighing": all("weighed" in row for row in manifest.get("agreement") or ()),
         "agreement_by_prompt": all("prompts" in row for row in manifest.get("agreement") or ()),
         "adjudicated_percent": format_part(counts["adjudicated"], counts["labels"]),
         "reasons": _reasons_table(manifest, texts),

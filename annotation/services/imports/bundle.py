@@ -50,7 +50,7 @@ from annotation.domain.releases.selection import DrawnStratum
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.imports import find_prompts_by_key
-from annotation.selectors.releases.selection import NO_DIMENSION
+from annotation.selectors.selection import NO_DIMENSION
 from annotation.services.batches.batches import add_tasks, create_empty_batch, set_state
 from annotation.services.batches.draws import record_draw
 from annotation.services.guidelines import load_guideline

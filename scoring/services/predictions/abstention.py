@@ -15,7 +15,7 @@ from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.domain.releases.selection import LEAST_SURE, DrawnStratum, compute_chance
 from annotation.models import Batch, Dataset, EvaluatedModel, Person, Response
 from annotation.selectors.access import refuse_sealed_gold, sealed_datasets
-from annotation.selectors.releases.selection import NO_DIMENSION
+from annotation.selectors.selection import NO_DIMENSION
 from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from annotation.services.batches.draws import record_draw

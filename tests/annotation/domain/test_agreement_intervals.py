@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from annotation.core.errors import AssayError
@@ -19,6 +20,7 @@ from annotation.domain.agreement import (
     NO_VARIATION,
     ONE_CATEGORY,
     STATISTICS,
+    Measurement,
     Pattern,
     PromptCounts,
     Statistic,
@@ -358,3 +360,85 @@ def test_a_difference_to_too_little_has_a_value_and_no_interval() -> None:
         DISPUTED, with_disputes(9, 0), values=SCALE, measurement="nominal", statistic="percent_agreement"
     )
     assert ends(share)[0] < (share.value or 0) < ends(share)[1]
+
+
+# Units of unequal chance of selection
+
+
+def draw_labels(rng: np.random.Generator, n: int) -> npt.NDArray[np.int64]:
+    labels = rng.integers(0, 3, (n, 2))
+    labels[rng.random(n) < 0.5, 1] = -1
+    alike = rng.random(n) < 0.6
+    labels[alike, 1] = labels[alike, 0]
+    return labels
+
+
+@pytest.mark.parametrize("measurement", ["nominal", "ordinal", "interval"])
+def test_equal_weights_change_no_digit(measurement: Measurement):
+    rng = np.random.default_rng(5)
+    labels, prompts = draw_labels(rng, 300), rng.integers(0, 60, 300)
+    plain = measure_agreement(
+        count_by_prompt(labels, prompts, (1, 2, 3)), values=(1, 2, 3), measurement=measurement
+    )
+    for weight in (4.0, np.full(300, 4.0), np.r_[np.ones(299), -3.0]):
+        counts = count_by_prompt(labels, prompts, (1, 2, 3), weight=weight)
+        assert measure_agreement(counts, values=(1, 2, 3), measurement=measurement) == plain
+
+
+@pytest.mark.parametrize("measurement", ["nominal", "ordinal", "interval"])
+def test_a_unit_that_weighs_three_is_as_three_like_it(measurement: Measurement):
+    """But for what depends on how many units there are: alpha's small sample and the variance of single units."""
+    rng = np.random.default_rng(6)
+    labels, prompts = draw_labels(rng, 900), rng.integers(0, 80, 900)
+    weight = np.where(labels[:, 0] == 0, 1.0, 3.0)
+    weighed, repeated = (
+        measure_agreement(counts, values=(1, 2, 3), measurement=measurement).statistics
+        for counts in (
+            count_by_prompt(labels, prompts, (1, 2, 3), weight=weight),
+            count_by_prompt(
+                np.repeat(labels, weight.astype(int), axis=0),
+                np.repeat(prompts, weight.astype(int)),
+                (1, 2, 3),
+            ),
+        )
+    )
+    for name, statistic in repeated.items():
+        own = weighed[name]
+        if statistic.value is None:
+            assert own.value is None
+            continue
+        assert own.value == pytest.approx(statistic.value, abs=0.002)
+        assert own.low == pytest.approx(statistic.low, abs=0.01)
+        assert own.high == pytest.approx(statistic.high, abs=0.01)
+
+
+def test_units_of_weight_zero_move_no_figure():
+    rng = np.random.default_rng(7)
+    labels, prompts = draw_labels(rng, 400), rng.integers(0, 80, 400)
+    weight = rng.choice([0.0, 1.5, 4.0], 400)
+    counts = count_by_prompt(labels, prompts, (1, 2, 3), weight=weight)
+    alone = count_by_prompt(labels[weight > 0], prompts[weight > 0], (1, 2, 3), weight=weight[weight > 0])
+    first, second = (
+        measure_agreement(part, values=(1, 2, 3), measurement="ordinal") for part in (counts, alone)
+    )
+    assert first.statistics == second.statistics
+    assert first.prompts == second.prompts
+    assert first.n > second.n
+
+
+def test_parts_of_one_weight_each_are_joined_with_their_weights():
+    rng = np.random.default_rng(8)
+    labels, prompts = draw_labels(rng, 200), rng.integers(0, 40, 200)
+    weight = np.r_[np.full(100, 2.0), np.full(100, 5.0)]
+    whole = count_by_prompt(labels, prompts, (1, 2, 3), weight=weight)
+    joined = join_prompt_counts(
+        count_by_prompt(labels[part], prompts[part], (1, 2, 3), weight=own)
+        for part, own in ((slice(100), 2.0), (slice(100, 200), 5.0))
+    )
+    first, second = (
+        measure_agreement(part, values=(1, 2, 3), measurement="nominal") for part in (whole, joined)
+    )
+    for name, statistic in first.statistics.items():
+        assert second.statistics[name].value == (
+            None if statistic.value is None else pytest.approx(statistic.value)
+        )

@@ -11,7 +11,7 @@ import pytest
 
 from annotation.domain.agreement import Agreement, Measurement, Pattern, Value, measure_agreement, pool
 from annotation.domain.agreement import coefficients as formulas
-from annotation.domain.agreement.intervals import measure_values
+from annotation.domain.agreement.intervals import Sample, measure_values
 from annotation.domain.agreement.patterns import Floats, tabulate
 
 XSTEST = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "xstest"
@@ -132,7 +132,7 @@ def test_kappa_of_six_psychiatrists_is_as_fleiss_published() -> None:
 def test_weighted_kappa_of_two_judges_is_as_cohen_published(gravity: Floats, published: float) -> None:
     patterns = {(i + 1, j + 1): int(count) for (i, j), count in np.ndenumerate(TWO_JUDGES)}
     rule = {"kappa": lambda weighting: formulas.cohen_kappa(weighting, lambda _values: gravity)}
-    values = measure_values(tabulate(patterns, (1, 2, 3)), rule)
+    values = measure_values(Sample(tabulate(patterns, (1, 2, 3))), rule)
     assert values["kappa"] == pytest.approx(published, abs=0.0005)
 
 

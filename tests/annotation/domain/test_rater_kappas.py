@@ -83,3 +83,19 @@ def test_the_interval_is_as_wide_as_leaving_out_each_prompt_says(name: str) -> N
         values.append(getattr(measure(codes[rest], person[rest], prompt[rest]), name).value)
     error = (59 / 60 * np.square(np.array(values) - np.mean(values)).sum()) ** 0.5
     assert (statistic.high - statistic.value) / 2.0 == pytest.approx(error, rel=0.15)
+
+
+def test_a_unit_that_weighs_three_is_as_three_like_it() -> None:
+    codes, person, prompt = draw(5, 4, units=600, prompts=60)
+    weights = np.where(codes[:, 0] == 0, 1.0, 3.0)
+    times = weights.astype(int)
+    weighed = measure_rater_kappas(codes, person, prompt, levels=3, no_interval=None, weights=weights)
+    repeated = measure(codes.repeat(times, axis=0), person.repeat(times, axis=0), prompt.repeat(times))
+    for own, same in ((weighed.pairwise, repeated.pairwise), (weighed.conger, repeated.conger)):
+        assert own.value == pytest.approx(same.value)
+        assert own.low == pytest.approx(same.low, abs=1e-3)
+        assert own.high == pytest.approx(same.high, abs=1e-3)
+    plain = measure(codes, person, prompt)
+    assert measure_rater_kappas(
+        codes, person, prompt, levels=3, no_interval=None, weights=np.full(600, 7.0)
+    ).conger.value == pytest.approx(plain.conger.value)

@@ -220,9 +220,10 @@ def test_the_labels_are_read_in_one_query_however_many_there_are(
     labelled: Batch, django_assert_num_queries: Any
 ):
     # The labels in one; three for how far the batch is; guidelines, models and people for their names.
-    with django_assert_num_queries(7):
+    # Thirteen for the chance of selection, once for as long as nothing changes.
+    with django_assert_num_queries(20):
         LabelPatterns([labelled]).report(parse_groupings("model,pair,dimension*model"))
-    with django_assert_num_queries(6):  # the labels are known
+    with django_assert_num_queries(8):  # the labels are known, and what has been drawn
         LabelPatterns([labelled]).report(parse_groupings("week,criterion,language"))
 
 
@@ -243,6 +244,8 @@ def test_the_command_prints_rows_as_json_and_as_a_table(labelled: Batch):
         "disputed",
         "prompts",
         "raters",
+        "weighed",
+        "weighed_reason",
         *STATISTICS,
         "pairwise_kappa",
         "conger_kappa",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from scoring.domain.evaluation.weighing import WeighedLabel, measure_weighed
 from scoring.domain.training_data import Head
-from tests.performance.chosen_gold import DESIGNS, UNKNOWN, simulate
+from tests.performance.chosen_gold import DESIGNS, UNKNOWN, simulate, simulate_agreement
 
 HEAD = Head("safety", (1, 2, 3), "ordinal")
 
@@ -65,3 +67,15 @@ def test_chosen_gold_is_weighed_where_its_chance_is_known(name: str):
     else:
         assert abs(figures["bias"]) < 0.03
         assert figures["covers"] >= 0.75
+
+
+def test_agreement_of_chosen_responses_is_weighed_back_to_all():
+    """Of those that a draw took most from the unsure alpha is off by a tenth, and weighed it is not."""
+    figures = simulate_agreement("strata, the unsure more", repetitions=25, responses=1500, labels=300)
+    for statistic, bias in (("percent_agreement", 0.03), ("alpha_nominal", 0.06)):
+        own = figures[statistic]
+        assert own["as_they_are"] < own["true"] - bias
+        assert abs(own["bias"]) < 0.03
+        assert own["covers"] >= 0.8
+    unknown = simulate_agreement("the least sure first", repetitions=2, responses=500, labels=100)
+    assert math.isnan(unknown["alpha_nominal"]["weighed"])

@@ -16,6 +16,7 @@ from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
 from annotation.domain.agreement import Agreement
 from annotation.selectors.agreement import PatternCounts
+from annotation.selectors.agreement.weights import summarize_weighings
 from annotation.views.agreement.charts import AgreementDot, draw_dots
 from annotation.views.agreement.query import AgreementChoice, TabQuery
 from annotation.views.agreement.wording import (
@@ -102,7 +103,9 @@ def table_context(
     """The lines with every statistic that any of them has, and why the others are not there."""
     measured = [row.measure() for row in rows]
     statistics = defined_statistics(measured)
+    weighings = [row.weighing for row in rows if row.n]
     return {
+        "weighing": summarize_weighings(weighings),
         "rows": [
             build_row(row, agreement, statistics, words, choice)
             for row, agreement in zip(rows, measured, strict=True)
