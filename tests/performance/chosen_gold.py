@@ -14,7 +14,7 @@ it is, the more often both annotators see one level at once; else each names one
 of the labels that all responses would get, the mean over all boards, and so of prompts that were never drawn.
 ``defined`` is how often alpha has an interval; agreement has one always.
 
-The exit code is 1 if a weighed accuracy or agreement is off by more than half a point (alpha by more than one), or
+The exit code is 1 if a weighed accuracy or agreement is off by more than half a point (alpha by two, which it is of few units), or
 covers less than 93%, or if a weighed figure is given where the product can know no chance.
 """
 
@@ -165,7 +165,7 @@ def list_faults(name: str, figures: dict[str, float]) -> list[str]:
 PROMPT_SIZE = 10
 LEVELS, MARGINALS = (1, 2, 3), (0.6, 0.3, 0.1)
 STATISTICS = ("percent_agreement", "alpha_nominal")
-MAX_AGREEMENT_BIAS = {"percent_agreement": 0.005, "alpha_nominal": 0.01}
+MAX_AGREEMENT_BIAS = {"percent_agreement": 0.005, "alpha_nominal": 0.02}
 
 
 def draw_doubly_labelled(rng: np.random.Generator, responses: int) -> tuple[Floats, np.ndarray, np.ndarray]:
@@ -251,6 +251,8 @@ def show_agreement(options: argparse.Namespace) -> list[str]:
     faults: list[str] = []
     for labels in (options.labels, options.labels // 2, options.labels // 4):
         for name in DESIGNS:
+            if name == "everything" and labels != options.labels:
+                continue
             figures = simulate_agreement(
                 name, repetitions=options.repetitions, responses=options.responses, labels=labels
             )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.apps import apps
 
 from annotation.core.errors import Conflict
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Collection, GoldRelease, Guideline, Person, Response
+from annotation.models import BatchDraw, Collection, GoldRelease, Guideline, Person, Response
 from annotation.selectors.releases.selection import list_chances
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import create_batch, set_state
@@ -31,6 +34,7 @@ from tests.support import label, make_corpus
 
 pytestmark = pytest.mark.django_db
 POLICY = Policy(overlap=1)
+record_draws = import_module("benchmark.migrations.0007_draws_of_earlier_plans").record_draws
 
 
 def label_all(batch: object, person: Person) -> None:
@@ -215,3 +219,55 @@ def test_of_what_a_scorer_is_least_sure_of_only_the_recorded_random_share_is_wei
     assert len(chances) == counts["drawn"]
     # weighed, the share stands for all responses
     assert sum(1 / chance for chance in chances) == pytest.approx(60)
+
+
+def test_plans_of_before_get_the_record_that_they_would_get_today(plan: LabelPlan, chen: Person):
+    more = create_label_plan(
+        run=plan.run, goal=PlanGoal(half_width=0.1), name="more", annotators=[chen], policy=POLICY, seed=4
+    )
+    label_all(more.batch, chen)
+    recorded = dict(BatchDraw.objects.values_list("batch", "strata"))
+    BatchDraw.objects.all().delete()
+    record_draws(apps, None)
+    assert len(recorded) == 2
+    assert _sort_responses(dict(BatchDraw.objects.values_list("batch", "strata"))) == _sort_responses(
+        recorded
+    )
+    record_draws(apps, None)  # what is recorded stays
+    assert BatchDraw.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "change", ["a response more", "no record of what people had", "no strata of the run"]
+)
+def test_plans_of_before_that_do_not_determine_their_draw_stay_unknown(plan: LabelPlan, change: str):
+    BatchDraw.objects.all().delete()
+    strata = [dict(row) for row in plan.strata]
+    place = next(at for at, row in enumerate(strata) if row["drawn"])
+    match change:
+        case "a response more":
+            strata[place]["drawn"] += 1
+        case "no record of what people had":
+            del strata[place]["held"]
+        case _:
+            plan.run.parts.filter(name="unlabelled").delete()
+    LabelPlan.objects.filter(pk=plan.pk).update(strata=strata)
+    record_draws(apps, None)
+    assert not BatchDraw.objects.exists()
+    assert {row["how"] for row in cut_both(plan).manifest["selection"] if row["batch"] == "plan"} == {"part"}
+
+
+def test_a_plan_of_before_after_labels_of_unknown_chance_has_none(plan: LabelPlan):
+    BatchDraw.objects.all().delete()
+    strata = [row | {"held": row["held"] + 1} for row in plan.strata]
+    LabelPlan.objects.filter(pk=plan.pk).update(strata=strata)
+    record_draws(apps, None)
+    rows = BatchDraw.objects.get().strata
+    assert {(row["chance"], row["reason"]) for row in rows} == {(None, "earlier")}
+
+
+def _sort_responses(draws: dict[int, list[dict[str, Any]]]) -> dict[int, list[dict[str, Any]]]:
+    return {
+        batch: [row | {"responses": sorted(row["responses"])} for row in strata]
+        for batch, strata in draws.items()
+    }
