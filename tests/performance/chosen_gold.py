@@ -14,7 +14,7 @@ it is, the more often both annotators see one level at once; else each names one
 of the labels that all responses would get, the mean over all boards, and so of prompts that were never drawn.
 ``defined`` is how often alpha has an interval; agreement has one always.
 
-The exit code is 1 if a weighed accuracy or agreement is off by more than half a point (alpha by two, which it is of few units), or
+The exit code is 1 if a weighed accuracy or agreement is off by more than half a point (alpha by two: few units), or
 covers less than 93%, or if a weighed figure is given where the product can know no chance.
 """
 

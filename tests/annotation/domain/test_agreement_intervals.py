@@ -368,8 +368,8 @@ def test_a_difference_to_too_little_has_a_value_and_no_interval() -> None:
 def draw_labels(rng: np.random.Generator, n: int) -> npt.NDArray[np.int64]:
     labels = rng.integers(0, 3, (n, 2))
     labels[rng.random(n) < 0.5, 1] = -1
-    alike = rng.random(n) < 0.6
-    labels[alike, 1] = labels[alike, 0]
+    is_same = rng.random(n) < 0.6
+    labels[is_same, 1] = labels[is_same, 0]
     return labels
 
 
@@ -417,9 +417,9 @@ def test_units_of_weight_zero_move_no_figure():
     labels, prompts = draw_labels(rng, 400), rng.integers(0, 80, 400)
     weight = rng.choice([0.0, 1.5, 4.0], 400)
     counts = count_by_prompt(labels, prompts, (1, 2, 3), weight=weight)
-    alone = count_by_prompt(labels[weight > 0], prompts[weight > 0], (1, 2, 3), weight=weight[weight > 0])
+    reduced = count_by_prompt(labels[weight > 0], prompts[weight > 0], (1, 2, 3), weight=weight[weight > 0])
     first, second = (
-        measure_agreement(part, values=(1, 2, 3), measurement="ordinal") for part in (counts, alone)
+        measure_agreement(part, values=(1, 2, 3), measurement="ordinal") for part in (counts, reduced)
     )
     assert first.statistics == second.statistics
     assert first.prompts == second.prompts
@@ -430,13 +430,13 @@ def test_parts_of_one_weight_each_are_joined_with_their_weights():
     rng = np.random.default_rng(8)
     labels, prompts = draw_labels(rng, 200), rng.integers(0, 40, 200)
     weight = np.r_[np.full(100, 2.0), np.full(100, 5.0)]
-    whole = count_by_prompt(labels, prompts, (1, 2, 3), weight=weight)
+    complete = count_by_prompt(labels, prompts, (1, 2, 3), weight=weight)
     joined = join_prompt_counts(
         count_by_prompt(labels[part], prompts[part], (1, 2, 3), weight=own)
         for part, own in ((slice(100), 2.0), (slice(100, 200), 5.0))
     )
     first, second = (
-        measure_agreement(part, values=(1, 2, 3), measurement="nominal") for part in (whole, joined)
+        measure_agreement(part, values=(1, 2, 3), measurement="nominal") for part in (complete, joined)
     )
     for name, statistic in first.statistics.items():
         assert second.statistics[name].value == (

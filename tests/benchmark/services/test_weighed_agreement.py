@@ -88,7 +88,7 @@ def test_an_open_batch_is_not_weighed_and_says_why(plan: LabelPlan, chen: Person
     label(claim, chen, 1)
     other = claim_next_task(batch=plan.batch, person=lin)
     label(other, lin, 1)
-    (row, *_others) = read_rows(plan.batch)
+    row, *_rows = read_rows(plan.batch)
     assert (row["weighed"], row["weighed_reason"]) == (None, "unfinished")
 
 
@@ -104,17 +104,17 @@ def test_a_drawn_batch_is_weighed_to_all_responses(plan: LabelPlan, chen: Person
     for annotation in Annotation.objects.filter(current=True, assignment__task__batch=plan.batch):
         (value,) = annotation.labels.values()
         labels[annotation.assignment.task_id][annotation.assignment.person_id] = value
-    total = alike = 0.0
+    total = agreeing = 0.0
     for task in Task.objects.filter(batch=plan.batch):
         first, second = labels[task.pk].values()
         total += weight[task.response_id]
-        alike += weight[task.response_id] * (first == second)
+        agreeing += weight[task.response_id] * (first == second)
     assert total == pytest.approx(60)
     (row, *by_dimension) = read_rows(plan.batch)
     assert (row["weighed"], row["weighed_reason"]) == (True, None)
     percent = row["percent_agreement"]
     assert isinstance(percent, dict)
-    assert percent["value"] == pytest.approx(alike / total)
+    assert percent["value"] == pytest.approx(agreeing / total)
     assert percent["value"] != pytest.approx(1 - row["disputed"] / row["n"], abs=1e-6)
     assert by_dimension
 
@@ -141,7 +141,7 @@ def test_labels_of_unknown_selection_are_as_they_are(plan: LabelPlan, chen: Pers
     label_all(plan.batch, chen, lin)
     weighed = LabelPatterns([plan.batch]).list_counts()[0]
     BatchDraw.objects.filter(batch=plan.batch).delete()
-    (row, *_others) = read_rows(plan.batch)
+    row, *_rows = read_rows(plan.batch)
     assert (row["weighed"], row["weighed_reason"]) == (None, "part")
     plain = measure_agreement(
         weighed.counts.counts, values=weighed.values, measurement=weighed.measurement, intervals=False
