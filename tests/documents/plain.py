@@ -22,6 +22,7 @@ PLAIN = frozenset(
         "Collection",
         "Batches: %(names)s.",
         "Annotators",
+        "Chance of selection",
         "Agreement",
         "Adjudication",
         "Preprocessing",
