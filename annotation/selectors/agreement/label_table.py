@@ -59,6 +59,10 @@ class BatchMark:
     counts: tuple[int, ...]
 
     @property
+    def open(self) -> int:
+        return self.counts[STATES.index("open")]
+
+    @property
     def complete(self) -> int:
         return sum(n for state, n in zip(STATES, self.counts, strict=True) if state in COMPLETE)
 

@@ -19,8 +19,7 @@ from annotation.domain.agreement import PromptCounts
 from annotation.domain.agreement.label_table import Units
 from annotation.domain.releases.selection import ALL, DRAWN, PART, UNFINISHED, UNKNOWN
 from annotation.models import Batch, BatchDraw, Dataset, EvaluatedModel, Response, Stratum, Task
-from annotation.selectors.agreement.label_table import COMPLETE, BatchMark, Marks, cache_result
-from annotation.selectors.counts import STATES
+from annotation.selectors.agreement.label_table import COMPLETE, Marks, cache_result
 from annotation.selectors.selection import NO_DIMENSION, Selection, read_selection
 
 EQUAL = "equal"
@@ -111,7 +110,9 @@ class WeightReader:
         return cache_result(f"chances of selection {self.key}", self._marks, self._read)
 
     def _read(self) -> SelectionWeights:
-        """Version by version: the labels under another one are other labels of the same responses."""
+        """Version by version: the labels under another one are other labels of the same responses. Of batches in which
+        nothing is open any more: what is labelled first nobody has drawn.
+        """
         versions: dict[int, list[Batch]] = defaultdict(list)
         for batch in self._batches:
             versions[batch.guideline_id].append(batch)
@@ -119,7 +120,7 @@ class WeightReader:
         tasks: dict[int, float] = {}
         marks = dict(self._marks)
         for batches in versions.values():
-            judged = [batch for batch in batches if batch.pk in self._drawn or _is_complete(marks[batch.pk])]
+            judged = [batch for batch in batches if not marks[batch.pk].open]
             selection = read_selection(judged, states=COMPLETE)
             strata |= self._weigh_strata(batches, selection)
             tasks |= self._weigh_tasks(judged, selection)
@@ -158,11 +159,6 @@ class WeightReader:
                 tasks = Task.objects.filter(batch__in=drawn, kind=Task.Kind.WORK, response__in=part)
                 weights |= dict.fromkeys(tasks.values_list("pk", flat=True), 1 / chance)
         return weights
-
-
-def _is_complete(mark: BatchMark) -> bool:
-    counts = dict(zip(STATES, mark.counts, strict=True))
-    return not counts["open"] and not counts["withdrawn"]
 
 
 def _weigh_rows(rows: Sequence[Mapping[str, Any]], known: set[str]) -> float:
