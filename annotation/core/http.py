@@ -17,9 +17,11 @@ from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import reverse
+from django.urls import register_converter, reverse
+from django.urls.converters import StringConverter
 from django.utils.http import content_disposition_header
 
+from annotation.core.names import quote_name, unquote_name
 from annotation.core.zip_stream import Segment, measure_length, read_blocks
 
 MAX_DIGITS = 18
@@ -28,6 +30,19 @@ MIN_DAY, MAX_DAY = date(1970, 1, 1), date(2999, 12, 31)
 """Nothing here is older; and a day more, or another time zone, is still a date."""
 # More digits than any file has bytes are no range.
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+class NameConverter(StringConverter):
+    """``<name:username>`` in an address: whatever the name holds, it is one step of the way."""
+
+    def to_python(self, value: str) -> str:
+        return unquote_name(value)
+
+    def to_url(self, value: str) -> str:
+        return quote_name(value)
+
+
+register_converter(NameConverter, "name")
 
 
 def as_attachment(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:

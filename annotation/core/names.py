@@ -1,9 +1,14 @@
-"""The names that people give to things: they stand in addresses, files and commands. Pure."""
+"""The names that people give to things: they stand in addresses, files and commands. Pure.
+
+What is made here is named by ``check_name``. What comes from elsewhere, models and whoever labelled there, has its
+name already, which may be any printable text: ``check_printable_name``.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 
 from annotation.core.errors import N_, AssayError
@@ -24,6 +29,54 @@ def check_name(name: str) -> str:
             longest=MAX_NAME_CHARACTERS,
         )
     return name
+
+
+def check_printable_name(name: str) -> str:
+    """The name, if it can be read: of any printable characters, none of them a blank at an end, at most 100."""
+    is_readable = name.isprintable() and name == name.strip() and name not in {"", ".", ".."}
+    if not is_readable or len(name) > MAX_NAME_CHARACTERS:
+        raise AssayError(
+            N_(
+                "{name} cannot be a name: use 1 to {longest} printable characters, without a blank at either end;"
+                " a dot or two alone are no name."
+            ),
+            name=repr(name),
+            longest=MAX_NAME_CHARACTERS,
+        )
+    return name
+
+
+_UNSAFE = re.compile(r"[/\\?#%~]|^\.")
+_QUOTED = re.compile(r"~([0-9A-F]{2})")
+_LISTED = re.compile(r'\s*(?:"((?:[^"]|"")+)"\s*(?=,|$)|([^,]*))(?:,|$)')
+
+
+def quote_name(name: str) -> str:
+    """The name as one step of an address. No server and no proxy on the way takes a letter of it for its own."""
+    return _UNSAFE.sub(lambda match: f"~{ord(match[0]):02X}", name)
+
+
+def unquote_name(step: str) -> str:
+    return _QUOTED.sub(lambda match: chr(int(match[1], 16)), step)
+
+
+def join_names(names: Iterable[str]) -> str:
+    """``a, b``; a name that holds a comma or begins with a quotation mark stands in quotation marks, as in CSV."""
+    return ", ".join(_quote_in_list(name) for name in names)
+
+
+def split_names(text: str) -> list[str]:
+    """The names of ``a,b``, of which each may be quoted as in CSV: ``"a, b",c`` are two."""
+    names = (
+        quoted.replace('""', '"') if quoted else plain.strip() for quoted, plain in _LISTED.findall(text)
+    )
+    return [name for name in names if name]
+
+
+def _quote_in_list(name: str) -> str:
+    if "," not in name and not name.startswith('"'):
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 # Scripts that are written together in one language, and whose letters nobody takes for each other's.

@@ -145,11 +145,6 @@ def undefined_as_null(data: Any) -> Any:
     return data
 
 
-def split_names(text: str) -> list[str]:
-    """``a,b`` as a list; several values are given with commas or spaces alike."""
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 class ImportCommand(AssayCommand):
     @contextmanager
     def watched_run(self) -> Iterator[Run]:

@@ -22,7 +22,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.core.names import check_name
+from annotation.core.names import check_printable_name
 from annotation.domain.datasets import response_sha256
 from annotation.models import (
     Collection,
@@ -91,9 +91,9 @@ def start_collection(
     checked_settings = check_settings(settings or {}, key=find_key(url))
     endpoint_model = _check_model(served_model or model)
     _check_numbers(concurrency, timeout)
-    check_name(model)
+    check_printable_name(model)
     if collection:
-        check_name(collection)
+        check_printable_name(collection)
     if not dataset.prompts.exists():
         raise AssayError(N_("The dataset {name} has no prompts; import them first."), name=dataset.name)
     evaluated, _made = EvaluatedModel.objects.get_or_create(name=model)

@@ -19,7 +19,7 @@ from typing import IO, Any, TypeAlias
 
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.core.files import check_file
-from annotation.core.names import MAX_NAME_CHARACTERS, check_name
+from annotation.core.names import MAX_NAME_CHARACTERS, check_printable_name
 
 MAX_ID_CHARACTERS = 200
 MAX_LANGUAGE_CHARACTERS = 20
@@ -82,10 +82,10 @@ class FileRow:
         return self.optional(field, longest=MAX_ID_CHARACTERS).strip()
 
     def name(self, field: str) -> str:
-        """A name as it can stand in an address."""
+        """A name that somebody gave elsewhere."""
         value = self.text(field)
         try:
-            return check_name(value)
+            return check_printable_name(value)
         except AssayError as error:
             raise self.error(error.template, field=field, **error.params) from error
 

@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, split_names
+from annotation.core.names import split_names
+from annotation.management.base import AssayCommand
 from annotation.models import ROLES, ApiToken, Person
 from annotation.selectors.datasets import get_models
 from annotation.services.people.people import add_person
@@ -64,6 +65,7 @@ class Command(AssayCommand):
                 display_name=options["display_name"],
                 languages=[tag for text in options["languages"] for tag in split_names(text)],
                 own_models=own_models,
+                signs_in=bool(roles or password or options["token"]),
             )
             token = _make_token(person, options) if options["token"] else None
         answer: dict[str, Any] = {

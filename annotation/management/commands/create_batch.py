@@ -5,8 +5,9 @@ from datetime import date
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
+from annotation.core.names import split_names
 from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
-from annotation.management.base import AssayCommand, split_names
+from annotation.management.base import AssayCommand
 from annotation.models import Batch, Person
 from annotation.selectors.batches.plan import Plan, plan_batch
 from annotation.selectors.datasets import get_dataset, get_models

@@ -3,8 +3,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from annotation.core.names import split_names
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.management.base import AssayCommand, split_names
+from annotation.management.base import AssayCommand
 from annotation.models import GoldRelease
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release

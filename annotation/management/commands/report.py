@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, split_names
+from annotation.core.names import split_names
+from annotation.management.base import AssayCommand
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release
 from annotation.selectors.reports import build_batches_report, build_release_report

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db.models import Count, Q
 
+from annotation.core.names import split_names
 from annotation.domain.agreement import Measurement, PromptCounts, Statistic, Value, measure_difference
 from annotation.domain.agreement.disagreement import (
     Floats,
@@ -124,8 +125,8 @@ def _build_matrix(
 
 
 def _split_pair(pair: str | None) -> tuple[str, str] | None:
-    first, _comma, second = (pair or "").partition(", ")
-    return (first, second) if second else None
+    names = split_names(pair or "")
+    return (names[0], names[1]) if len(names) == 2 else None
 
 
 # Prompts

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from annotation.core.names import join_names
 from annotation.domain.agreement import MEASUREMENTS, Measurement, Value
 from annotation.domain.agreement.disagreement import Mask, UnitGroups, cross_groupings, group_units
 from annotation.domain.agreement.label_table import Codes, Units, index_keys
@@ -105,7 +106,7 @@ class ComparableLabels:
         people = self.units.person.astype(np.int64)
         width = int(people.max(initial=0)) + 1
         keys = people[:, 0] * width + people[:, 1] if people.shape[1] > 1 else people.sum(axis=1)
-        return index_keys(keys), lambda key: ", ".join(self.people[person] for person in divmod(key, width))
+        return index_keys(keys), lambda key: join_names(self.people[person] for person in divmod(key, width))
 
     @cached_property
     def scales(self) -> UnitGroups[ScaleKey]:

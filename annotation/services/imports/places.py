@@ -172,7 +172,7 @@ class Members:
                 N_("nobody is named {name}; make the person first (add_person {name})."), name=name
             )
         self._report.add_made("people")
-        return add_person(name=name)
+        return add_person(name=name, signs_in=False)
 
     def _refuse_worker(self, person: Person) -> None:
         if not self._is_own and may_work(person, self._batch):

@@ -16,7 +16,7 @@ from django.db.models import Model
 from django.utils.translation import gettext
 
 from annotation.core.errors import N_, AssayError, InputError
-from annotation.core.names import check_name
+from annotation.core.names import check_name, check_printable_name
 from annotation.domain.formats import (
     ANNOTATIONS,
     PROMPTS,
@@ -254,7 +254,7 @@ class Intake:
         form.reader(kind)
         for name in (model, collection):
             if name:
-                check_name(name)
+                check_printable_name(name)
         return cls(
             source=source,
             form=form,

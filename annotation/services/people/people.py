@@ -11,7 +11,13 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
-from annotation.core.names import check_name
+from annotation.core.names import (
+    check_name,
+    check_person_name,
+    check_printable_name,
+    look_alike_key,
+    look_alike_keys,
+)
 from annotation.models import (
     ADJUDICATION_SLOT,
     ADJUDICATOR,
@@ -42,25 +48,27 @@ def add_person(
     display_name: str = "",
     languages: Sequence[str] = (),
     own_models: Sequence[EvaluatedModel] = (),
+    signs_in: bool = True,
     actor: Person | None = None,
 ) -> Person:
-    """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token."""
+    """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token.
+
+    Who never signs in (``signs_in``) has any printable name, as it was elsewhere.
+    """
     roles = list(roles)
     refuse_unknown_roles(roles)
-    name = Person.normalize_username(name)
-    check_name(name)
+    signs_in = signs_in or bool(roles or password)
+    name = check_name(Person.normalize_username(name)) if signs_in else check_printable_name(name)
     if Person.objects.filter(username=name).exists():
         raise AssayError(N_("There is already a person named {name}."), name=name)
     person = Person(username=name, display_name=display_name, languages=language_tags(languages))
     if password:
         _check_password(person, password)
     person.set_password(password or None)
-    try:
-        person.full_clean(exclude=["password"])
-    except ValidationError as error:
-        raise AssayError(
-            N_("{name} cannot be a person's name: {why}"), name=repr(name), why=" ".join(error.messages)
-        ) from error
+    if signs_in:
+        _check_person(person)
+    else:
+        person.name_key = _find_free_key(name)
     person.save()
     person.groups.add(*_get_or_make_groups(roles))
     if own_models:
@@ -77,11 +85,54 @@ def add_person(
     return person
 
 
+def _check_person(person: Person) -> None:
+    try:
+        person.full_clean(exclude=["password"])
+    except ValidationError as error:
+        raise AssayError(
+            N_("{name} cannot be a person's name: {why}"),
+            name=repr(person.username),
+            why=" ".join(error.messages),
+        ) from error
+
+
+def _find_free_key(name: str) -> str:
+    """Ids of a crowd may look alike (A10 and A1O), and all of them stand; nobody who signs in is looked like."""
+    look_alikes = list(Person.objects.filter(name_key__in=look_alike_keys(name)).prefetch_related("groups"))
+    for person in look_alikes:
+        if person.has_usable_password() or person.groups.all():
+            raise AssayError(
+                N_(
+                    "{name} looks like {other}, who works here: write it the same way, or choose another name."
+                ),
+                name=repr(name),
+                other=person.username,
+            )
+    return f"\x1f{name}" if look_alikes else look_alike_key(name)
+
+
+def refuse_imported_name(person: Person) -> None:
+    """Whose name came with labels made elsewhere does not sign in with it, where it is none to sign in with."""
+    try:
+        check_person_name(check_name(person.username))
+        Person.username_validator(person.username)
+    except (AssayError, ValidationError) as error:
+        raise Conflict(
+            N_(
+                "{name} holds labels that were made elsewhere, and cannot sign in by this name: make a person of"
+                " another name."
+            ),
+            name=person.username,
+        ) from error
+
+
 @transaction.atomic
 def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = None) -> None:
     roles = list(roles)
     refuse_unknown_roles(roles)
     refuse_above(person, actor)
+    if roles:
+        refuse_imported_name(person)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
         raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
     memberships = _lock_current_memberships(person)

@@ -18,7 +18,7 @@ from annotation.models import Person, SetupLink
 from annotation.selectors.people import LinkState, hash_secret, read_setup_link_state
 from annotation.services.audit import record
 from annotation.services.people.invitations import SECRET_BYTES, LinkEnded
-from annotation.services.people.people import refuse_above
+from annotation.services.people.people import refuse_above, refuse_imported_name
 
 VALID_DAYS = 3
 ENDED = {
@@ -34,6 +34,7 @@ def make_setup_link(*, person: Person, actor: Person) -> tuple[SetupLink, str]:
     refuse_above(person, actor)
     if person == actor:
         raise Conflict(N_("Your own password you change in your account."))
+    refuse_imported_name(person)
     locked = _lock_person(person.pk)
     if not locked.is_active:
         raise Conflict(N_("{name} is deactivated: activate the account first."), name=str(person))

@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, split_names
+from annotation.core.names import split_names
+from annotation.management.base import AssayCommand
 from annotation.selectors.releases.releases import get_release
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.management.tables import format_comparison

@@ -7,7 +7,8 @@ from django.db import transaction
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
-from annotation.management.base import AssayCommand, split_names
+from annotation.core.names import split_names
+from annotation.management.base import AssayCommand
 from annotation.models import Guideline
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.guidelines import get_guideline

@@ -5,8 +5,9 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
+from annotation.core.names import split_names
 from annotation.core.terminal import format_table
-from annotation.management.base import AssayCommand, split_names
+from annotation.management.base import AssayCommand
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.people import get_people
 from benchmark.domain.leaderboards.metrics import SMALL

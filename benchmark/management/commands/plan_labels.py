@@ -13,10 +13,11 @@ from annotation.core.formatting import (
     format_signed,
     format_significant,
 )
+from annotation.core.names import split_names
 from annotation.core.specs import check_seed
 from annotation.core.terminal import format_table
 from annotation.domain.batch_spec import Policy
-from annotation.management.base import AssayCommand, split_names
+from annotation.management.base import AssayCommand
 from annotation.selectors.people import get_people
 from benchmark.domain.estimates.comparison_plan import POWER
 from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget

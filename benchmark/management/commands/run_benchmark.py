@@ -5,7 +5,8 @@ from typing import Any
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
-from annotation.management.base import AssayCommand, split_names
+from annotation.core.names import split_names
+from annotation.management.base import AssayCommand
 from annotation.selectors.datasets import get_dataset, get_models
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import get_collection, list_board_rows

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.core.names import check_name
+from annotation.core.names import check_printable_name
 from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Job, Person
 from annotation.services import jobs
 from annotation.services.audit import record
@@ -84,7 +84,7 @@ def create_judge(
     actor: Person | None = None,
 ) -> Judge:
     """A judge that is asked. ``endpoint`` is an address that has been checked, or one of the settings' own."""
-    _check_name_free(check_name(name))
+    _check_name_free(check_printable_name(name))
     if not served_model.strip():
         raise AssayError(N_("Say which model the endpoint is asked for."))
     if template is not None and template.guideline_name != guideline.name:

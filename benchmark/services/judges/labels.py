@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 
 from annotation.core.errors import N_, Conflict
-from annotation.core.names import check_name
+from annotation.core.names import check_printable_name
 from annotation.domain.formats import Source
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import Collection, Dataset, Guideline, Person, Response
@@ -100,7 +100,9 @@ def import_judge_labels(
 
 def _lock_judge(into: JudgeLabelTarget, actor: Person | None) -> Judge:
     """The judge, locked; made where there is none."""
-    judge = Judge.objects.select_for_update(of=("self",)).filter(name=check_name(into.judge)).first()
+    judge = (
+        Judge.objects.select_for_update(of=("self",)).filter(name=check_printable_name(into.judge)).first()
+    )
     if judge is None:
         return insert_judge(
             name=into.judge, guideline=into.guideline, kind=Judge.Kind.IMPORTED, created_by=actor

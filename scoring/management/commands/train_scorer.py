@@ -9,7 +9,8 @@ from django.conf import settings
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.errors import N_, AssayError
-from annotation.management.base import AssayCommand, split_names
+from annotation.core.names import split_names
+from annotation.management.base import AssayCommand
 from annotation.selectors.datasets import get_models
 from annotation.selectors.releases.releases import get_release
 from scoring.domain.evaluation.soft_labels import LABEL

@@ -225,8 +225,8 @@ BAD = {
     "an empty file": ("", "csv", PROMPTS, None, None, "empty"),
     "no prompt": ('{"response": "a"}\n', "jsonl", RESPONSES, 1, "prompt_id", "id, or its text"),
     "no response": ('{"prompt_id": "1"}\n', "jsonl", RESPONSES, 1, "response", "no such field"),
-    "a model with a slash": (
-        '{"prompt_id": "1", "response": "", "model": "a/b"}\n',
+    "a model without a name": (
+        '{"prompt_id": "1", "response": "", "model": ".."}\n',
         "jsonl",
         RESPONSES,
         1,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from annotation.management.base import split_names, undefined_as_null
+from annotation.core.names import split_names
+from annotation.management.base import undefined_as_null
 
 
 def test_an_undefined_statistic_is_null_and_an_undefined_interval_keeps_its_value():

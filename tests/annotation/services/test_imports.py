@@ -348,7 +348,7 @@ def test_bad_json_on_line_7_is_said_to_be_there(
         (["import_prompts", "FILE", "--dataset", "a/b", "--format", "jsonl"], "cannot be a name"),
         (["import_responses", "FILE", "--dataset", "odd", "--format", "jsonl"], "no dataset named odd"),
         (
-            ["import_responses", "FILE", "--dataset", "small", "--format", "jsonl", "--model", "a/b"],
+            ["import_responses", "FILE", "--dataset", "small", "--format", "jsonl", "--model", ".."],
             "cannot be a name",
         ),
         (["import_annotations", "FILE", "--batch", "odd", "--format", "jsonl"], "No batch is named odd"),

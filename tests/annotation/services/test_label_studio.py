@@ -254,7 +254,7 @@ def test_the_short_form_has_an_annotation_a_record(write: Write):
             "whose annotation",
         ),
         (
-            {"data": DATA, "annotations": [build_annotation("a/b")]},
+            {"data": DATA, "annotations": [build_annotation("..")]},
             "[annotations[0].completed_by]",
             "cannot be a name",
         ),
