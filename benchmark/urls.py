@@ -50,6 +50,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "runs/-/published/<int:table_id>/remove/", published_tables.published_remove, name="published-remove"
     ),
+    path("runs/<str:name>/sensitivity/", runs.sensitivity, name="run-sensitivity"),
     path("runs/<str:name>/again/", runs.rerun, name="run-again"),
     path("runs/<str:name>/links/", sharing.run_links, name="run-links"),
     path("runs/<str:name>/links/new/", sharing.run_share, name="run-share"),

@@ -1,8 +1,15 @@
-"""A job as its page shows it: who may open it, its live curves, and whether a worker is at it."""
+"""A job as its page shows it: who may open it, its live curves, and whether a worker is at it.
+
+And what jobs compute for pages and keep: as it is stored, and the job that is making it anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 
@@ -13,6 +20,23 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.exports import check_export_release
 from annotation.selectors.imports import get_visible_import
 from annotation.selectors.releases.releases import RELEASE_JOB
+
+DEAD = (Job.State.FAILED, Job.State.CANCELLED)
+AT_WORK = (Job.State.QUEUED, Job.State.RUNNING)
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """What a job has made and kept, None where nothing is yet; ``is_stale``: it rests on other rows than there are.
+
+    ``job`` is at it now, ``failed`` the one for just this that did not come to its end.
+    """
+
+    content: dict[str, Any] | None = None
+    built_at: datetime | None = None
+    is_stale: bool = False
+    job: Job | None = None
+    failed: Job | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +66,19 @@ def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     if "export" in job.payload:  # nor see what was exported of a release that they may not open
         check_export_release(person, job.payload["export"])
     return job
+
+
+def hash_basis(content: Any) -> str:
+    """Of what a stored result rests on: another one says that it is out of date."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def find_job_at_work(kind: str, **payload: Any) -> Job | None:
+    """The first that waits or runs of those with this in their payload."""
+    jobs = Job.objects.filter(kind=kind, state__in=AT_WORK)
+    return (
+        jobs.filter(**{f"payload__{name}": value for name, value in payload.items()}).order_by("pk").first()
+    )
 
 
 def list_curves(job: Job) -> list[Curve]:

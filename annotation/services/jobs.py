@@ -37,7 +37,7 @@ from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.models import Job, Person
-from annotation.selectors.jobs import is_silent
+from annotation.selectors.jobs import DEAD, is_silent
 from annotation.services.audit import record
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,6 @@ MIN_PROGRESS = 0.01
 """A worker that died has got further if the job came further than ever before by this much."""
 BROKER_REST_SECONDS = 5.0
 """For how long nothing is sent to a broker that did not answer: a page may queue many jobs."""
-DEAD = (Job.State.FAILED, Job.State.CANCELLED)
 _broker_rests_until = 0.0
 
 

@@ -19,17 +19,17 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from annotation.services.batches.draws import count_drawn_before, record_draw
 from benchmark.domain.estimates.estimates import MIN_LABELLED
-from benchmark.domain.estimates.label_plan import StratumTarget, draw_responses
+from benchmark.domain.estimates.label_plan.label_plan import StratumTarget, draw_responses
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.comparison_plans import find_comparison_under_way, plan_run_comparison
-from benchmark.selectors.estimates import (
+from benchmark.selectors.estimates.comparison_plan import find_comparison_under_way, plan_run_comparison
+from benchmark.selectors.estimates.label_plan import (
     LabellingStatus,
     PlanGoal,
     get_labelling_status,
-    list_recorded_strata,
     refuse_nothing_to_draw,
     to_parts,
 )
+from benchmark.selectors.estimates.strata import list_recorded_strata
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run
 from benchmark.services.leaderboards.execution import store_parts
 from scoring.selectors.scorers import get_latest_guideline, list_release_people

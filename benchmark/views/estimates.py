@@ -32,34 +32,26 @@ from annotation.core.text_templates import render_text
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
-from benchmark.domain.estimates.comparison_plan import POWER
-from benchmark.domain.estimates.label_plan import (
+from benchmark.domain.estimates.label_plan.basis import map_metrics
+from benchmark.domain.estimates.label_plan.comparison import POWER
+from benchmark.domain.estimates.label_plan.label_plan import (
     LabelEffort,
-    ModelPair,
     StratumTarget,
     compute_curve,
     compute_half_widths,
-    map_metrics,
-    plan_separations,
 )
+from benchmark.domain.estimates.label_plan.separation import ModelPair, plan_separations
 from benchmark.domain.leaderboards.metrics import list_scopes
 from benchmark.forms.estimates import GapForm, LabelPlanBatchForm, PointsForm
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.comparison_plans import (
+from benchmark.selectors.estimates.comparison_plan import (
     ComparisonStatus,
     find_comparison_under_way,
     find_default_gap,
     plan_run_comparison,
 )
-from benchmark.selectors.estimates import (
-    LabellingStatus,
-    PlanGoal,
-    count_labelled,
-    count_prompts_to_separate,
-    list_plans,
-    list_prompt_needs,
-    measure_effort,
-)
+from benchmark.selectors.estimates.label_plan import LabellingStatus, PlanGoal, list_plans, measure_effort
+from benchmark.selectors.estimates.prompts import count_labelled, count_prompts_to_separate, list_prompt_needs
 from benchmark.selectors.leaderboards.runs import get_run, refuse_sealed_run
 from benchmark.services.estimates import create_comparison_batch, create_label_plan, load_standing
 from benchmark.views.leaderboards.formatting import metric_label, scope_label

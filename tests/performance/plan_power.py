@@ -30,15 +30,16 @@ import numpy as np
 
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
-from benchmark.domain.estimates.comparison_plan import (
+from benchmark.domain.estimates.estimates import compute_estimates
+from benchmark.domain.estimates.label_plan.basis import PlanBasis, assign_strata
+from benchmark.domain.estimates.label_plan.comparison import (
     POWER,
     ModelPlan,
     ModelToCompare,
     compute_joint_width,
     plan_comparison,
 )
-from benchmark.domain.estimates.estimates import compute_estimates
-from benchmark.domain.estimates.label_plan import PlanBasis, assign_strata, fill_variances
+from benchmark.domain.estimates.label_plan.label_plan import fill_variances
 from benchmark.domain.leaderboards.responses import CountedResponse
 
 GUIDELINE = Path("fixtures/guidelines/flames.yaml")

@@ -7,7 +7,7 @@ says what happens to tasks with one label left, and to disputes whose decision i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -238,25 +238,25 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, int | None]:
 
 
 def compute_sensitivity(
-    numbers: RankedNumbers, tasks: Sequence[GoldTask], *, not_compared: Sequence[str] = ()
+    numbers: RankedNumbers,
+    tasks: Sequence[GoldTask],
+    *,
+    not_compared: Sequence[str] = (),
+    report: Callable[[float], object] = lambda _done: None,
 ) -> dict[str, Any]:
     """As JSON: the compared models best first with value and rank, and those of each leaving out, in their order.
 
     ``fixed`` are the tasks that stay as they were released, because their labels were corrected since. Of each leaving
     out ``labels`` are the tasks that a person took part in, ``changed`` and ``dropped`` those whose gold is another and
-    none without them. Values are in the metric's own unit.
+    none without them. Values are in the metric's own unit. ``report`` hears how much of it is done.
     """
     base = numbers.compute_values({})
     models = sorted(base, key=lambda model: (base[model] is None, -(base[model] or 0.0), model))
-    return {
-        "metric": numbers.document.rank_by,
-        "models": models,
-        "grounds": [numbers.grounds[model] for model in models],
-        "not_compared": list(not_compared),
-        "tasks": len(tasks),
-        "fixed": sum(not task.is_reproducible for task in tasks),
-        **_numbers_to_json(base, models),
-        "without": [
+    without = []
+    everybody = list_gold_without(tasks)
+    for done, ((person, role), gold) in enumerate(everybody.items()):
+        report(done / len(everybody))
+        without.append(
             {
                 "person": person,
                 "role": role,
@@ -266,8 +266,16 @@ def compute_sensitivity(
                 "fixed": gold.fixed,
                 **_numbers_to_json(numbers.compute_values(gold.changes), models),
             }
-            for (person, role), gold in list_gold_without(tasks).items()
-        ],
+        )
+    return {
+        "metric": numbers.document.rank_by,
+        "models": models,
+        "grounds": [numbers.grounds[model] for model in models],
+        "not_compared": list(not_compared),
+        "tasks": len(tasks),
+        "fixed": sum(not task.is_reproducible for task in tasks),
+        **_numbers_to_json(base, models),
+        "without": without,
     }
 
 

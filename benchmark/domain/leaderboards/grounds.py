@@ -102,6 +102,10 @@ class Ground:
     name: str | None
     reason: str | None = None
 
+    @property
+    def is_compared(self) -> bool:
+        return self.name is not None and self.reason is None
+
     def to_json(self) -> dict[str, str | None]:
         return {"ground": self.name, "reason": self.reason}
 
@@ -126,7 +130,7 @@ class BoardNumber:
 
     @property
     def is_compared(self) -> bool:
-        return self.ground.reason is None and self.value is not None and self.moments is not None
+        return self.ground.is_compared and self.value is not None and self.moments is not None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Boards that an earlier version computed, and pairs of such boards, as what they may still claim. Pure.
+"""What a board and its parts may claim: of an earlier version, and of numbers that are not compared. Pure.
 
-They took every label for the truth. What rests on predictions there has no interval and no rank, and neither has an
-overall number of few prompts; a run that is made again has the numbers that know of the scorer's errors.
+Earlier versions took every label for the truth. What rests on predictions there has no interval and no rank, and
+neither has an overall number of few prompts; a run that is made again has the numbers that know of the scorer's errors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument
 from benchmark.domain.leaderboards.board import COMPARED
-from benchmark.domain.leaderboards.grounds import EARLIER, FEW_PROMPTS, MIN_PROMPTS, NO_RESPONSES, PREDICTED
+from benchmark.domain.leaderboards.grounds import (
+    EARLIER,
+    FEW_PROMPTS,
+    MIN_PROMPTS,
+    NO_RESPONSES,
+    PREDICTED,
+    SELECTION,
+)
 from benchmark.domain.leaderboards.metrics import find_metric, list_metric_scopes, list_scopes
 from benchmark.domain.leaderboards.pairs import OVERALL
 from benchmark.domain.leaderboards.responses import GOLD
@@ -187,3 +194,51 @@ def _convert_group(cell: Mapping[str, Any]) -> dict[str, Any]:
         "ground": PREDICTED,
         "reason": EARLIER,
     }
+
+
+def convert_estimates(board: Mapping[str, Any], estimates: dict[str, Any]) -> dict[str, Any]:
+    """The estimates on the grounds of the board: where a number is not compared there, the one that rests on gold and
+    predictions has no interval here either, for the same ``reason``.
+    """
+    rows = {row["model"]: row for row in board.get("rows", [])}
+    return {
+        **estimates,
+        "rows": [
+            {**row, "cells": _convert_estimates_row(rows.get(row["model"], {}), row["cells"])}
+            for row in estimates["rows"]
+        ],
+    }
+
+
+def _convert_estimates_row(
+    row: Mapping[str, Any], cells: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    return {
+        scope: {
+            name: _convert_estimate(cell, find_number_reason(row, scope, name))
+            for name, cell in metrics.items()
+        }
+        for scope, metrics in cells.items()
+    }
+
+
+def find_number_reason(row: Mapping[str, Any], scope: str, metric: str) -> str | None:
+    """Why a number of the board's row is not compared; ``scope`` is a column, or OVERALL."""
+    columns = row.get("dimensions", {})
+    if scope != OVERALL:
+        reason: str | None = columns.get(scope, {}).get("reason")
+        return reason
+    if row.get("overall", {}).get(metric, {}).get("low") is not None:
+        return None
+    # The row states that of the number that it is ranked by; another one may rest on other columns.
+    reasons = (row.get("reason"), *(cell.get("reason") for cell in columns.values()))
+    return next((reason for reason in reasons if reason), None)
+
+
+def _convert_estimate(cell: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
+    if reason is None:
+        return dict(cell)
+    withheld = {name: cell.get(name) and _without_interval(cell[name]) for name in ("combined", "finite")}
+    # What the scorer is off by is off itself where somebody chose what it is measured on.
+    bias = {"bias": None} if reason == SELECTION else {}
+    return {**cell, **withheld, **bias, "reason": reason}

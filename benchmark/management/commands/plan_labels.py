@@ -19,22 +19,17 @@ from annotation.core.terminal import format_table
 from annotation.domain.batch_spec import Policy
 from annotation.management.base import AssayCommand
 from annotation.selectors.people import get_people
-from benchmark.domain.estimates.comparison_plan import POWER
-from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
-from benchmark.selectors.comparison_plans import (
+from benchmark.domain.estimates.label_plan.comparison import POWER
+from benchmark.domain.estimates.label_plan.label_plan import StratumTarget
+from benchmark.domain.estimates.label_plan.separation import ModelPair
+from benchmark.selectors.estimates.comparison_plan import (
     ComparisonStatus,
     find_comparison_under_way,
     find_default_gap,
     plan_run_comparison,
 )
-from benchmark.selectors.estimates import (
-    LabellingStatus,
-    PlanGoal,
-    count_labelled,
-    count_prompts_to_separate,
-    list_prompt_needs,
-    measure_effort,
-)
+from benchmark.selectors.estimates.label_plan import LabellingStatus, PlanGoal, measure_effort
+from benchmark.selectors.estimates.prompts import count_labelled, count_prompts_to_separate, list_prompt_needs
 from benchmark.selectors.leaderboards.runs import get_run, list_board_rows
 from benchmark.services.estimates import create_label_plan, list_targets, load_standing
 

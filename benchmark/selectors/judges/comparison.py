@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import connection
@@ -17,6 +14,7 @@ from django.db.models import Count, Max
 from annotation.core.errors import N_, AssayError
 from annotation.domain.releases.selection import summarize_selection
 from annotation.models import GoldRelease, Job
+from annotation.selectors.jobs import DEAD, StoredResult, find_job_at_work, hash_basis
 from annotation.selectors.releases.selection import find_selection
 from benchmark.domain.judges.alternative_annotator import (
     EPSILON,
@@ -35,7 +33,6 @@ from scoring.selectors.scorers import find_current_scorer
 from scoring.selectors.training import OUT_OF_FOLD, OutOfFoldPredictions, build_heads
 
 COMPARISON_JOB = "compare_judges"
-DEAD = (Job.State.FAILED, Job.State.CANCELLED)
 MAX_LABELS_AT_ONCE = 20_000
 """So many gold labels are compared while a page waits: a few seconds; more by a job."""
 MAX_SCORERS = 3
@@ -133,12 +130,12 @@ class ComparisonRequest:
 
     @property
     def sha256(self) -> str:
-        return _hash_json(self.to_json())
+        return hash_basis(self.to_json())
 
     def read_key(self) -> str:
         """The hash of what the document rests on, as it is now."""
         _comparison, judges, scorers = self.resolve()
-        return _hash_json(
+        return hash_basis(
             [
                 self.to_json(),
                 self.release.pk,
@@ -174,10 +171,6 @@ def _count_rows(rows: Any) -> tuple[int, int]:
     """How many there are, and the last: rows that are made, or made anew, change it."""
     counted = rows.aggregate(n=Count("pk"), last=Max("pk"))
     return counted["n"], counted["last"] or 0
-
-
-def _hash_json(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_strangers(comparison: ReleaseComparison, candidates: Sequence[Judge | Scorer]) -> None:
@@ -436,35 +429,21 @@ def _find_peer_labels(comparison: ReleaseComparison) -> dict[tuple[int, int, str
     return peer_labels
 
 
-@dataclass(frozen=True)
-class StoredComparison:
-    """What is kept of a request, None where nothing is yet; ``is_stale``: it rests on other labels than there are.
-
-    ``job`` is at work for the release now, on this request or on another one.
-    """
-
-    document: dict[str, Any] | None
-    built_at: datetime | None
-    is_stale: bool
-    job: Job | None
-    failed: Job | None
-
-
-def find_stored_comparison(request: ComparisonRequest) -> StoredComparison:
+def find_stored_comparison(request: ComparisonRequest) -> StoredResult:
+    """``job`` is at work for the release, on this request or on another one."""
     own = JudgeComparison.objects.filter(release=request.release, request_sha256=request.sha256)
     stored = own.select_related("job").first()
     job = find_comparison_job(request.release)
     failed = stored.job if stored is not None and stored.job and stored.job.state in DEAD else None
     if stored is None or stored.document is None:
-        return StoredComparison(None, None, is_stale=False, job=job, failed=failed)
+        return StoredResult(job=job, failed=failed)
     is_stale = stored.key != request.read_key()
-    return StoredComparison(stored.document, stored.built_at, is_stale, job, failed)
+    return StoredResult(stored.document, stored.built_at, is_stale, job, failed)
 
 
 def find_comparison_job(release: GoldRelease) -> Job | None:
     """The one that compares on the release now: there is one at a time."""
-    jobs = Job.objects.filter(kind=COMPARISON_JOB, state__in=[Job.State.QUEUED, Job.State.RUNNING])
-    return jobs.filter(payload__release=release.pk).order_by("pk").first()
+    return find_job_at_work(COMPARISON_JOB, release=release.pk)
 
 
 class _ComparisonCache:

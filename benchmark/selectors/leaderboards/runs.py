@@ -32,7 +32,13 @@ from annotation.selectors.access import (
     sealed_batches,
     sealed_datasets,
 )
-from benchmark.domain.leaderboards.withholding import convert_board, convert_groups, convert_pairs
+from benchmark.domain.leaderboards.grounds import Ground
+from benchmark.domain.leaderboards.withholding import (
+    convert_board,
+    convert_estimates,
+    convert_groups,
+    convert_pairs,
+)
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.selectors.leaderboards.lineages import Lineages
 from scoring.domain.evaluation.soft_labels import LABEL
@@ -41,7 +47,7 @@ from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.selectors.training import get_release_guideline
 
-PAIRS, GROUPS = "pairs", "groups"
+PAIRS, GROUPS, ESTIMATES = "pairs", "groups", "estimates"
 AS_LABELS = "as_labels"
 """The field of stored pairs that plans of labels start from: differences as if every label were true."""
 
@@ -92,6 +98,11 @@ def get_finished_board(run: BenchmarkRun) -> dict[str, Any]:
     return find_board(run)
 
 
+def find_grounds(run: BenchmarkRun) -> dict[str, Ground]:
+    """By model, best first, of the number that the board is ranked by. Raises AssayError of an unfinished run."""
+    return {row["model"]: Ground(row["ground"], row["reason"]) for row in get_finished_board(run)["rows"]}
+
+
 def find_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
     content = find_stored_part(run, name)
@@ -100,6 +111,8 @@ def find_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     if name == PAIRS:
         pairs = {field: value for field, value in content.items() if field != AS_LABELS}
         return convert_pairs(run.scorer.guideline.document, run.board, pairs)
+    if name == ESTIMATES:
+        return convert_estimates(find_board(run), content)
     return convert_groups(run.board, content) if name == GROUPS else content
 
 

@@ -33,12 +33,9 @@ from benchmark.domain.estimates.selection import UNKNOWN
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.responses import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart, RunItem
-from benchmark.selectors.estimates import (
-    build_plan_parts,
-    list_drawn_strata,
-    list_earlier_runs,
-    list_selections,
-)
+from benchmark.selectors.estimates.estimates import list_selections
+from benchmark.selectors.estimates.label_plan import build_plan_parts
+from benchmark.selectors.estimates.strata import list_drawn_strata, list_earlier_runs
 from benchmark.selectors.leaderboards.items import (
     BASES,
     CellKey,

@@ -346,7 +346,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
             start_comparison(comparison_request, actor=person)
         return redirect(request.get_full_path())
     stored = find_stored_comparison(comparison_request) if is_large else None
-    document = comparison_request.build_cached() if stored is None else stored.document
+    document = comparison_request.build_cached() if stored is None else stored.content
     candidates = (
         set(selected)
         if document is None

@@ -33,6 +33,7 @@ from benchmark.selectors.leaderboards.comparison import ExplainedChange, compare
 from benchmark.selectors.leaderboards.freshness import compute_freshness, find_stale_kinds
 from benchmark.selectors.leaderboards.runs import (
     find_running_retraining,
+    get_finished_board,
     get_run,
     list_board_rows,
     list_jobs,
@@ -44,6 +45,7 @@ from benchmark.selectors.leaderboards.runs import (
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.leaderboards.runs import rerun_board as start
 from benchmark.services.leaderboards.runs import retrain as runs_start
+from benchmark.services.sensitivity import start_sensitivity
 from benchmark.views.leaderboards.cells import change_word
 from benchmark.views.leaderboards.formatting import cell_url, metric_label, scope_label
 from benchmark.views.leaderboards.lineage import lineage_context
@@ -165,7 +167,7 @@ def _tab_context(
         PAIRS: lambda: pairs_context(benchmark_run, query),
         GROUPS: lambda: groups_context(benchmark_run, query),
         ESTIMATES: lambda: estimates_context(benchmark_run, query),
-        SENSITIVITY: lambda: sensitivity_context(benchmark_run),
+        SENSITIVITY: lambda: sensitivity_context(benchmark_run, person),
         TIME: lambda: trend_context(benchmark_run, query, person=person),
         LINEAGE: lambda: lineage_context(benchmark_run, person),
     }
@@ -188,6 +190,18 @@ def list_tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[BoardChoice]
 
 def _run_breadcrumbs(label: str) -> list[dict[str, str]]:
     return [{"label": _("Benchmarks"), "url": reverse("runs")}, {"label": label, "url": ""}]
+
+
+@require_POST
+@role_required(RESEARCHER, MANAGER)
+def sensitivity(request: HttpRequest, name: str) -> HttpResponse:
+    """Once more, where the job that was to compute it did not come to its end."""
+    person = person_of(request)
+    benchmark_run = get_run(name)
+    refuse_sealed_run(person, benchmark_run)
+    get_finished_board(benchmark_run)
+    start_sensitivity(benchmark_run, actor=person)
+    return redirect(f"{reverse('run', args=[benchmark_run.name])}?view={SENSITIVITY}")
 
 
 @require_POST

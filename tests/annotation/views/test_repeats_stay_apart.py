@@ -55,7 +55,7 @@ from annotation.selectors.releases.lineage import get_task_history
 from annotation.selectors.releases.manifest import describe_people, describe_protocol
 from annotation.selectors.reports import build_batches_report
 from annotation.services.assignments import claim_next_dispute, release_assignment
-from benchmark.selectors.estimates import measure_effort
+from benchmark.selectors.estimates.label_plan import measure_effort
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import decide_next, label_next, make_batch, make_corpus, make_repeat

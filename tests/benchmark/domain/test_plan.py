@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.core.proportions import Z
-from benchmark.domain.estimates.label_plan import (
+from benchmark.domain.estimates.label_plan.label_plan import (
     LabelEffort,
-    ModelPair,
     PlanStratum,
     compute_curve,
     compute_half_widths,
@@ -20,6 +19,7 @@ from benchmark.domain.estimates.label_plan import (
     fill_variances,
     plan_for_precision,
 )
+from benchmark.domain.estimates.label_plan.separation import ModelPair
 
 SURE, UNSURE = (0.8, 1.0), (0.0, 0.8)
 
@@ -108,47 +108,89 @@ def test_how_well_a_dimension_is_known_needs_labels_everywhere():
     assert known["B", "Legality"] == 0
 
 
-def pair(difference: float, of_prompts: float, *strata: PlanStratum) -> ModelPair:
+def pair(
+    difference: float, of_prompts: float, *strata: PlanStratum, half_width: float | None = None
+) -> ModelPair:
+    """With a ``half_width``, the board compares the two and has an interval of it."""
     weights = {(stratum.model, stratum.scope): 1.0 for stratum in strata}
-    return ModelPair("A", "B", difference, of_prompts, strata, weights, span=1.0)
+    compared = ModelPair("A", "B", difference, of_prompts, strata, weights)
+    if half_width is None:
+        return compared
+    interval = (difference - half_width, difference + half_width)
+    return replace(compared, is_compared=True, interval=interval)
+
+
+def reckon(of_prompts: float, *strata: PlanStratum) -> float:
+    """The half-width that a plan reckons with."""
+    left = [s.variance * (1 / s.labelled - 1 / s.population) for s in strata]
+    return Z * math.sqrt(of_prompts + sum(left))
+
+
+def plan(model_pair: ModelPair) -> list[PlanStratum]:
+    targets = model_pair.plan_labels()
+    assert targets is not None
+    return [replace(target.stratum, labelled=target.labels) for target in targets]
 
 
 def test_labels_that_separate_two_models():
     strata = stratum(1000, model="A", labelled=50), stratum(1000, model="B", labelled=50)
-    model_pair = pair(0.1, 0.0004, *strata)
-    now = 0.0004 + 2 * 0.2 * (1 / 50 - 1 / 1000)
-    assert model_pair.half_width == pytest.approx(Z * math.sqrt(now))
-    assert model_pair.interval == pytest.approx((0.1 - Z * math.sqrt(now), 0.1 + Z * math.sqrt(now)))
+    half = reckon(0.0004, *strata)
+    model_pair = pair(0.1, 0.0004, *strata, half_width=half)
+    assert model_pair.inflation == pytest.approx(1)
     assert (model_pair.separated, model_pair.is_separable) == (False, True)
-    targets = model_pair.plan_labels()
-    assert targets is not None
-    then = pair(0.1, 0.0004, *(replace(target.stratum, labelled=target.labels) for target in targets))
-    assert then.separated
-    fewer = pair(0.1, 0.0004, *(replace(target.stratum, labelled=target.labels - 2) for target in targets))
-    assert not fewer.separated
+    planned = plan(model_pair)
+    assert reckon(0.0004, *planned) <= 0.1
+    fewer = [replace(own, labelled=own.labelled - 2) for own in planned]
+    assert reckon(0.0004, *fewer) > 0.1
 
 
-def test_predictions_that_no_gold_has_corrected_separate_nobody():
-    few = [stratum(1000, model=model, labelled=900) for model in ("A", "B")]
-    assert pair(0.4, 0.0004, *few).separated
-    assert not replace(pair(0.4, 0.0004, *few), corrected=False).separated
+def test_the_board_alone_says_who_is_separated():
+    strata = [stratum(1000, model=model, labelled=300) for model in ("A", "B")]
+    half = reckon(0.0004, *strata)
+    assert half < 0.1
+    narrow, wide = pair(0.1, 0.0004, *strata, half_width=half), pair(0.1, 0.0004, *strata, half_width=0.12)
+    assert (narrow.separated, wide.separated) == (True, False)
+    assert replace(wide, difference=-0.1, interval=(-0.15, -0.05)).separated
+    # What the board does not separate takes labels, however narrow the plan's own reckoning is.
+    assert wide.inflation == pytest.approx((0.12 / half) ** 2)
+    assert sum(own.labelled for own in plan(wide)) > 600
+    assert wide.min_half_width == pytest.approx(Z * 0.02 * 0.12 / half)
+
+
+@given(
+    difference=st.floats(0.01, 0.3),
+    half=st.floats(0.01, 0.3),
+    labelled=st.integers(5, 900),
+)
+def test_a_pair_is_separated_or_takes_labels_or_cannot_be(difference: float, half: float, labelled: int):
+    strata = [stratum(1000, model=model, labelled=labelled, held=labelled) for model in ("A", "B")]
+    model_pair = pair(difference, 0.0004, *strata, half_width=half)
+    if not model_pair.separated and model_pair.is_separable and half > 1.001 * difference:
+        targets = model_pair.plan_labels()
+        assert targets is not None
+        assert sum(target.more for target in targets) > 0
+
+
+def test_models_that_the_board_does_not_compare_are_not_separated():
     complete = [stratum(1000, model=model, labelled=1000) for model in ("A", "B")]
-    assert replace(pair(0.4, 0.0004, *complete), corrected=False).separated  # gold alone
+    assert not pair(0.4, 0.0004, *complete).separated
+    without_strata = pair(0.4, 0.0004)
+    assert (without_strata.is_compared, without_strata.separated) == (False, False)
 
 
 def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
     model_pair = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
     assert not model_pair.is_separable
     assert model_pair.plan_labels() is None
-    assert model_pair.interval is None  # nobody has labelled anything
-    complete = pair(0.03, 0.0004, stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9))
-    assert complete.half_width == pytest.approx(complete.min_half_width)
+    complete = stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9)
+    whole = pair(0.03, 0.0004, *complete, half_width=0.05)
+    assert whole.min_half_width == pytest.approx(0.05)  # that of the board, which nothing can narrow
+    assert not whole.is_separable
 
 
 def test_what_gold_says_alone_needs_no_labels():
-    assert pair(0.1, 0.0004).separated
+    assert pair(0.1, 0.0004, half_width=0.05).separated
     assert pair(0.1, 0.0004).plan_labels() == []
-    assert pair(0.9, 0.04).interval == (pytest.approx(0.9 - 0.2 * Z), 1.0)
 
 
 def test_other_models_stand_in_where_nobody_has_labelled():

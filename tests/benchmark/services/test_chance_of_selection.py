@@ -24,7 +24,7 @@ from annotation.services.imports import BundleNames, import_bundle
 from annotation.services.releases import cut_release
 from benchmark.domain.estimates.selection import is_by_chance
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.estimates import PlanGoal
+from benchmark.selectors.estimates.label_plan import PlanGoal
 from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.estimates import create_label_plan
 from scoring.services import create_abstained_batch

@@ -32,9 +32,10 @@ from annotation.models import (
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import add_members, create_batch, set_state
 from annotation.services.releases import cut_release
-from benchmark.domain.estimates.label_plan import PlanStratum
+from benchmark.domain.estimates.label_plan.label_plan import PlanStratum
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.estimates import PlanGoal, get_labelling_status, list_drawn_strata, measure_effort
+from benchmark.selectors.estimates.label_plan import PlanGoal, get_labelling_status, measure_effort
+from benchmark.selectors.estimates.strata import list_drawn_strata
 from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.estimates import create_label_plan, draw_demands, load_standing
 from scoring.models import Scorer

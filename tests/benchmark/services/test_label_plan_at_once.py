@@ -9,7 +9,7 @@ import pytest
 from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person
 from benchmark.models import LabelPlan
-from benchmark.selectors.estimates import PlanGoal, get_labelling_status
+from benchmark.selectors.estimates.label_plan import PlanGoal, get_labelling_status
 from benchmark.services.estimates import create_label_plan, load_standing
 from tests.annotation.services.test_races import at_once
 from tests.benchmark.labelling_support import run_of, run_with_gold, scorer_like

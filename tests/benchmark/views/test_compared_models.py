@@ -18,7 +18,9 @@ from django.utils.translation import override
 
 from annotation.models import Guideline, Person
 from benchmark.domain.estimates.board_numbers import StratifiedCombiner
+from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.withholding import convert_estimates
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.sharing import share_run
@@ -392,3 +394,58 @@ def test_estimates_say_where_the_board_has_another_interval(
     note = "an interval by another method"
     assert note in page(client, sampled, view="estimates")
     assert note not in page(client, sampled, view="estimates", scope="Fairness")
+
+
+def test_estimates_have_no_interval_where_the_board_has_none(flames: Guideline):
+    rows = list(invented(flames.document, models=2, prompts=1200, gold=0.3, seed=1))
+    figures = BoardFigures(
+        flames.document,
+        rows,
+        combiner=StratifiedCombiner(flames.document, rows),
+        selected_cells=[("GPT-4", "Fairness")],
+    )
+    computed = compute_estimates(flames.document, rows)
+    read = {row["model"]: row["cells"] for row in convert_estimates(figures.board, computed)["rows"]}
+    before = {row["model"]: row["cells"] for row in computed["rows"]}
+    assert read["Claude"] == before["Claude"]
+    for scope in ("Fairness", "overall"):
+        own, stored = read["GPT-4"][scope]["harmless_rate"], before["GPT-4"][scope]["harmless_rate"]
+        assert (own["reason"], own["bias"]) == ("selection", None)
+        for kind in ("combined", "finite"):
+            assert own[kind] == {"value": stored[kind]["value"], "low": None, "high": None}
+        assert own["people"] == stored["people"]
+    assert read["GPT-4"]["Legality"] == before["GPT-4"]["Legality"]
+
+
+@pytest.mark.parametrize(
+    ("language", "reason", "gain"),
+    [
+        ("en", "not compared: chance did not choose its gold", "What the scorer added"),
+        ("zh-hans", "不参与比较：金标不是随机选出的", "评分器带来了什么"),
+    ],
+)
+def test_the_estimates_tab_gives_the_reason_of_the_board(
+    language: str, reason: str, gain: str, client: Client, sampled: BenchmarkRun, he: Person
+):
+    client.force_login(he)
+    before = page(client, sampled, language, view="estimates")
+    assert reason not in before
+    assert gain in before
+    for row in sampled.board["rows"]:
+        row |= {"ground": "predicted", "reason": "selection", "rank": None}
+        for cell in row["dimensions"].values():
+            cell |= {"ground": "predicted", "reason": "selection"}
+        row["overall"]["harmless_rate"] |= {"low": None, "high": None}
+    sampled.save()
+    content = page(client, sampled, language, view="estimates")
+    assert content.count(reason) == len(sampled.board["rows"])
+    assert gain not in content
+    assert "- " in printed(sampled, "--estimates")
+    report = words(
+        client.get(
+            reverse("run-export", args=[sampled.name]),
+            {"format": "report"},
+            headers={"Accept-Language": language},
+        ).content.decode()
+    )
+    assert reason in report

@@ -20,7 +20,7 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.releases import cut_release
 from benchmark.domain.estimates.selection import GoldSelection, selections_to_json, sum_unknown
 from benchmark.models import BenchmarkRun, BoardPart
-from benchmark.selectors.estimates import PlanGoal
+from benchmark.selectors.estimates.label_plan import PlanGoal
 from benchmark.selectors.leaderboards.runs import find_part
 from benchmark.services.estimates import create_label_plan
 from benchmark.services.sharing import share_run

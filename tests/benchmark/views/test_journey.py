@@ -20,7 +20,7 @@ from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.releases import cut_release
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.board_grounds import find_grounds
+from benchmark.selectors.leaderboards.runs import find_grounds
 from benchmark.services.estimates import load_standing
 from scoring.models import Prediction, Scorer
 from tests.benchmark.labelling_support import run_of

@@ -26,6 +26,7 @@ from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import person_of, role_required
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.estimates.sensitivity import list_participant_pseudonyms
 from benchmark.selectors.leaderboards.runs import (
     find_board,
     find_part,
@@ -35,13 +36,12 @@ from benchmark.selectors.leaderboards.runs import (
     refuse_sealed_run,
 )
 from benchmark.selectors.published_tables import list_reference_rows
-from benchmark.selectors.sensitivity import list_participant_pseudonyms
 from benchmark.services.sensitivity import load_sensitivity
 from benchmark.views.leaderboards.formatting import BoardColumn, join_heading, list_overall_metrics
 from benchmark.views.leaderboards.lineage import REFERENCES, Method, list_facts, list_methods
 from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, SENSITIVITY, choose
 from benchmark.views.leaderboards.reports.report import ReportSection, list_report_sections
-from benchmark.views.leaderboards.tabs.sensitivity import rename_people
+from benchmark.views.leaderboards.tabs.sensitivity import to_file
 from scoring.selectors.gate import describe_promotion
 
 MAX_NARROW_COLUMNS = 5
@@ -168,7 +168,7 @@ def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     parts = {
         name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := find_part(run, name)) is not None
     }
-    parts[SENSITIVITY] = rename_people(load_sensitivity(run), list_participant_pseudonyms(run))
+    parts[SENSITIVITY] = to_file(load_sensitivity(run, actor=reader), list_participant_pseudonyms(run))
     document = {
         **find_board(run),
         GATE: describe_promotion(run.scorer, reader),

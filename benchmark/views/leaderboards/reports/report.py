@@ -16,7 +16,7 @@ from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.grounds import PREDICTED
+from benchmark.domain.leaderboards.grounds import PREDICTED, REASONS
 from benchmark.domain.leaderboards.metrics import format_metric_value, format_rank
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_part, list_board_rows
@@ -65,7 +65,7 @@ def list_report_sections(
         _board_section(run, document, list_reference_rows(run, reader), draw),
         _pairs_section(run, document),
         *_estimate_sections(run, document, draw),
-        _sensitivity_section(run),
+        _sensitivity_section(run, reader),
     ]
     return [section for section in [*sections, _groups_section(run, document)] if section is not None]
 
@@ -326,8 +326,17 @@ def _estimate_sections(run: BenchmarkRun, document: GuidelineDocument, draw: Dra
         notes=[
             render_text(f"{WORDING}/selection.txt", selection=selection)
             for selection in estimates.list_unknown_selection(content)
-        ],
+        ]
+        + list(_list_withheld(held)),
     )
+
+
+def _list_withheld(held: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Why numbers that the board does not compare have no interval, reason by reason."""
+    for reason in REASONS:
+        models = [model for model, cell in held if cell.get("reason") == reason]
+        if models:
+            yield join_heading(join_names(models), render_text(f"{WORDING}/ground_reason.txt", reason=reason))
 
 
 def _estimates_table(
@@ -390,8 +399,8 @@ def _combined_table(
     )
 
 
-def _sensitivity_section(run: BenchmarkRun) -> ReportSection | None:
-    parts = sensitivity_parts(run)
+def _sensitivity_section(run: BenchmarkRun, reader: Person | None) -> ReportSection | None:
+    parts = sensitivity_parts(run, reader)
     return parts and ReportSection(title=parts[0], sentences=parts[1], tables=parts[2])
 
 

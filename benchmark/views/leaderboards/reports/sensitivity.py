@@ -8,8 +8,10 @@ from django.utils.translation import pgettext
 from annotation.core.documents import DocumentTable
 from annotation.core.formatting import UNDEFINED
 from annotation.core.text_templates import join_names, render_text
+from annotation.models import Person
+from annotation.selectors.jobs import StoredResult
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.sensitivity import list_participant_pseudonyms
+from benchmark.selectors.estimates.sensitivity import list_participant_pseudonyms
 from benchmark.services.sensitivity import load_sensitivity
 from benchmark.views.leaderboards.query import Context
 from benchmark.views.leaderboards.tabs.sensitivity import PersonWithout, SensitiveModel, build_context
@@ -17,15 +19,26 @@ from benchmark.views.leaderboards.tabs.sensitivity import PersonWithout, Sensiti
 WORDING = "benchmark/wording"
 
 
-def sensitivity_parts(run: BenchmarkRun) -> tuple[str, list[str], list[DocumentTable]] | None:
+def sensitivity_parts(
+    run: BenchmarkRun, reader: Person | None
+) -> tuple[str, list[str], list[DocumentTable]] | None:
     """Its title, sentences and tables; None where nothing can move."""
-    context = build_context(run, load_sensitivity(run), list_participant_pseudonyms(run))
+    stored, title = load_sensitivity(run, actor=reader), pgettext("board", "Sensitivity")
+    if stored.content is None:
+        return title, [_state_text(stored)], []
+    context = build_context(run, stored.content, list_participant_pseudonyms(run))
     if "people" not in context:
         return None
     sentences = [
         render_text(f"{WORDING}/sensitivity_{name}.txt", **context) for name in ("finding", "method")
     ]
-    return pgettext("board", "Sensitivity"), sentences, [_model_table(context), _person_table(context)]
+    if stored.is_stale:
+        sentences.append(_state_text(stored))
+    return title, sentences, [_model_table(context), _person_table(context)]
+
+
+def _state_text(stored: StoredResult) -> str:
+    return render_text(f"{WORDING}/sensitivity_state.txt", stored=stored)
 
 
 def _model_table(context: Context) -> DocumentTable:

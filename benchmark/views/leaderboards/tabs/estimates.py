@@ -55,6 +55,8 @@ class EstimateRow:
     bias: str
     unknown_selection: str = ""
     """How many of the labels no known chance has chosen; blank where none."""
+    reason: str = ""
+    """Why the board does not compare the number: then those of gold and predictions have no interval."""
 
 
 def estimates_context(
@@ -94,6 +96,7 @@ def estimates_context(
             ]
         ),
         "weighed": any(line.weight for line in lines),
+        "withheld": any(line.reason for line in lines),
         "has_other_intervals": column.scope is None
         and column.metric.overall == "mean_of_dimensions"
         and any(column.ground(row) == COMBINED for row in list_board_rows(run)),
@@ -135,6 +138,7 @@ def make_row(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance
         format_decimal(weight, 2, undefined=""),
         "" if bias is None else format_difference(metric, bias),
         _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
+        cell.get("reason") or "",
     )
 
 
@@ -190,11 +194,13 @@ def _estimated_number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Est
 
 
 def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> list[dict[str, Any]]:
-    """What the scorer added, and what trusting it alone would have done.
+    """What the scorer added, and what trusting it alone would have done, of the models that the board compares.
 
     Each has a ``topic``: ``gain``, ``bias`` or ``coverage``; in words: ``wording/estimates_finding.txt``.
     """
-    both = [(model, cell) for model, cell in held if _has_estimate(cell, "combined")]
+    both = [
+        (model, cell) for model, cell in held if _has_estimate(cell, "combined") and not cell.get("reason")
+    ]
     if not both:
         return []
     findings: list[dict[str, Any]] = []

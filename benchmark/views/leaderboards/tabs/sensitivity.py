@@ -10,10 +10,12 @@ from django.utils.translation import pgettext
 
 from annotation.core.formatting import UNDEFINED
 from annotation.domain.guidelines import Metric
+from annotation.models import Person
+from annotation.selectors.jobs import StoredResult
 from benchmark.domain.estimates.sensitivity import ADJUDICATOR
 from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.sensitivity import list_participant_names
+from benchmark.selectors.estimates.sensitivity import list_participant_names
 from benchmark.services.sensitivity import load_sensitivity
 from benchmark.views.leaderboards.formatting import format_difference, metric_label
 from benchmark.views.leaderboards.query import Context
@@ -71,10 +73,11 @@ class SensitivityFinding:
         return self.people - self.unranked
 
 
-def sensitivity_context(run: BenchmarkRun) -> Context:
-    content = load_sensitivity(run)
-    names = list_participant_names(content)
-    return build_context(run, content, names)
+def sensitivity_context(run: BenchmarkRun, person: Person | None = None) -> Context:
+    stored = load_sensitivity(run, actor=person)
+    if stored.content is None:
+        return {"stored": stored}
+    return {"stored": stored, **build_context(run, stored.content, list_participant_names(stored.content))}
 
 
 def build_context(run: BenchmarkRun, content: Mapping[str, Any], names: Mapping[int, str]) -> Context:
@@ -164,6 +167,13 @@ def _find_shift(content: Mapping[str, Any], without: Mapping[str, Any], at: int)
     """Without the person minus with them; None where either is undefined."""
     before, after = content["values"][at], without["values"][at]
     return None if before is None or after is None else after - before
+
+
+def to_file(stored: StoredResult, names: Mapping[int, str]) -> dict[str, Any]:
+    """For a file: ``state`` says whether it is of today's labels, and where it is not there yet, that alone."""
+    if stored.content is None:
+        return {"state": "computing" if stored.job else "failed"}
+    return {"state": "stale" if stored.is_stale else "current", **rename_people(stored.content, names)}
 
 
 def rename_people(content: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:

@@ -8,19 +8,19 @@ from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Batch
-from benchmark.domain.estimates.comparison_plan import (
+from benchmark.domain.estimates.label_plan.basis import compute_span, list_ranked_scopes
+from benchmark.domain.estimates.label_plan.comparison import (
     DEFAULT_GAP,
     ModelPlan,
     ModelToCompare,
     plan_comparison,
 )
-from benchmark.domain.estimates.label_plan import StratumTarget, compute_span, list_ranked_scopes
-from benchmark.domain.leaderboards.grounds import COMBINED, SELECTION
+from benchmark.domain.estimates.label_plan.label_plan import StratumTarget
+from benchmark.domain.leaderboards.grounds import COMBINED, SELECTION, Ground
 from benchmark.domain.leaderboards.responses import GOLD
 from benchmark.models import BenchmarkRun, LabelPlan
-from benchmark.selectors.board_grounds import ModelGround, find_grounds
-from benchmark.selectors.estimates import LabellingStatus
-from benchmark.selectors.leaderboards.runs import list_board_rows
+from benchmark.selectors.estimates.label_plan import LabellingStatus
+from benchmark.selectors.leaderboards.runs import find_grounds, list_board_rows
 
 UNDER_WAY = (Batch.State.DRAFT, Batch.State.OPEN, Batch.State.PAUSED)
 
@@ -32,7 +32,7 @@ class ComparisonStatus:
     ``gap`` is a true difference of two numbers, in the metric's own unit.
     """
 
-    grounds: Mapping[str, ModelGround]
+    grounds: Mapping[str, Ground]
     plans: tuple[ModelPlan, ...]
     gap: float
 
@@ -60,7 +60,7 @@ class ComparisonStatus:
         return max((plan.gap for plan in self.plans), default=self.gap)
 
     @property
-    def helpless(self) -> dict[str, ModelGround]:
+    def helpless(self) -> dict[str, Ground]:
         """The models that are not compared and that no label would make so: without a response, or of few prompts."""
         planned = {plan.model.model for plan in self.plans}
         return {
@@ -88,7 +88,7 @@ def plan_run_comparison(status: LabellingStatus, gap: float | None = None) -> Co
     return ComparisonStatus(grounds, tuple(plan_comparison(models, gap=gap, of=len(grounds))), gap)
 
 
-def _build_model(status: LabellingStatus, name: str, ground: ModelGround) -> ModelToCompare | None:
+def _build_model(status: LabellingStatus, name: str, ground: Ground) -> ModelToCompare | None:
     """None where nothing was predicted in a column, or too little answered: no label mends that."""
     weights = status.compute_weights(name)
     strata = [stratum for stratum in status.list_strata(name) if stratum.scope in weights]

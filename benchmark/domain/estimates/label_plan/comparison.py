@@ -16,14 +16,13 @@ from statistics import NormalDist
 import numpy as np
 from scipy.stats import studentized_range
 
-from benchmark.domain.estimates.label_plan import PlanStratum, StrataGrid, StratumTarget
+from benchmark.domain.estimates.label_plan.label_plan import PlanStratum, StrataGrid, StratumTarget
+from benchmark.domain.leaderboards.grounds import MIN_LABELS
 
 POWER = 0.8
 """The share of boards on which the planned labels separate two models that truly differ by the gap."""
 DEFAULT_GAP = 0.15
 """Of a rate: 15 percentage points. Of another metric, that share of its span."""
-MIN_COLUMN_LABELS = 20
-"""Labels by chance in a column below which a board compares no model in it."""
 CONFIDENCE = 0.95
 MIN_GAP_FACTOR = 1.2
 """Times the gap that the prompts leave with everything labelled: nearer to it nearly all labels would be needed."""
@@ -125,9 +124,9 @@ def _plan_model(model: ModelToCompare, labels: Sequence[float]) -> list[StratumT
 
 
 def _fill_column(strata: Sequence[PlanStratum], counts: list[int], places: Sequence[int]) -> None:
-    """At least ``MIN_COLUMN_LABELS`` in the column, as many of each stratum as it is large."""
+    """At least ``MIN_LABELS`` in the column, as many of each stratum as it is large."""
     population = sum(strata[place].population for place in places)
-    required = min(MIN_COLUMN_LABELS, population)
+    required = min(MIN_LABELS, population)
     if sum(counts[place] for place in places) >= required:
         return
     for place in places:

@@ -1,142 +1,54 @@
-"""How the responses that have gold in a run came to be chosen, batch by batch: what its estimates rest on.
-
-What to label next for a run: its strata with what people have of them, and which models are not told apart.
-
-What only more prompts narrow: the intervals for all prompts like those of a run, however much of it is labelled.
-"""
+"""What to label next for a run: its strata with what people have of them, and which models are not told apart."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, QuerySet
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from annotation.domain.releases.selection import UNRECORDED, DrawnStratum
-from annotation.models import Adjudication, BatchDraw, GoldRelease, Task
+from annotation.models import Adjudication, Task
 from annotation.selectors.assignments.availability import tasks_in_progress
 from annotation.selectors.batches.plan import measure_pace
-from annotation.selectors.releases.selection import find_selection
 from benchmark.domain.estimates.estimates import Bounds, ResponseKey
-from benchmark.domain.estimates.label_plan import (
+from benchmark.domain.estimates.label_plan.basis import (
     Key,
-    LabelEffort,
-    ModelPair,
     PlanBasis,
-    PlanStratum,
-    PromptNeed,
-    StratumTarget,
     assign_strata,
     compute_span,
-    count_prompts_needed,
-    fill_variances,
+    find_ranked_scope,
     list_ranked_scopes,
     map_metrics,
-    plan_for_precision,
-    round_up,
 )
-from benchmark.domain.estimates.selection import GoldSelection, selections_to_json
+from benchmark.domain.estimates.label_plan.label_plan import (
+    LabelEffort,
+    PlanStratum,
+    StratumTarget,
+    fill_variances,
+    plan_for_precision,
+)
+from benchmark.domain.estimates.label_plan.separation import ModelPair
+from benchmark.domain.leaderboards.grounds import Ground
 from benchmark.domain.leaderboards.responses import CountedResponse
-from benchmark.domain.leaderboards.withholding import is_gold
-from benchmark.models import BenchmarkRun, LabelPlan, RunItem
-from benchmark.selectors.board_grounds import ModelGround, find_grounds
-from benchmark.selectors.leaderboards.items import CHUNK, count_responses, find_scope, list_counted_responses
+from benchmark.models import BenchmarkRun, LabelPlan
+from benchmark.selectors.estimates.strata import list_drawn_strata, list_earlier_runs
+from benchmark.selectors.leaderboards.items import CHUNK, list_counted_responses
 from benchmark.selectors.leaderboards.runs import (
     AS_LABELS,
+    find_grounds,
     find_part,
     find_stored_part,
     get_finished_board,
-    list_board_rows,
     list_run_responses,
-    list_runs,
 )
-
-BY_BATCH = "released_label__task__batch"
-PLACE = ("response__model__name", "response__prompt__dimension")
-
-
-def list_selections(run: BenchmarkRun) -> list[dict[str, Any]]:
-    """A row for each batch, model and column of the board that has gold of it, as ``estimating.selection`` tells it.
-
-    Read from what was kept with the releases when they were cut, never from the batches as they are now.
-    """
-    gold = run.items.filter(basis=RunItem.Basis.GOLD)
-    labels = _count_by_release(run, gold)
-    stored = _StoredSelection(run, {release for release, *_rest in labels})
-    response_counts = count_responses(run)
-    selections = [
-        selection
-        for (release, batch, model, scope), n in sorted(labels.items())
-        for selection in stored.list_selections(
-            release, batch, model, scope, labels=n, responses=response_counts[model, scope]
-        )
-    ]
-    return selections_to_json(selections)
-
-
-class _StoredSelection:
-    """What the manifests of some releases say of the run's responses, by batch, model and column."""
-
-    def __init__(self, run: BenchmarkRun, releases: Collection[int]) -> None:
-        self._rows: dict[tuple[int, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-        for release in GoldRelease.objects.filter(pk__in=releases):
-            for row in find_selection(release) or ():
-                if (row["dataset"], row["collection"]) == (run.dataset.name, run.collection.name):
-                    self._rows[release.pk, row["batch"], row["model"], row["dimension"]].append(row)
-
-    def list_selections(
-        self, release: int, batch: str, model: str, scope: str, *, labels: int, responses: int
-    ) -> list[GoldSelection]:
-        """As the release has them; where one of several says nothing, that is unrecorded."""
-        rows = self._rows[release, batch, model, scope]
-        if len(rows) == 1 or not rows:  # the run may have less of it than the release
-            row = rows[0] if rows else {"how": UNRECORDED, "without_gold": 0, "pool": responses}
-            rows = [{**row, "labels": labels}]
-        return [
-            GoldSelection(
-                batch=batch,
-                model=model,
-                dimension=scope,
-                labels=row["labels"],
-                without_gold=row["without_gold"],
-                responses=responses,
-                pool=row["pool"],
-                stored_method=row["how"],
-                scorer=row.get("scorer") or "",
-            )
-            for row in rows
-        ]
-
-
-def _count_by_release(run: BenchmarkRun, gold: QuerySet[RunItem]) -> Counter[tuple[int, str, str, str]]:
-    """Responses with gold by release, batch, model and column."""
-    counts: Counter[tuple[int, str, str, str]] = Counter()
-    rows = gold.order_by().values_list("released_label__release", BY_BATCH + "__name", *PLACE)
-    for release, batch, model, dimension, number in rows.annotate(n=Count("response", distinct=True)):
-        scope = find_scope(run, dimension)
-        if scope is not None:
-            counts[release, batch, model, scope] += number
-    return counts
-
-
-def list_recorded_strata(run: BenchmarkRun) -> list[DrawnStratum]:
-    """Those that batches of this run's guideline were drawn from, of its dataset."""
-    draws = BatchDraw.objects.filter(
-        imported=False,
-        batch__guideline__name=run.scorer.guideline.name,
-        batch__tasks__prompt__dataset=run.dataset_id,
-    ).distinct()
-    return [DrawnStratum.from_json(row) for draw in draws for row in draw.strata]
-
 
 MAX_DECISIONS = 1000
 """The latest decisions that tell how long one takes."""
@@ -223,7 +135,7 @@ class LabellingStatus:
         return sum(stratum.held - stratum.labelled for stratum in self.strata)
 
     @cached_property
-    def grounds(self) -> dict[str, ModelGround]:
+    def grounds(self) -> dict[str, Ground]:
         """What the number of each model rests on, and whether the board compares it."""
         return find_grounds(self.run)
 
@@ -233,12 +145,19 @@ class LabellingStatus:
         return [self.find_pair(first, second) for first, second in pairwise(self.models)]
 
     def find_pair(self, first: str, second: str) -> ModelPair | None:
-        """Corrected by gold where both models have enough of it, else as the board has them."""
-        known = self._find_difference(first, second)
+        """As the board compares them; else by what gold and predictions say of both, or predictions alone."""
+        known = self._turn_difference(self.basis.differences, first, second)
         if known is None:
             return None
         value, low, high = known
+        stated = self._turn_difference(self._board_differences, first, second)
         first_value, second_value = (self.basis.combined.get(model) for model in (first, second))
+        if stated is not None:
+            difference = stated[0]
+        elif first_value is None or second_value is None:
+            difference = value
+        else:
+            difference = first_value - second_value
         weights = {
             (model, scope): share
             for model in (first, second)
@@ -247,7 +166,7 @@ class LabellingStatus:
         return ModelPair(
             first,
             second,
-            difference=value if first_value is None or second_value is None else first_value - second_value,
+            difference=difference,
             prompt_variance=((high - low) / 2 / Z) ** 2,
             strata=[
                 stratum
@@ -256,14 +175,26 @@ class LabellingStatus:
                 if (model, stratum.scope) in weights
             ],
             weights=weights,
-            span=max(compute_span(self.document, self.metric, scope) for scope in self._compared_scopes),
-            corrected=all(
-                model in self.basis.combined and self.grounds[model].is_compared for model in (first, second)
-            ),
+            is_compared=self.grounds[first].is_compared and self.grounds[second].is_compared,
+            interval=stated and stated[1:],
         )
 
-    def _find_difference(self, first: str, second: str) -> tuple[float, float, float] | None:
-        """Their difference on the board, the first minus the second, with its interval."""
+    @cached_property
+    def _board_differences(self) -> dict[str, tuple[float, float, float]]:
+        """Those of the board that have an interval, by the places of both models."""
+        pairs = find_part(self.run, "pairs") or {"pairs": {}}
+        scope = find_ranked_scope(self.document)
+        known = {key: cells.get(scope) for key, cells in pairs["pairs"].items()}
+        return {
+            key: (difference["value"], difference["low"], difference["high"])
+            for key, difference in known.items()
+            if difference is not None and difference["low"] is not None
+        }
+
+    def _turn_difference(
+        self, differences: Mapping[str, tuple[float, float, float]], first: str, second: str
+    ) -> tuple[float, float, float] | None:
+        """The first minus the second, with its interval. Raises NotFound where a name is no model's."""
         places = {model: place for place, model in enumerate(self.models)}
         if first not in places or second not in places or first == second:
             unknown = next((model for model in (first, second) if model not in places), first)
@@ -273,7 +204,7 @@ class LabellingStatus:
                 known=", ".join(self.models),
             )
         low, high = sorted((places[first], places[second]))
-        difference = self.basis.differences.get(f"{low}-{high}")
+        difference = differences.get(f"{low}-{high}")
         if difference is None or low == places[first]:
             return difference
         return -difference[0], -difference[2], -difference[1]
@@ -430,35 +361,6 @@ def to_parts(
     return {PLANNING: basis.to_json() | {"before": earlier_runs}, UNLABELLED: unlabelled.to_json()}
 
 
-def list_drawn_strata(run: BenchmarkRun) -> dict[ResponseKey, Bounds]:
-    """By model and prompt, the strata that labels were drawn within, for the estimates.
-
-    They are those of the first run that labels of this response were planned from, and stay: labels are a random draw
-    within them, and need not be within the strata of a later scorer, which has learned from them. Without a plan, or
-    where the run itself was the first, nothing: its own strata hold.
-    """
-    strata: dict[ResponseKey, Bounds] = {}
-    for pk in list_earlier_runs(run):
-        earlier = list_runs().get(pk=pk)
-        estimates = find_part(earlier, "estimates")
-        edges = {} if estimates is None else estimates["strata"]
-        for (_model, _scope, bounds), row in assign_strata(list_counted_responses(earlier), edges, {}):
-            assert row.prompt is not None
-            strata.setdefault((row.model, row.prompt), bounds)
-    return strata
-
-
-def list_earlier_runs(run: BenchmarkRun) -> list[int]:
-    """Ids of the runs over these responses by this guideline that labels were planned from, up to this run itself."""
-    plans = LabelPlan.objects.filter(
-        run__dataset=run.dataset_id,
-        run__collection=run.collection_id,
-        run__scorer__guideline__name=run.scorer.guideline.name,
-    )
-    run_ids = dict.fromkeys(plans.order_by("pk").values_list("run", flat=True))
-    return list(takewhile(lambda pk: pk != run.pk, run_ids))
-
-
 def _list_in_progress(run: BenchmarkRun) -> frozenset[int]:
     """Responses that people label or have labelled by the guideline; also those of other collections."""
     tasks = tasks_in_progress(run.scorer.guideline.name).filter(prompt__dataset=run.dataset_id)
@@ -498,61 +400,3 @@ def list_plans(run: BenchmarkRun) -> list[LabelPlan]:
 def refuse_nothing_to_draw(targets: Sequence[StratumTarget]) -> None:
     if not any(target.more for target in targets):
         raise AssayError(N_("Nothing is left to label for this: people have labelled it, or are at it."))
-
-
-Statistic = Mapping[str, float | None]
-
-
-def count_labelled(run: BenchmarkRun) -> int:
-    """How many responses the run counts, where all of them and all others have gold; else 0."""
-    cells = [cell for row in list_board_rows(run) for cell in row["dimensions"].values()]
-    is_complete = all(is_gold(cell) and not cell.get("missing") for cell in cells)
-    return sum(cell["n"] for cell in cells) if is_complete else 0
-
-
-def list_prompt_needs(status: LabellingStatus, half_width: float) -> list[PromptNeed]:
-    """By column, for the model that needs the most prompts to be known to plus or minus ``half_width``."""
-    estimates = find_part(status.run, "estimates") or {"rows": []}
-    combined = {row["model"]: row["cells"] for row in estimates["rows"]}
-    return [
-        _find_greatest(
-            [
-                _build_need(scope, n, statistic, half_width)
-                for n, statistic in _list_statistics(status.run, combined, scope, metric)
-            ]
-        )
-        for scope, metric in map_metrics(status.document).items()
-        if any(row["dimensions"][scope]["n"] for row in list_board_rows(status.run))
-    ]
-
-
-def _list_statistics(
-    run: BenchmarkRun, combined: Mapping[str, Any], scope: str, metric: Metric
-) -> Iterator[tuple[int, Statistic]]:
-    """Each model's prompts and its number: the board's where that is gold alone, else the combined one."""
-    for row in list_board_rows(run):
-        cell = row["dimensions"][scope]
-        estimate = combined.get(row["model"], {}).get(scope, {}).get(metric.name, {})
-        yield cell["n"], cell[metric.name] if is_gold(cell) else estimate.get("combined") or {}
-
-
-def _build_need(scope: str, prompts: int, statistic: Statistic, target: float) -> PromptNeed:
-    low, high = statistic.get("low"), statistic.get("high")
-    if low is None or high is None:
-        return PromptNeed(scope, prompts, None, None)
-    half = (high - low) / 2
-    return PromptNeed(scope, prompts, half, count_prompts_needed(prompts, half, target))
-
-
-def _find_greatest(needs: list[PromptNeed]) -> PromptNeed:
-    return max(needs, key=lambda need: (need.needed is not None, need.needed or 0, need.half_width or 0.0))
-
-
-def count_prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
-    """About how many prompts like these would; None where labels do, or where they do not differ at all."""
-    times = pair.prompt_factor
-    if pair.is_separable or times is None:
-        return None
-    columns = list_ranked_scopes(status.document)
-    rows = [row for row in list_board_rows(status.run) if row["model"] in (pair.first, pair.second)]
-    return round_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))

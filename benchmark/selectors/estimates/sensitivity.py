@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Count, Max, QuerySet
+from django.utils.dateparse import parse_datetime
 
 from annotation.domain.adjudication import Value
 from annotation.domain.guidelines.values import as_number
 from annotation.domain.releases.pseudonyms import assign_pseudonyms
-from annotation.models import Annotation, Batch, Person
+from annotation.models import Annotation, Batch, Job, Person
+from annotation.selectors.jobs import DEAD, StoredResult, find_job_at_work, hash_basis
 from annotation.selectors.releases.rows import ReleaseContent
 from benchmark.domain.estimates.estimates import ResponseKey
-from benchmark.domain.estimates.label_plan import assign_strata
+from benchmark.domain.estimates.label_plan.basis import assign_strata
 from benchmark.domain.estimates.sensitivity import (
     COMBINED_GROUND,
     GOLD_GROUND,
@@ -24,21 +27,59 @@ from benchmark.domain.estimates.sensitivity import (
 )
 from benchmark.domain.leaderboards.responses import GOLD
 from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.board_grounds import find_grounds
-from benchmark.selectors.estimates import list_drawn_strata
+from benchmark.selectors.estimates.strata import list_drawn_strata
 from benchmark.selectors.leaderboards.items import CHUNK, list_counted_responses
-from benchmark.selectors.leaderboards.runs import find_part, list_run_responses
+from benchmark.selectors.leaderboards.runs import find_grounds, find_part, list_run_responses
 
 SENSITIVITY = "sensitivity"
 """The part of a run that keeps it, once somebody has asked for it."""
+SENSITIVITY_JOB = "compute_sensitivity"
+MAX_ITEMS_AT_ONCE = 500
+"""Of a board with no more items it is computed while a page waits: at most 0.3 seconds; of a larger one by a job."""
+KEY, BUILT_AT = "key", "built_at"
+"""Fields of the stored part beside what was computed: the hash of what it rests on, and when that was."""
+FORM = 1
+"""Another number where the computation changes: what is stored is then out of date."""
 
 
-def find_sensitivity(run: BenchmarkRun) -> dict[str, Any] | None:
-    """As it was stored; None where nobody has asked for it yet."""
-    return find_part(run, SENSITIVITY)
+def is_large(run: BenchmarkRun) -> bool:
+    return run.items.count() > MAX_ITEMS_AT_ONCE
 
 
-def compute_run_sensitivity(run: BenchmarkRun) -> dict[str, Any]:
+def read_key(run: BenchmarkRun) -> str:
+    """The hash of what it rests on, as it is now: items never change, but the labels behind gold may be corrected."""
+    labels = _filter_annotations(run).aggregate(n=Count("pk"), last=Max("pk"))
+    batches = run.scorer.release.batches.order_by("pk").values_list("pk", "tolerance")
+    return hash_basis([FORM, labels["n"], labels["last"], list(batches)])
+
+
+def _filter_annotations(run: BenchmarkRun) -> QuerySet[Annotation]:
+    """Those that count, of the tasks behind the gold of the run."""
+    tasks = run.items.filter(basis=RunItem.Basis.GOLD).order_by().values("released_label__task")
+    return Annotation.objects.filter(current=True, assignment__task__in=tasks)
+
+
+def find_stored_sensitivity(run: BenchmarkRun) -> StoredResult:
+    """As it is stored, with the job that is making it, or that was to make just this and failed."""
+    part = find_part(run, SENSITIVITY) or {}
+    content = {name: value for name, value in part.items() if name not in (KEY, BUILT_AT)}
+    key = read_key(run)
+    if content and part.get(KEY) == key:
+        return StoredResult(content, parse_datetime(part[BUILT_AT]))
+    jobs = Job.objects.filter(kind=SENSITIVITY_JOB, payload__run=run.pk)
+    last = jobs.filter(payload__key=key).order_by("pk").last()
+    return StoredResult(
+        content or None,
+        parse_datetime(part.get(BUILT_AT, "")),
+        is_stale=bool(content),
+        job=find_job_at_work(SENSITIVITY_JOB, run=run.pk),
+        failed=last if last is not None and last.state in DEAD else None,
+    )
+
+
+def compute_run_sensitivity(
+    run: BenchmarkRun, report: Callable[[float], object] = lambda _done: None
+) -> dict[str, Any]:
     """From the stored items and the annotations behind them. Raises AssayError of a run that is not finished."""
     estimates = find_part(run, "estimates") or {"rows": [], "strata": {}}
     rows = list_counted_responses(run)
@@ -55,7 +96,7 @@ def compute_run_sensitivity(run: BenchmarkRun) -> dict[str, Any]:
     }
     numbers = RankedNumbers(run.scorer.guideline.document, rows, grounds, strata)
     not_compared = [model for model in known if model not in grounds]
-    return compute_sensitivity(numbers, list_gold_tasks(run), not_compared=not_compared)
+    return compute_sensitivity(numbers, list_gold_tasks(run), not_compared=not_compared, report=report)
 
 
 def list_gold_tasks(run: BenchmarkRun) -> list[GoldTask]:
@@ -101,9 +142,8 @@ def list_gold_tasks(run: BenchmarkRun) -> list[GoldTask]:
 
 def _list_annotations(run: BenchmarkRun) -> Mapping[int, list[tuple[int, dict[str, Value]]]]:
     """By task, in the order of the people."""
-    tasks = run.items.filter(basis=RunItem.Basis.GOLD).order_by().values("released_label__task")
     rows = (
-        Annotation.objects.filter(current=True, assignment__task__in=tasks)
+        _filter_annotations(run)
         .order_by("assignment__task", "assignment__person")
         .values_list("assignment__task", "assignment__person", "labels")
     )
