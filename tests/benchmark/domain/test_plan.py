@@ -183,9 +183,9 @@ def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
     assert not model_pair.is_separable
     assert model_pair.plan_labels() is None
     complete = stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9)
-    whole = pair(0.03, 0.0004, *complete, half_width=0.05)
-    assert whole.min_half_width == pytest.approx(0.05)  # that of the board, which nothing can narrow
-    assert not whole.is_separable
+    labelled_pair = pair(0.03, 0.0004, *complete, half_width=0.05)
+    assert labelled_pair.min_half_width == pytest.approx(0.05)  # that of the board, which nothing can narrow
+    assert not labelled_pair.is_separable
 
 
 def test_what_gold_says_alone_needs_no_labels():

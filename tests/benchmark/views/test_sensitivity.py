@@ -214,8 +214,8 @@ def test_on_a_large_board_a_job_computes_it_once_until_labels_change(
     assert "out of date" in stale
     assert "Hidden-13B: 2 → 1" in stale
     assert "This is being computed." in stale
-    _first, again = jobs_of(run)
-    jobs.run(again.pk)
+    _first, second_job = jobs_of(run)
+    jobs.run(second_job.pk)
     fresh = page(client, run)
     assert "out of date" not in fresh
     assert not load_sensitivity(run).is_stale
@@ -255,8 +255,8 @@ def test_a_job_that_was_cancelled_is_repeated_where_somebody_asks(
     export = reverse("run-export", args=[run.name])
     assert "did not come to its end" in words(client.get(export, {"format": "report"}).content)
     assert client.post(reverse("run-sensitivity", args=[run.name])).status_code == 302
-    _cancelled, again = jobs_of(run)
-    jobs.run(again.pk)
+    _cancelled, second_job = jobs_of(run)
+    jobs.run(second_job.pk)
     assert "Hidden-13B: 2 → 1" in page(client, run)
 
 

@@ -35,6 +35,8 @@ from benchmark.views.leaderboards.formatting import (
 from benchmark.views.leaderboards.query import OVERALL, BoardQuery, Context, choose
 
 KINDS = ("people", "scorer", "combined", "finite")
+WITHHELD_KINDS = ("combined", "finite")
+"""Those that have no interval, and are not drawn, where the board does not compare a number."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def estimates_context(
         ),
         "weighed": any(line.weight for line in lines),
         "withheld": any(line.reason for line in lines),
+        "has_finite": any(not line.reason for line in lines),
         "has_other_intervals": column.scope is None
         and column.metric.overall == "mean_of_dimensions"
         and any(column.ground(row) == COMBINED for row in list_board_rows(run)),
@@ -245,7 +248,7 @@ def draw_charts(
         make_dot(model, cell[kind], unit, looks[kind].word)
         for model, cell in held
         for kind in KINDS
-        if _has_estimate(cell, kind)
+        if _has_estimate(cell, kind) and not (cell.get("reason") and kind in WITHHELD_KINDS)
     ]
     if not dots:
         return []
