@@ -5,6 +5,7 @@ Of a large board a job does it (docs/decisions/jobs-are-rows.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -25,7 +26,7 @@ from benchmark.selectors.estimates.sensitivity import (
     read_key,
 )
 from benchmark.selectors.leaderboards.runs import get_finished_board, list_runs
-from benchmark.services.leaderboards.execution import RunReporter, store_parts
+from benchmark.services.leaderboards.execution import store_parts
 
 
 def load_sensitivity(run: BenchmarkRun, *, actor: Person | None = None) -> StoredResult:
@@ -65,7 +66,7 @@ def execute_sensitivity(context: jobs.JobContext) -> dict[str, Any]:
 
 
 def _store_sensitivity(
-    run: BenchmarkRun, report: RunReporter = lambda _progress, _stage="", **_values: None
+    run: BenchmarkRun, report: Callable[[float], object] = lambda _done: None
 ) -> dict[str, Any]:
     key = read_key(run)  # first: labels that are corrected meanwhile make what is kept stale, never wrong
     content = compute_run_sensitivity(run, report)
