@@ -35,7 +35,8 @@ SENSITIVITY = "sensitivity"
 """The part of a run that keeps it, once somebody has asked for it."""
 SENSITIVITY_JOB = "compute_sensitivity"
 MAX_ITEMS_AT_ONCE = 500
-"""Of a board with no more items it is computed while a page waits: at most 0.3 seconds; of a larger one by a job."""
+"""Of a board with no more items it is computed while a page waits, of a larger one by a job: 17,000 responses in
+combined numbers took 8.9 seconds, so that these take about 0.3."""
 KEY, BUILT_AT = "key", "built_at"
 """Fields of the stored part beside what was computed: the hash of what it rests on, and when that was."""
 FORM = 1
