@@ -19,7 +19,7 @@ from annotation.services.releases import cut_release
 from benchmark.domain.leaderboards.board import build_board
 from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
-from benchmark.views.leaderboards.tabs.table import find_leader
+from benchmark.views.leaderboards.tabs.reading import find_leader
 from scoring.models import Prediction, Scorer
 from tests.support import decide_next, first_batch, label, person
 

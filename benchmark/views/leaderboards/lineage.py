@@ -28,7 +28,8 @@ from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import find_board, list_board_rows
 from benchmark.views.leaderboards.formatting import format_composition, metric_label
 from benchmark.views.leaderboards.query import Context
-from benchmark.views.leaderboards.tabs.table import count_bases, list_cost_tiles
+from benchmark.views.leaderboards.tabs.reading import count_bases
+from benchmark.views.leaderboards.tabs.table import list_cost_tiles
 from scoring.views.scorers.promotions import describe_promotion_text
 
 

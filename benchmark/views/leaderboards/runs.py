@@ -65,8 +65,9 @@ from benchmark.views.leaderboards.query import (
 from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
+from benchmark.views.leaderboards.tabs.reading import count_compared, headline_value
 from benchmark.views.leaderboards.tabs.sensitivity import sensitivity_context
-from benchmark.views.leaderboards.tabs.table import board_context, count_compared, headline_value
+from benchmark.views.leaderboards.tabs.table import board_context
 from benchmark.views.leaderboards.tabs.trend import trend_context
 from scoring.views.scorers.promotions import find_promotion_reason
 

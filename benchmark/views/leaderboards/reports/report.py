@@ -37,7 +37,7 @@ from benchmark.views.leaderboards.query import OVERALL, BoardQuery
 from benchmark.views.leaderboards.reports.sensitivity import sensitivity_parts
 from benchmark.views.leaderboards.tabs import estimates, groups
 from benchmark.views.leaderboards.tabs import pairs as pairs_views
-from benchmark.views.leaderboards.tabs.table import count_compared, find_leader, list_bias, reading_context
+from benchmark.views.leaderboards.tabs.reading import count_compared, find_leader, list_bias, reading_context
 
 DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
 MIN_WIDE_COLUMNS = 7

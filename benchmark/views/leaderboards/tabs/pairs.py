@@ -26,7 +26,7 @@ from benchmark.views.leaderboards.formatting import (
     scope_label,
 )
 from benchmark.views.leaderboards.query import OVERALL, BoardQuery, Context, choose
-from benchmark.views.leaderboards.tabs.table import count_compared
+from benchmark.views.leaderboards.tabs.reading import count_compared
 
 AHEAD, SAME, BEHIND = "ahead", "same", "behind"
 MATRIX_MODELS = 10
