@@ -19,6 +19,7 @@ from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.jobs import list_curves
 from annotation.views.access import person_of, role_required
+from scoring.domain.evaluation.soft_labels import LABEL
 from scoring.models import Scorer
 from scoring.selectors.scorers import (
     count_must_fail_items,
@@ -79,6 +80,7 @@ def _build_retry_url(scorer: Scorer) -> str:
     else:
         spec = scorer.spec
         fields |= {"kind": spec.kind, "encoder": find_encoder_name(spec.encoder), "tuning": spec.tuning}
+        fields |= {"target": scorer.config.get("target", LABEL)}
     return f"{reverse('scorer-new')}?{urlencode(fields)}"
 
 

@@ -28,7 +28,7 @@ from scoring.selectors.scorers import (
 from scoring.services import create_scorer
 from scoring.views.scorers.wording import find_test_metrics, to_figure
 
-INITIAL_FIELDS = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
+INITIAL_FIELDS = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning", "target"}
 """What the address of the form may fill in."""
 
 
