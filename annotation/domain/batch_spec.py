@@ -13,7 +13,9 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from annotation.core.errors import N_, AssayError
 from annotation.core.specs import FrozenSpec, Id, Name, Seed, check_choice
 
-MAX_OVERLAP = 5
+MAX_OVERLAP = 10_000
+# A plan names the people of each task beforehand; of so many at most it can keep the pairs even.
+MAX_PLANNED_OVERLAP = 5
 MAX_CHECK_SHARE = 0.5  # more checks than work would be no work any more
 MAX_SECOND_READING_DAYS = 365
 
@@ -168,6 +170,20 @@ class Policy(Terms):
         if not 0 <= tolerance < math.inf:
             raise AssayError(N_("The tolerance is 0 or more."))
         return tolerance
+
+    @model_validator(mode="after")
+    def _check_planned_overlap(self) -> Self:
+        if self.pairing != "pool" and self.overlap > MAX_PLANNED_OVERLAP:
+            raise AssayError(
+                N_(
+                    "The pairing {pairing} plans at most {most} people for each item; with an overlap of {overlap}"
+                    " choose the pairing pool."
+                ),
+                pairing=self.pairing,
+                most=MAX_PLANNED_OVERLAP,
+                overlap=self.overlap,
+            )
+        return self
 
 
 USUAL_POLICY = Policy()

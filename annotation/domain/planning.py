@@ -16,11 +16,11 @@ from scipy.special import ndtr, ndtri  # scipy.stats would make every start a se
 from annotation.core.errors import N_, AssayError
 from annotation.core.proportions import Z
 from annotation.domain.agreement.intervals import MIN_DISPUTES, MIN_PROMPTS
-from annotation.domain.batch_spec import MAX_OVERLAP
 
 POWER = 0.80
 MAX_PROMPTS = 1_000_000
 MAX_LEVELS, MAX_MODELS = 11, 200
+MAX_RATERS = 5
 DRAWS = 40_000
 """Units drawn to find the spread of a unit's influence on alpha; its relative error is then below 2%."""
 CURVE_POINTS = 40
@@ -48,9 +48,9 @@ class AgreementDesign:
             raise AssayError(N_("The expected alpha is from 0 to below 1."))
         if not 2 <= len(self.shares) <= MAX_LEVELS or min(self.shares) <= 0:
             raise AssayError(N_("A scale has from 2 to {most} levels, each with a share."), most=MAX_LEVELS)
-        if not 2 <= self.raters <= MAX_OVERLAP:
+        if not 2 <= self.raters <= MAX_RATERS:
             raise AssayError(
-                N_("Agreement takes from 2 to {most} labels for each response."), most=MAX_OVERLAP
+                N_("A study is planned for 2 to {most} labels of each response."), most=MAX_RATERS
             )
         _check_prompts(self.responses, self.similarity)
 

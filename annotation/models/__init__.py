@@ -1,9 +1,9 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
+from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT
 from annotation.models.adjudication import Adjudication, DisputeReason, Verdict
 from annotation.models.annotations import Annotation, CorrectionRequest, Draft, SubmissionBlock
 from annotation.models.assignments import (
-    ADJUDICATION_SLOT,
     DECIDED_AGAIN,
     PRIORITY_STEP,
     Assignment,

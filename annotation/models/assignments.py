@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.domain.batch_spec import MAX_OVERLAP
+from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT, MAX_SLOT, RETIRED_SLOT
 from annotation.models.batches import Batch, Membership, Stratum
 from annotation.models.datasets import Prompt, Response
 
@@ -158,10 +158,6 @@ class Task(models.Model):
 # What measures adjudicators: its decisions settle nothing, and no count of the work tells of it.
 DECIDED_AGAIN = (Task.Kind.REPEAT, Task.Kind.SECOND)
 
-# The slot of the adjudicator. It makes one table hold both invariants: a task has one adjudicator
-# (unique task+slot), and the adjudicator is none of its annotators (unique task+person).
-ADJUDICATION_SLOT = MAX_OVERLAP
-
 
 class Assignment(models.Model):
     """One person's claim on a task, with a lease. ``id`` is what the person sees: it tells nothing."""
@@ -204,7 +200,10 @@ class Assignment(models.Model):
                 condition=Q(state__in=["claimed", "submitted"]),
                 name="assignment_once_per_live_slot",
             ),
-            models.CheckConstraint(condition=Q(slot__lte=ADJUDICATION_SLOT), name="assignment_slot_in_range"),
+            models.CheckConstraint(
+                condition=Q(slot=ADJUDICATION_SLOT) | Q(~Q(slot=RETIRED_SLOT), slot__lte=MAX_SLOT),
+                name="assignment_slot_in_range",
+            ),
         ]
         indexes = [
             models.Index(

@@ -127,7 +127,7 @@ class Batch(Authored):
         ordering = ["-created_at", "-id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(overlap__gte=1, overlap__lte=MAX_OVERLAP), name="batch_overlap_1_to_5"
+                condition=Q(overlap__gte=1, overlap__lte=MAX_OVERLAP), name="batch_overlap_in_range"
             ),
             models.CheckConstraint(condition=Q(tolerance__gte=0), name="batch_tolerance_not_negative"),
             models.CheckConstraint(condition=Q(lease_seconds__gte=1), name="batch_lease_positive"),
@@ -320,6 +320,8 @@ class MemberCounts(Counts):
     stratum = models.ForeignKey(Stratum, models.PROTECT, related_name="tallies")
     membership = models.ForeignKey(Membership, models.PROTECT, related_name="tallies", db_index=False)
     skipped = models.BigIntegerField(default=0)
+    # Corrections of labels that agreement counted before: they change no other number.
+    revised = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         verbose_name = _("counts of a member")

@@ -94,7 +94,7 @@ TALLIES = MemberCounts._meta.db_table
 TASKS = Task._meta.db_table
 TOKENS = ApiToken._meta.db_table
 
-COUNTS = ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted", "skipped")
+COUNTS = ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted", "skipped", "revised")
 
 # Of the person "p"; {role} is SQL that gives the group's name.
 HAS_ROLE = f"""(p.is_active AND (p.is_superuser OR EXISTS (

@@ -11,6 +11,8 @@ from annotation.models import DECIDED_AGAIN, Batch, MemberCounts, Membership, St
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
+# The members' rows alone count what changes no number of tasks or annotations.
+COUNTED_OF_MEMBERS = (*COUNTED, "revised")
 ALL = sum((F(state) for state in STATES[1:]), F(STATES[0]))
 
 
@@ -20,16 +22,18 @@ def count_tasks(batch: Batch) -> int:
 
 
 def count_by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
-    """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``."""
+    """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``; beside
+    them how often labels were ``revised`` that agreement counted before.
+    """
     ids = list(batches)
     strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
     counts_by_stratum = {
         pk: Counter({name: getattr(stratum, name) for name in COUNTED}) for pk, stratum in strata.items()
     }
-    sums = [Sum(name) for name in COUNTED]
+    sums = [Sum(name) for name in COUNTED_OF_MEMBERS]
     tallies = MemberCounts.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
     for stratum, *added in tallies.values_list("stratum").annotate(*sums):
-        counts_by_stratum[stratum].update(dict(zip(COUNTED, added, strict=True)))
+        counts_by_stratum[stratum].update(dict(zip(COUNTED_OF_MEMBERS, added, strict=True)))
     return {strata[pk]: counts for pk, counts in counts_by_stratum.items()}
 
 

@@ -38,7 +38,7 @@ from annotation.selectors.releases.manifest import (
     list_submitted,
 )
 
-FROZEN = ("guidelines", "protocol", "people", "imported", "agreement")
+FROZEN = ("guidelines", "protocol", "people", "imported", "agreement", "coverage")
 """What a manifest has as the report has it."""
 CHUNK = 2000
 Labels = Mapping[str, Any]
@@ -48,6 +48,7 @@ def build_batches_report(batches: Sequence[Batch]) -> dict[str, Any]:
     """Of these batches as they stand now; they come with their guidelines."""
     ordered = sorted(batches, key=lambda batch: batch.name)
     guidelines = describe_guidelines(ordered)
+    patterns = LabelPatterns(ordered)
     return {
         "release": None,
         "batches": [batch.name for batch in ordered],
@@ -56,7 +57,8 @@ def build_batches_report(batches: Sequence[Batch]) -> dict[str, Any]:
         "protocol": [describe_protocol(batch) for batch in ordered],
         "people": describe_people(ordered),
         "imported": count_imported_work(ordered),
-        "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
+        "agreement": [row.to_json() for row in patterns.report([("dimension",)])],
+        "coverage": patterns.labels.coverage.to_json(),
         **_describe_present(ordered),
         "gold": _count_gold(
             ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]

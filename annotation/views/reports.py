@@ -92,6 +92,7 @@ def report_context(report: Report) -> dict[str, Any]:
         "seconds": report["effort"]["median_seconds"],
         "agreement": agreement_table(report),
         "weighing": summarize_weighings(list_weighings(report["agreement"] or ())),
+        "coverage": report.get("coverage"),
         "disputes": next((row for row in disputes if row["dimension"] is None), None),
         "reasons": [
             reason | {"text": choose_language(reason["words"], reason["reason"])}

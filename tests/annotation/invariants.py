@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from annotation.domain.assignments.eligibility import list_slots
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -192,7 +193,7 @@ def places_are_right(batch: Batch, now: Tables) -> None:
         annotating = [assignment for assignment in live[pk] if assignment["slot"] < ADJUDICATION_SLOT]
         deciding = [assignment for assignment in live[pk] if assignment["slot"] == ADJUDICATION_SLOT]
         assert task["slots_taken"] == len(annotating) <= task["overlap"]
-        assert {assignment["slot"] for assignment in annotating} <= set(range(task["overlap"]))
+        assert {assignment["slot"] for assignment in annotating} <= set(list_slots(task["overlap"]))
         assert len({assignment["person_id"] for assignment in live[pk]}) == len(live[pk])
         assert len(deciding) <= 1
         if task["kind"] not in ("repeat", "second") and task["state"] not in ("open", "withdrawn"):

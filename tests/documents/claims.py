@@ -25,6 +25,7 @@ SHEET = (
 )
 REPORT = (
     "templates/annotation/reports/_annotators.txt",
+    "templates/annotation/reports/_coverage.txt",
     "templates/annotation/reports/_import_protocol.txt",
     "templates/annotation/reports/_policy.txt",
     "templates/annotation/agreement/_weighing.txt",
@@ -149,6 +150,13 @@ CLAIMS: dict[str, Holds] = {
     "every pair as often": _is_paired,
     # The report.
     "whether annotations were imported, and how people worked, is not recorded": _knows_nothing,
+    "labels %(labels)s: responses %(items)s": lambda facts, values: (
+        0 <= number(values["labels"]) * number(values["items"]) <= facts.given + facts.imported
+    ),
+    "waiting for labels: %(n)s": lambda facts, values: facts.states.get("open", 0) == number(values["n"]) > 0,
+    "waiting for a decision: %(n)s": lambda facts, values: (
+        facts.states.get("disputed", 0) == number(values["n"]) > 0
+    ),
     "annotations given here: %(n)s; the items that Assay showed named neither the model nor the other annotators, and"
     " showed none of their labels": lambda facts, values: (
         0 < number(values["n"]) <= facts.given and (facts.batches > 1 or number(values["n"]) == facts.given)
@@ -231,7 +239,11 @@ RULES = frozenset(
             " a bootstrap over tasks. “-” is undefined, as where all labels are the same."
         ),
         (
-            "A unit is one criterion of one response with all its annotations. Intervals are 95%%; those of"
+            "Between annotators, over the responses with two labels or more; in brackets the 95%% interval"
+            " over prompts. “-” is undefined, as where all labels are the same."
+        ),
+        (
+            "A unit is one criterion of one response with two labels or more. Intervals are 95%%; those of"
             " shares are Wilson's. A dash is undefined."
         ),
         (

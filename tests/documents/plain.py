@@ -24,6 +24,7 @@ PLAIN = frozenset(
         "Annotators",
         "Chance of selection",
         "Agreement",
+        "Labels per response",
         "Adjudication",
         "Preprocessing",
         "Uses",

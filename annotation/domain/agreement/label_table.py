@@ -27,7 +27,8 @@ NAMES = ("criterion", "subcomponent")
 
 @dataclass(frozen=True)
 class Units:
-    """N units: each is one criterion of one task of work that has all its annotations. In the order of tasks.
+    """N units: each is one criterion of one task of work that has all its annotations, or at least two of them. In the
+    order of tasks.
 
     ``task``, ``prompt`` and ``stratum`` are primary keys. ``criterion`` and ``subcomponent`` are positions in the
     names beside them. ``person`` (N, R) are primary keys in the order of the slots, ``NOBODY`` where there is no label;
@@ -81,8 +82,21 @@ class Units:
         return codes
 
     @cached_property
+    def _is_numbered(self) -> bool:
+        """Whether the labels of a unit fit into one number, as digits."""
+        return (len(self.values) + 1) ** self.label.shape[1] < 1 << 62
+
+    @cached_property
+    def _distinct_rows(self) -> tuple[npt.NDArray[np.int16], Codes]:
+        """The different rows of ``codes``, each once and in order, and which of them each unit (N,) has."""
+        rows, place = np.unique(self.codes, axis=0, return_inverse=True)
+        return rows, place.ravel().astype(np.int64)
+
+    @cached_property
     def numbers(self) -> npt.NDArray[np.int64]:
         """(N,): the labels of a unit as one number, equal where they are equal in the same places."""
+        if not self._is_numbered:
+            return self._distinct_rows[1]
         base = len(self.values) + 1
         numbers = np.zeros(len(self), dtype=np.int64)
         for column in self.codes.T:
@@ -106,6 +120,10 @@ class Units:
 
     def labels_of(self, number: int) -> tuple[float | None, ...]:
         """The labels behind one of ``numbers``, without the places after the last of them."""
+        if not self._is_numbered:
+            codes = self._distinct_rows[0][number]
+            last = int(np.flatnonzero(codes >= 0).max(initial=-1))
+            return tuple(self.values[code] if code >= 0 else None for code in codes[: last + 1].tolist())
         labels: list[float | None] = []
         for _place in range(self.label.shape[1]):
             number, digit = divmod(number, len(self.values) + 1)

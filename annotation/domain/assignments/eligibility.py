@@ -5,11 +5,20 @@ The service keeps these rules under concurrency; the database holds them whateve
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
 from annotation.core.errors import N_
+from annotation.domain.batch_spec import MAX_OVERLAP
 
+# The slot of the adjudicator, which no annotator's can meet. It makes one table hold both invariants: a task has one
+# adjudicator (unique task+slot), and the adjudicator is none of its annotators (unique task+person).
+ADJUDICATION_SLOT = 2**15 - 1
+# The adjudicator's of former versions: nobody's, so that the database refuses what a worker of theirs still writes
+# during an upgrade, and nothing takes a decision for an annotation.
+RETIRED_SLOT = 5
+MAX_SLOT = MAX_OVERLAP
 # A person reads one item while the next is fetched: never more than these live claims in one batch.
 MAX_LIVE_CLAIMS = 2
 # Why a stratum is not for a member.
@@ -65,7 +74,12 @@ def find_obstacle(limits: MemberLimits, kind: TaskKind) -> str | None:
 
 def find_free_slot(taken_slots: Collection[int], overlap: int) -> int | None:
     """The lowest annotation slot that nobody holds, or None."""
-    return next((slot for slot in range(overlap) if slot not in taken_slots), None)
+    return next((slot for slot in list_slots(overlap) if slot not in taken_slots), None)
+
+
+def list_slots(overlap: int) -> Iterator[int]:
+    """The annotation slots of a task, as many as its overlap."""
+    return islice((slot for slot in count() if slot != RETIRED_SLOT), overlap)
 
 
 def may_claim_again(past: PastClaim | None, *, adjudication: bool) -> bool:

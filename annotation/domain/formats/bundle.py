@@ -21,6 +21,7 @@ from typing import IO, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, ValidationError
 
 from annotation.core.errors import N_, InputError
+from annotation.domain.batch_spec import MAX_OVERLAP
 from annotation.domain.formats.rows import MAX_LINE_BYTES, FileRow, Rows, Source, json_row
 
 KIND: Final = "assay-bundle"
@@ -108,7 +109,7 @@ class BatchFacts(_BundlePart):
 
     name: Name
     guideline: Annotated[str, Strict(), StringConstraints(max_length=101)]
-    overlap: Annotated[int, Strict(), Field(ge=1, le=5)]
+    overlap: Annotated[int, Strict(), Field(ge=1, le=MAX_OVERLAP)]
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     tasks: Whole
     selection: tuple[StratumFacts, ...] | None = None

@@ -26,6 +26,9 @@ def order_manifest(manifest: Manifest) -> dict[str, Any]:
         ordered["counts"] = _order_counts(manifest["counts"], ordered.get("guidelines", ()))
     if manifest.get("splits"):
         ordered["splits"] = order_by_declaration(manifest["splits"], SPLITS)
+    if manifest.get("coverage"):
+        counted = _order_by_number(manifest["coverage"]["items_by_labels"])
+        ordered["coverage"] = {**manifest["coverage"], "items_by_labels": counted}
     if "languages" in (manifest.get("people") or {}):
         ordered["people"] = {
             **manifest["people"],

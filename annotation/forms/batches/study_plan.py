@@ -9,9 +9,9 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.domain.batch_spec import MAX_OVERLAP
 from annotation.domain.planning import (
     MAX_MODELS,
+    MAX_RATERS,
     AgreementDesign,
     AgreementPlan,
     ComparisonDesign,
@@ -94,7 +94,7 @@ class StudyPlanForm(forms.Form):
                 AgreementDesign(data["alpha"], shares, raters, data["models"], data["similarity"]),
                 data["half_width"],
             )
-            for raters in range(2, MAX_OVERLAP + 1)
+            for raters in range(2, MAX_RATERS + 1)
         )
 
     def _plan_comparison(self, data: dict[str, Any]) -> ComparisonPlan:

@@ -51,8 +51,10 @@ class Command(AssayCommand):
         named = options["batch"]
         batches = Batch.objects.all() if named is None else [get_batch(named)]
         seconds = measure_adjudicator_agreement(list(batches))
+        patterns = LabelPatterns(batches)
         return {
-            "rows": [row.to_json() for row in LabelPatterns(batches).report(groupings)],
+            "rows": [row.to_json() for row in patterns.report(groupings)],
+            "coverage": patterns.labels.coverage.to_json(),
             "adjudicators": {
                 "drawn": seconds.drawn,
                 "waiting": seconds.waiting,
@@ -70,6 +72,7 @@ class Command(AssayCommand):
         for line in format_table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
         self._show_weighing(rows)
+        self.stdout.write(_describe_coverage(data["coverage"]))
         for row in data["adjudicators"]["rows"]:
             share = _format_statistic(row["percent_agreement"])
             counts = f"of {row['n']} disputes that two adjudicators decided, {row['same']} alike"
@@ -92,6 +95,20 @@ def _build_line(
     effect = format_decimal(percent["design_effect"] if percent else None, 2)
     counts = str(row["n"]), str(row["disputed"]), effect
     return name, group, *counts, *(_format_statistic(row[name]) for name in statistics)
+
+
+def _describe_coverage(coverage: Mapping[str, Any]) -> str:
+    """How many items have how many labels; and what still waits, for whoever reads the figures above as final."""
+    parts = [
+        f"{items} with {labels} label{'' if labels == '1' else 's'}"
+        for labels, items in coverage["items_by_labels"].items()
+    ]
+    line = f"items: {', '.join(parts) or 'none'}"
+    if coverage["waiting_for_labels"]:
+        line += f"; {coverage['waiting_for_labels']} still wait for labels"
+    if coverage["waiting_for_decision"]:
+        line += f"; {coverage['waiting_for_decision']} for a decision"
+    return line
 
 
 def _format_statistic(statistic: Mapping[str, Any] | None) -> str:

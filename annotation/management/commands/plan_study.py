@@ -5,8 +5,8 @@ from typing import Any
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.terminal import format_table
-from annotation.domain.batch_spec import MAX_OVERLAP
 from annotation.domain.planning import (
+    MAX_RATERS,
     POWER,
     AgreementDesign,
     AgreementPlan,
@@ -41,7 +41,7 @@ class Command(AssayCommand):
         parser.add_argument(
             "--raters",
             type=int,
-            help=f"labels per response (default: a row for each from 2 to {MAX_OVERLAP})",
+            help=f"labels per response (default: a row for each from 2 to {MAX_RATERS})",
         )
         parser.add_argument(
             "--similarity",
@@ -93,7 +93,7 @@ class Command(AssayCommand):
 
 def _plan_agreement(options: dict[str, Any]) -> list[dict[str, Any]]:
     shares = parse_shares(options["shares"])
-    raters = range(2, MAX_OVERLAP + 1) if options["raters"] is None else [options["raters"]]
+    raters = range(2, MAX_RATERS + 1) if options["raters"] is None else [options["raters"]]
     plans = [
         plan_agreement(
             AgreementDesign(options["alpha"], shares, number, options["models"], options["similarity"]),

@@ -11,12 +11,14 @@ from annotation.selectors.agreement.groupings import (
     parse_groupings,
     parse_narrowing,
 )
-from annotation.selectors.agreement.label_table import COMPLETE
+from annotation.selectors.agreement.label_table import COMPLETE, MIN_OPEN_LABELS, Coverage
 from annotation.selectors.agreement.report import LabelPatterns, LevelConfusion, PatternCounts, ReportRow
 
 __all__ = [
     "COMPLETE",
     "FACETS",
+    "MIN_OPEN_LABELS",
+    "Coverage",
     "Group",
     "Grouping",
     "LabelPatterns",

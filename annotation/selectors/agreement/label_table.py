@@ -1,8 +1,9 @@
 """The labels of batches as columns (domain/agreement/label_table.py), cached by each process and never stale.
 
-The labels of a task that has all its annotations do not change. So the units of a batch stay true while its counts
-stay the same; when these grew, the units submitted since are read and added. Withdrawing a task and bringing it back
-move ``Batch.labels_version``, after which all units are read again.
+The labels of a task that has all its annotations do not change. Those of an open task, which count from the second on,
+may: a correction of theirs is counted. So the units of a batch stay true while its counts stay the same; when these
+grew, the units submitted since are read and added. Corrections, withdrawing a task and bringing it back, and the end of
+the collection have all units read again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 from django.db import connection
-from django.db.models import TextField
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
@@ -37,6 +38,13 @@ from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, 
 from annotation.selectors.counts import STATES, count_by_stratum
 
 COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
+# An open task counts as soon as its labels can be compared; with places for two it is complete by then.
+MIN_OPEN_LABELS = 2
+IS_COUNTED = Q(assignment__task__state__in=COMPLETE) | Q(
+    assignment__task__state=Task.State.OPEN,
+    assignment__task__overlap__gt=MIN_OPEN_LABELS,
+    assignment__task__slots_taken__gte=MIN_OPEN_LABELS,
+)
 CHUNK = 5000
 # So many units are kept by one process, about 120 bytes each with what is worked out of them; the batches that were
 # asked for last.
@@ -53,10 +61,14 @@ MIN_UNITS_TO_REFRESH = 5_000
 
 @dataclass(frozen=True)
 class BatchMark:
-    """What a batch looked like when it was read: as long as it does, nothing has changed."""
+    """What a batch looked like when it was read: as long as it does, nothing has changed. ``counts`` are the numbers of
+    its tasks by state, ``submitted`` of its annotations, and ``revised`` of corrections.
+    """
 
     version: int
     counts: tuple[int, ...]
+    submitted: int
+    revised: int
 
     @property
     def open(self) -> int:
@@ -73,9 +85,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CachedUnits:
+    """``open_tasks`` are those of the units' tasks that were open when they were read."""
+
     mark: BatchMark
     at: datetime
     units: Units
+    open_tasks: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,24 @@ class Gold:
 
     value: npt.NDArray[np.float32]
     decided: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many items have how many labels, ascending, those without any among them; how many of them wait for ``more``
+    labels, and how many for a ``decision``.
+    """
+
+    items: tuple[tuple[int, int], ...]
+    more: int
+    decision: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "items_by_labels": {str(labels): items for labels, items in self.items},
+            "waiting_for_labels": self.more,
+            "waiting_for_decision": self.decision,
+        }
 
 
 class _UnitCache:
@@ -218,15 +251,43 @@ def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
     return Gold(value, decided)
 
 
+def count_coverage(reading: BatchUnits) -> Coverage:
+    """Of the work of the batches that were read, all of it: an open task that has no unit has one label, or none."""
+    units, marks = reading.units, [mark for _batch, mark in reading.marks]
+    n_labels = np.zeros(len(units), dtype=np.int64)
+    for column in units.person.T:
+        n_labels += column >= 0
+    if len(units):  # a task's units stand side by side
+        is_first = np.append(True, units.task[1:] != units.task[:-1])
+        n_labels = np.maximum.reduceat(n_labels, np.flatnonzero(is_first))
+    items = Counter(n_labels.tolist())
+    single = max(0, sum(mark.submitted for mark in marks) - int(n_labels.sum()))
+    items[1] += single
+    by_state = Counter[str]()
+    for mark in marks:
+        by_state.update(dict(zip(STATES, mark.counts, strict=True)))
+    del by_state[Task.State.WITHDRAWN]
+    items[0] = max(0, by_state.total() - items.total())
+    return Coverage(
+        tuple(sorted((labels, n) for labels, n in items.items() if n)),
+        by_state[Task.State.OPEN],
+        by_state[Task.State.DISPUTED],
+    )
+
+
 def _read_batch(batch: Batch, mark: BatchMark) -> Units:
     previous = _CACHE.get(batch.pk)
     if previous is not None and previous.mark == mark:
         return previous.units
-    cached = _refresh_units(batch, previous, mark) or CachedUnits(
-        mark, timezone.now(), build_units(_iterate_tasks(batch))
-    )
+    cached = _refresh_units(batch, previous, mark) or _read_all(batch, mark)
     _CACHE.put(batch.pk, cached)
     return cached.units
+
+
+def _read_all(batch: Batch, mark: BatchMark) -> CachedUnits:
+    now, open_tasks = timezone.now(), set[int]()
+    units = build_units(_iterate_tasks(batch, open_tasks))
+    return CachedUnits(mark, now, units, frozenset(open_tasks))
 
 
 def _refresh_units(batch: Batch, previous: CachedUnits | None, mark: BatchMark) -> CachedUnits | None:
@@ -234,15 +295,16 @@ def _refresh_units(batch: Batch, previous: CachedUnits | None, mark: BatchMark) 
     if (
         previous is None
         or previous.mark.version != mark.version
+        or previous.mark.revised != mark.revised
         or len(previous.units) < MIN_UNITS_TO_REFRESH
     ):
         return None
-    now = timezone.now()
-    units = replace_tasks(
-        previous.units, build_units(_iterate_tasks(batch, since=previous.at - COMMIT_DELAY))
-    )
-    n_tasks = len(np.unique(units.task))
-    return CachedUnits(mark, now, units) if n_tasks == mark.complete else None
+    now, open_tasks = timezone.now(), set[int]()
+    newer = build_units(_iterate_tasks(batch, open_tasks, since=previous.at - COMMIT_DELAY))
+    units = replace_tasks(previous.units, newer)
+    still_open = frozenset(previous.open_tasks.difference(newer.task.tolist()) | open_tasks)
+    n_complete = len(np.unique(units.task)) - len(still_open)
+    return CachedUnits(mark, now, units, still_open) if n_complete == mark.complete else None
 
 
 def _read_marks(batches: Sequence[Batch]) -> tuple[dict[int, BatchMark], dict[int, Stratum]]:
@@ -253,20 +315,31 @@ def _read_marks(batches: Sequence[Batch]) -> tuple[dict[int, BatchMark], dict[in
     sums: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     for stratum, counts in counts_by_stratum.items():
         sums[stratum.batch_id].update(counts)
-    marks = {pk: BatchMark(versions[pk], tuple(sums[pk][state] for state in STATES)) for pk in ids}
+    marks = {
+        pk: BatchMark(
+            versions[pk],
+            tuple(sums[pk][state] for state in STATES),
+            sums[pk]["submitted"],
+            sums[pk]["revised"],
+        )
+        for pk in ids
+    }
     return marks, {stratum.pk: stratum for stratum in counts_by_stratum}
 
 
-def _iterate_tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[LabelledTask]:
-    """The complete tasks in ascending order; with ``since`` those of which anything was handed in from then on."""
+def _iterate_tasks(
+    batch: Batch, open_tasks: set[int], *, since: datetime | None = None
+) -> Iterator[LabelledTask]:
+    """The tasks that are complete or have two labels, in ascending order; with ``since`` those of which anything was
+    handed in from then on. ``open_tasks`` is filled with those that are not complete.
+    """
     labels = Annotation.objects.filter(
         current=True,
         assignment__state=Assignment.State.SUBMITTED,
         assignment__slot__lt=ADJUDICATION_SLOT,
         assignment__task__batch=batch,
         assignment__task__kind=Task.Kind.WORK,
-        assignment__task__state__in=COMPLETE,
-    )
+    ).filter(IS_COUNTED)
     if since is not None:
         newer = Assignment.objects.filter(batch=batch, submitted_at__gte=since).order_by().values("task")
         labels = labels.filter(assignment__task__in=newer)
@@ -275,6 +348,7 @@ def _iterate_tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[L
         "assignment__task__prompt_id",
         "assignment__task__stratum_id",
         "assignment__task__prompt__subcomponent",
+        "assignment__task__state",
         "assignment__person_id",
         Cast("labels", TextField()),
         "assignment__submitted_at",
@@ -282,8 +356,13 @@ def _iterate_tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[L
     )
     rows: Iterable[tuple[Any, ...]] = task_labels.iterator(chunk_size=CHUNK)
     days = _DayCache()
-    for _task, of_task in groupby(rows, key=itemgetter(0)):
-        yield _build_labelled(list(of_task), days)
+    for task, of_task in groupby(rows, key=itemgetter(0)):
+        task_rows = list(of_task)
+        if task_rows[0][4] == Task.State.OPEN:
+            if len(task_rows) < MIN_OPEN_LABELS:
+                continue
+            open_tasks.add(task)
+        yield _build_labelled(task_rows, days)
 
 
 def _build_labelled(rows: Sequence[tuple[Any, ...]], days: _DayCache) -> LabelledTask:

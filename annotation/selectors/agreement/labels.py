@@ -19,7 +19,7 @@ from annotation.domain.agreement.label_table import split_pairs as label_table_a
 from annotation.domain.guidelines import Criterion
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
-from annotation.selectors.agreement.label_table import cache_result, read_batches
+from annotation.selectors.agreement.label_table import cache_result, count_coverage, read_batches
 from annotation.selectors.agreement.weights import WeightReader, Weights
 
 T = TypeVar("T")
@@ -52,6 +52,7 @@ class ComparableLabels:
         self.narrowing = narrowing
         self._all = reading.units
         self._weights = WeightReader(self.batches, self.marks, self._strata)
+        self.coverage = count_coverage(reading)
 
     @cached_property
     def units(self) -> Units:

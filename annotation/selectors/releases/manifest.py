@@ -121,6 +121,7 @@ def build_manifest(
     """Everything about the release that its datasheet needs; of people there are numbers only."""
     datasets = dict(Dataset.objects.filter(pk__in=tally.by("dataset")).values_list("pk", "name"))
     superseded = release.supersedes
+    patterns = LabelPatterns(batches)
     return {
         "schema": SCHEMA,
         "name": release.name,
@@ -138,7 +139,8 @@ def build_manifest(
         "selection": list(selection),
         "people": describe_people(batches),
         "imported": count_imported_work(batches),
-        "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],
+        "agreement": [row.to_json() for row in patterns.report([("dimension",)])],
+        "coverage": patterns.labels.coverage.to_json(),
         "adjudication_reasons": _count_reasons(release),
         "warnings": _list_warnings(tally, datasets),
     }

@@ -157,6 +157,8 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
         annotation.current = False
         _request_correction(assignment, work=work, labels=labels, key=key)
     annotation.save()
+    if annotation.current and len(sql.fetch_submitted_labels(assignment.task_id)) > 1:
+        execute(sql.add_to_tally_of(assignment, revised=1))
     _leave_unclear_note(assignment, work, labels)
     return _build_receipt(annotation, created=True)
 

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.models import Alarm, Batch, BatchStats, Person
+from annotation.selectors.agreement import MIN_OPEN_LABELS
 from annotation.selectors.batches.monitoring import (
     AgreementMeasurement,
     append_point,
@@ -78,8 +79,10 @@ def _measure_batch(batch: Batch, before: BatchStats | None) -> BatchStats:
     now, started = timezone.now(), monotonic()
     final = batch.state == Batch.State.CLOSED
     complete = count_complete_tasks(batch)
-    # A complete task's labels do not change any more, so neither does agreement without another complete task.
-    same = before is not None and before.complete == complete and not final
+    # A complete task's labels do not change any more, so neither does agreement without another complete task; but
+    # where more than two people label a task, it counts before it is complete.
+    is_settled = batch.overlap <= MIN_OPEN_LABELS
+    same = before is not None and before.complete == complete and is_settled and not final
     agreement = before.agreement if before is not None and same else measure_agreement(batch)
     timed, timed_seconds = measure_time(batch)
     measured = {

@@ -219,6 +219,7 @@ def _context(manifest: Manifest, texts: GuidelineTexts) -> dict[str, Any]:
         "agreement": agreement_table(manifest, texts),
         "weighing": summarize_weighings(list_weighings(manifest.get("agreement") or ())),
         "knows_weighing": all("weighed" in row for row in manifest.get("agreement") or ()),
+        "coverage": _coverage_table(manifest.get("coverage")),
         "agreement_by_prompt": all("prompts" in row for row in manifest.get("agreement") or ()),
         "adjudicated_percent": format_part(counts["adjudicated"], counts["labels"]),
         "reasons": _reasons_table(manifest, texts),
@@ -343,6 +344,14 @@ def _work_table(protocol: Sequence[Mapping[str, Any]]) -> SheetTable:
     )
     title = _("Tasks by state when the release was cut")
     return SheetTable(title, head, rows, frozenset(range(1, len(head))))
+
+
+def _coverage_table(coverage: Mapping[str, Any] | None) -> SheetTable | None:
+    if not coverage:
+        return None
+    head = (_("Labels"), _("Responses"))
+    rows = [(labels, format_grouped(items)) for labels, items in coverage["items_by_labels"].items()]
+    return SheetTable(_("Labels per response"), head, rows, frozenset({0, 1}))
 
 
 def _languages_table(people: Mapping[str, Any]) -> SheetTable | None:

@@ -63,6 +63,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     context = {
         **frame_context(tab_query, choice),
         "has_labels": has_labels,
+        "coverage": patterns.labels.coverage,
         "sealed": sealed_batches(person).count(),
         "batches": list_readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",

@@ -78,7 +78,7 @@ def test_a_quota_is_for_every_annotator_whose_share_has_none() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"overlap": 6}, "The overlap is 6; choose 1 to 5."),
+        ({"overlap": 0}, "The overlap is 0; choose 1 to 10000."),
         ({"pairing": "x"}, "There is no pairing x; choose one of: pool, fixed, balanced."),
         ({"order": "x"}, "There is no order x; choose one of: prompts, shuffled."),
         ({"seed": -1}, "The seed is a whole number from 0 to 2147483647."),

@@ -7,14 +7,25 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from annotation.models import PRIORITY_STEP, Batch, MemberCounts, Membership, Person, Stratum, Task
+from annotation.models import ADJUDICATION_SLOT as SLOT_SINCE
+from annotation.models import (
+    PRIORITY_STEP,
+    Assignment,
+    Batch,
+    MemberCounts,
+    Membership,
+    Person,
+    Stratum,
+    Task,
+)
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from tests.support import FormerApps
@@ -165,9 +176,23 @@ def migrated(before: Any) -> Batch:
 def test_a_database_of_before_is_brought_up_and_goes_on(migrated: Batch):
     """One test, because going back and forward takes longer than all that is asked of it."""
     each_task_has_its_rank_prompt_and_stratum(migrated)
+    the_adjudicators_have_a_slot_that_is_no_annotators(migrated)
     the_counts_are_what_is_there(migrated)
     filling_again_changes_nothing(migrated)
     the_work_goes_on_by_priority_and_skips_are_kept(migrated)
+
+
+def the_adjudicators_have_a_slot_that_is_no_annotators(migrated: Batch):
+    deciding = Assignment.objects.filter(batch=migrated, slot=SLOT_SINCE)
+    assert sorted(deciding.values_list("person__username", "state")) == [
+        ("wu", "submitted"),
+        ("zhou", "released"),
+        ("zhou", "submitted"),
+    ]
+    assert set(Assignment.objects.exclude(slot=SLOT_SINCE).values_list("slot", flat=True)) == {0, 1}
+    # A worker of before, which still decides in slot 5, is refused: nobody takes its decision for a label.
+    with pytest.raises(IntegrityError, match="assignment_slot_in_range"):
+        deciding.filter(state="released").update(slot=ADJUDICATION_SLOT)
 
 
 def each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
@@ -255,8 +280,9 @@ def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
 def filling_again_changes_nothing(migrated: Batch):
     """It may be killed and begun again."""
     before = (list(Stratum.objects.order_by("pk").values()), tallies())
-    fill = import_module("annotation.migrations.0005_distribution_fill").fill
-    fill(FormerApps(), SimpleNamespace(connection=connection))
+    migration = import_module("annotation.migrations.0005_distribution_fill")
+    with mock.patch.object(migration, "ADJUDICATION_SLOT", SLOT_SINCE):  # it moved since
+        migration.fill(FormerApps(), SimpleNamespace(connection=connection))
     assert (list(Stratum.objects.order_by("pk").values()), tallies()) == before
 
 

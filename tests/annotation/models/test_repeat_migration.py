@@ -10,7 +10,16 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from annotation.models import Adjudication, Assignment, Batch, Membership, Person, Task, Verdict
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Assignment,
+    Batch,
+    Membership,
+    Person,
+    Task,
+    Verdict,
+)
 from annotation.selectors.adjudication import count_waiting_disputes
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from tests.annotation.invariants import counts_are_right, nothing_is_broken, repeats_are_right
@@ -180,7 +189,11 @@ def check_that_each_reading_is_a_task(site: Site) -> None:
         claims = list(Assignment.objects.filter(task=task))
         assert [claim.state for claim in claims] == ([claim_state] if claim_state else [])
         for claim in claims:
-            assert (claim.pk, claim.person_id, claim.slot) == (reading.pk, reading.person_id, 5)
+            assert (claim.pk, claim.person_id, claim.slot) == (
+                reading.pk,
+                reading.person_id,
+                ADJUDICATION_SLOT,
+            )
             assert (claim.claimed_at, claim.lease_expires) == (reading.claimed_at, reading.lease_expires)
             assert claim.skip_reason == ("I know the author" if name == "skipped" else "")
 

@@ -12,6 +12,8 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.utils.timezone import now
 
+from annotation.domain.assignments.eligibility import RETIRED_SLOT
+from annotation.domain.batch_spec import MAX_OVERLAP
 from annotation.models import (
     Adjudication,
     Alarm,
@@ -113,7 +115,7 @@ def attacks(
         "batch_threshold_in_range": changed(batch, agreement_threshold=1.5),
         "batch_second_adjudications_a_share": changed(batch, second_adjudicator_share=1.5),
         "batch_second_readings_a_share": changed(batch, second_reading_share=2),
-        "batch_overlap_1_to_5": changed(batch, overlap=6),
+        "batch_overlap_in_range": changed(batch, overlap=MAX_OVERLAP + 1),
         "batch_tolerance_not_negative": changed(batch, tolerance=-0.5),
         "batch_lease_positive": changed(batch, lease_seconds=0),
         "membership_once_per_role": copied(Membership.objects.get(person=lin)),
@@ -128,7 +130,7 @@ def attacks(
         "guideline_once_per_version": copied(guideline),
         "assignment_once_per_person": copied(live, slot=1, state="released"),
         "assignment_once_per_live_slot": copied(live, person_id=lin.pk),
-        "assignment_slot_in_range": copied(live, person_id=lin.pk, slot=6),
+        "assignment_slot_in_range": copied(live, person_id=lin.pk, slot=RETIRED_SLOT),
         "annotation_once_per_revision": copied(annotation, current=False, idempotency_key="other"),
         "annotation_one_current": copied(annotation, revision=2, idempotency_key="other"),
         "annotation_once_per_key": copied(annotation, revision=2, current=False),

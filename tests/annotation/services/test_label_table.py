@@ -66,7 +66,10 @@ def test_what_came_since_is_put_in_and_never_half(
     monkeypatch.setattr(
         module,
         "_iterate_tasks",
-        lambda batch, since=None: (read.append(since is None), tasks(batch, since=since))[1],
+        lambda batch, open_tasks, since=None: (
+            read.append(since is None),
+            tasks(batch, open_tasks, since=since),
+        )[1],
     )
     for value in (1, 2):
         label_next(batch, lin, value)

@@ -15,7 +15,16 @@ from django.utils import timezone
 from annotation.core.proportions import wilson
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
-from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Assignment,
+    Batch,
+    Dataset,
+    Guideline,
+    Person,
+    Verdict,
+)
 from annotation.selectors.batches import open_readable_batches
 from annotation.selectors.batches.members import Workload, list_parts, list_workloads, preview_leaving
 from annotation.selectors.quality import EqualShare, summarize_adjudicator, summarize_annotator
@@ -52,7 +61,7 @@ def decide(batch: Batch, person: Person, value: int, verdict: int | None) -> Non
         batch=batch,
         task=task,
         person=person,
-        slot=5,
+        slot=ADJUDICATION_SLOT,
         state="submitted",
         claimed_at=now,
         lease_expires=now,
