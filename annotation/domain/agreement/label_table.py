@@ -84,7 +84,7 @@ class Units:
     @cached_property
     def _is_numbered(self) -> bool:
         """Whether the labels of a unit fit into one number, as digits."""
-        return (len(self.values) + 1) ** self.label.shape[1] < 1 << 62
+        return bool((len(self.values) + 1) ** self.label.shape[1] < 1 << 62)
 
     @cached_property
     def _distinct_rows(self) -> tuple[npt.NDArray[np.int16], Codes]:

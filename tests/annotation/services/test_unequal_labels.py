@@ -145,12 +145,12 @@ def as_units(codes: Any) -> Units:
 
 
 def count(units: Units) -> PromptCounts | dict[Any, int]:
-    everything = UnitGroups(("all",), np.zeros(len(units), dtype=np.int64))
-    return count_patterns(units, everything).get("all", {})
+    one_group = UnitGroups(("all",), np.zeros(len(units), dtype=np.int64))
+    return count_patterns(units, one_group).get("all", {})
 
 
 def test_two_hundred_tables_with_missing_labels_equal_the_packages():
-    random, compared, whole = np.random.default_rng(20261123), 0, 0
+    random, compared, n_full = np.random.default_rng(20261123), 0, 0
     for _table in range(200):
         codes, levels = build_table(random)
         names = ("alpha_nominal", "fleiss_kappa")
@@ -172,7 +172,7 @@ def test_two_hundred_tables_with_missing_labels_equal_the_packages():
         full = random.integers(0, levels, codes.shape)
         table = np.stack([(full == level).sum(axis=1) for level in range(levels)], axis=1)
         if len(set(full.ravel().tolist())) > 1:
-            whole += 1
+            n_full += 1
             of_full = measure_agreement(
                 count(as_units(full)),
                 values=range(levels),
@@ -182,7 +182,7 @@ def test_two_hundred_tables_with_missing_labels_equal_the_packages():
             )
             assert of_full.statistics["fleiss_kappa"].value == pytest.approx(fleiss_kappa(table), abs=1e-12)
     assert compared > 150
-    assert whole > 190
+    assert n_full > 190
 
 
 def test_seventy_people_on_a_response_all_count():
