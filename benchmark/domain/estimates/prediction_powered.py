@@ -32,6 +32,9 @@ UNSEEN = 2.0
 """So many labels more are reckoned with in every stratum, as spread as any two can be: few labels that are all alike
 are not certainty. Chosen by simulation."""
 
+MANY_DEGREES = 1e6
+"""Where nothing is left open: Student's quantile is then the normal one."""
+
 
 @dataclass(frozen=True)
 class MetricScale:
@@ -155,20 +158,23 @@ def estimate_mean(strata: StrataMoments, scale: MetricScale, *, weight: float | 
         finite = finite + _compute_slope_error(strata, variances) * moved**2
     spread = _compute_spread(strata, scale, strata.gold_squares)
     single = _compute_spread(strata, scale, _sum_single_labels(strata)) if scale.rate else spread
-    quantile = _compute_quantile(scale, degrees - tuned)
+    combined = finite + spread / _sum_strata(strata.population)
+    degrees = _limit_degrees(strata, variances, degrees - tuned, scale)
+    if scale.rate:
+        finite = finite * _compute_widening(strata, variances, strata.unlabelled_share)
+        combined = combined * _compute_widening(strata, variances, np.ones_like(strata.share))
+    quantile = _compute_quantile(scale, degrees)
     inside, value = (np.clip(mean, scale.low, scale.high) for mean in (centre, value))
-    population = _sum_strata(strata.population)
-    combined = _compute_interval(scale, inside, finite + spread / population, single, quantile)
     return Estimate(
         value=value,
         weight=_compute_weight(strata, slope),
-        combined=_extend_interval(combined, value),
+        combined=_extend_interval(_compute_interval(scale, inside, combined, single, quantile), value),
         finite=_extend_interval(_compute_interval(scale, inside, finite, single, quantile), value),
         variances=variances,
         centre=inside,
-        variance=finite + spread / population,
-        labels=single / (finite + spread / population),
-        degrees=degrees - tuned,
+        variance=combined,
+        labels=single / combined,
+        degrees=degrees,
     )
 
 
@@ -266,6 +272,37 @@ def _compute_slope_error(strata: StrataMoments, variances: Floats) -> Floats:
     squares = _sum_strata(strata.predicted_squares)
     mean = _sum_strata(strata.share * variances)
     return np.divide(mean, squares, out=np.zeros_like(mean), where=squares > 1e-15)
+
+
+def _limit_degrees(strata: StrataMoments, variances: Floats, degrees: Floats, scale: MetricScale) -> Floats:
+    """Of a mean: those of its strata together, where they are fewer."""
+    if scale.rate or strata.labelled.shape[-1] == 1:
+        return degrees
+    return np.minimum(degrees, _combine_degrees(strata, variances, np.ones_like(strata.share)))
+
+
+def _compute_widening(strata: StrataMoments, variances: Floats, left: Floats) -> Floats:
+    """What the variance of a rate is multiplied by, so that Wilson's interval has Student's quantile.
+
+    In one stratum nothing: there it is sound with the normal one. In several their variances are guessed from the few
+    labels of each, and one of them may make most of the whole.
+    """
+    if strata.labelled.shape[-1] == 1:
+        return np.ones(strata.labelled.shape[:-1])
+    degrees = _combine_degrees(strata, variances, left)
+    return np.asarray((stdtrit(degrees, 0.975) / Z) ** 2)
+
+
+def _combine_degrees(strata: StrataMoments, variances: Floats, left: Floats) -> Floats:
+    """The degrees of freedom of the strata's variances together (Welch, Satterthwaite), ``left`` of each counted.
+
+    The unseen labels count among them, since each variance rests on them too.
+    """
+    parts = strata.share**2 * left * variances / strata.labelled
+    squares = _sum_strata(parts**2 / (strata.labelled - 1 + UNSEEN))
+    return np.divide(
+        _sum_strata(parts) ** 2, squares, out=np.full_like(squares, MANY_DEGREES), where=squares > 0
+    )
 
 
 def _compute_spread(strata: StrataMoments, scale: MetricScale, squares: Floats) -> Floats:

@@ -93,6 +93,26 @@ def test_a_stratum_of_five_labels_does_not_move_the_value(
     assert measure_coverage(result.finite, truth) > 0.88
 
 
+@pytest.mark.parametrize(
+    ("labels", "rate", "apart", "right"),
+    [((7, 2), 0.2, 0.1, (0.6, 0.95)), ((20, 5), 0.35, 0.1, (0.6, 0.6)), ((5, 5), 0.5, 0.0, (0.75, 0.75))],
+)
+def test_a_stratum_of_few_labels_that_makes_most_of_the_variance_is_covered(
+    labels: tuple[int, int], rate: float, apart: float, right: tuple[float, float]
+):
+    """With the normal quantile the first covers 91.2%, the second 90.8%."""
+    rng = np.random.default_rng(17)
+    parts = [
+        (*simulate(rng, repetitions=4000, responses=100, rate=own, right=correct), n)
+        for own, correct, n in zip((rate - apart, rate + apart), right, labels, strict=True)
+    ]
+    truth = np.concatenate([y for y, _f, _n in parts], axis=1).mean(axis=1)
+    strata = join_strata([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
+    result = estimate_mean(strata, RATE)
+    assert measure_coverage(result.combined, rate) > 0.93
+    assert measure_coverage(result.finite, truth) > 0.93
+
+
 def test_the_weight_is_that_of_the_paper_and_each_label_has_the_slope_of_the_others():
     """lambda = cov(Y, f) / ((1 + n / N) var(f)), by hand on eight numbers (arXiv 2311.01453, example 6.1)."""
     y, f, rest = [1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.5, 0.0], [1.0, 1.0, 0.0, 1.0]

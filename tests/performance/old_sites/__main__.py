@@ -3,9 +3,10 @@
     python -m tests.performance.old_sites
     python -m tests.performance.old_sites --postgres postgres://USER@HOST --report FOLDER
 
-Each site is built once and copied. The old code reads one copy; this code migrates the other, runs the jobs that wait
-and reads the same addresses as the same people. Exit code 1: a page that no longer opens, another hash, a lost
-receipt, claim, token or password. Pages whose words differ are counted, and written to the report to be looked at.
+Each site is built once and copied. The old code reads one copy; this code migrates the other, reads the same addresses
+as the same people, runs the jobs that wait and follows the links of its own pages. Exit code 1: a page that no longer
+opens, one that fails, another hash, a lost receipt, claim, token or password. Pages whose words differ are counted, and
+written to the report to be looked at.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ def read_hashes(name: str, site: Site) -> dict[str, Any]:
         hashes[f"gold {release}"] = (out / "gold.jsonl").read_text()
     for board in BOARDS[name]:
         hashes[f"board {board}"] = json.loads(site.manage("leaderboard", board, "--json"))
-    hashes["agreement"] = json.loads(site.manage("agreement", "--json"))
+    hashes["agreement"] = drop_bounds(json.loads(site.manage("agreement", "--json")))
     stored = (
         "import django, json; django.setup(); from annotation.models import GoldRelease;"
         " from scoring.models import Scorer; print(json.dumps([sorted(GoldRelease.objects.values_list('name',"
@@ -208,6 +209,13 @@ def read_hashes(name: str, site: Site) -> dict[str, Any]:
     )
     hashes["stored"] = json.loads(site.run("-c", stored))
     return hashes
+
+
+def drop_bounds(content: Any) -> Any:
+    """Without intervals: they are by the method of the code that reads, what they lie around is not."""
+    if isinstance(content, dict):
+        return {key: drop_bounds(value) for key, value in content.items() if key not in ("low", "high")}
+    return [drop_bounds(value) for value in content] if isinstance(content, list) else content
 
 
 def changes(old: Any, new: Any, path: str = "") -> Iterator[str]:
@@ -246,6 +254,18 @@ def compare_pages(old: dict[str, Any], new: dict[str, Any]) -> tuple[list[str], 
     return broken, different, count
 
 
+def read_pages(path: Path) -> dict[str, Any]:
+    readers: dict[str, Any] = json.loads(path.read_text())["readers"]
+    return readers
+
+
+def list_failed_pages(readers: dict[str, Any]) -> tuple[list[str], int]:
+    """Of the pages that the links of this code lead to: those that fail, and how many there are."""
+    answers = [(reader, path, page) for reader, pages in readers.items() for path, page in pages.items()]
+    failed = [f"{reader} {path}: {page['status']}" for reader, path, page in answers if page["status"] >= 500]
+    return failed, len(answers)
+
+
 def compare_site(
     name: str, folder: Path, databases: Databases, checkout: Path, report: Path | None
 ) -> list[str]:
@@ -265,9 +285,7 @@ def compare_site(
     after.manage("migrate", "--verbosity", "0")
     after.run(SCRIPTS / "pages.py", after.folder / "pages.json", "--of", before.folder / "pages.json")
     new_hashes = read_hashes(name, after)
-    old_pages, new_pages = (
-        json.loads((copy.folder / "pages.json").read_text())["readers"] for copy in (before, after)
-    )
+    old_pages, new_pages = (read_pages(copy.folder / "pages.json") for copy in (before, after))
     broken, different, count = compare_pages(old_pages, new_pages)
     faults = broken + [f"not what it was: {path}" for path in changes(old_hashes, new_hashes)]
     facts = json.loads((built / "facts.json").read_text())
@@ -275,9 +293,16 @@ def compare_site(
         faults += after.run(SCRIPTS / "acts.py", built / "facts.json", check=False).splitlines()
     run_waiting_jobs(after)
     faults += [f"{waiting_jobs(after)} jobs still wait"] if waiting_jobs(after) else []
+    after.run(SCRIPTS / "pages.py", after.folder / "own.json")
+    failed, own_count = list_failed_pages(read_pages(after.folder / "own.json"))
+    faults += failed
     if report is not None:
         (report / f"{label}.txt").write_text("\n".join(different))
-    print(f"{label}: {count} pages, {len(different)} with other words; {len(old_hashes)} hashes", flush=True)
+    print(
+        f"{label}: {count} pages, {len(different)} with other words; {own_count} that this code leads to;"
+        f" {len(old_hashes)} hashes",
+        flush=True,
+    )
     return [f"{label}: {fault}" for fault in faults]
 
 
