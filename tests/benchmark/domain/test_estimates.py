@@ -132,8 +132,8 @@ def test_so_few_labels_have_a_number_and_no_interval(flames: GuidelineDocument):
         assert (few[kind]["low"], few[kind]["high"]) == (None, None)
         assert enough[kind]["low"] < enough[kind]["value"] < enough[kind]["high"]
     assert few["people"]["low"] is not None
-    whole = legality(flames, mixed_rows(n=9, labelled=9))
-    assert whole["combined"]["low"] < whole["combined"]["value"] < whole["combined"]["high"]
+    complete = legality(flames, mixed_rows(n=9, labelled=9))
+    assert complete["combined"]["low"] < complete["combined"]["value"] < complete["combined"]["high"]
 
 
 def test_gold_without_a_prediction_counts_as_a_part_of_which_all_is_known(flames: GuidelineDocument):

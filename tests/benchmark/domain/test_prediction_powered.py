@@ -94,17 +94,17 @@ def test_a_stratum_of_five_labels_does_not_move_the_value(
 
 
 @pytest.mark.parametrize(
-    ("labels", "rate", "apart", "right"),
+    ("labels", "rate", "distance", "right"),
     [((7, 2), 0.2, 0.1, (0.6, 0.95)), ((20, 5), 0.35, 0.1, (0.6, 0.6)), ((5, 5), 0.5, 0.0, (0.75, 0.75))],
 )
 def test_a_stratum_of_few_labels_that_makes_most_of_the_variance_is_covered(
-    labels: tuple[int, int], rate: float, apart: float, right: tuple[float, float]
+    labels: tuple[int, int], rate: float, distance: float, right: tuple[float, float]
 ):
     """With the normal quantile the first covers 91.2%, the second 90.8%."""
     rng = np.random.default_rng(17)
     parts = [
         (*simulate(rng, repetitions=4000, responses=100, rate=own, right=correct), n)
-        for own, correct, n in zip((rate - apart, rate + apart), right, labels, strict=True)
+        for own, correct, n in zip((rate - distance, rate + distance), right, labels, strict=True)
     ]
     truth = np.concatenate([y for y, _f, _n in parts], axis=1).mean(axis=1)
     strata = join_strata([build_stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
