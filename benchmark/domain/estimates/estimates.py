@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,6 @@ MIN_LABELLED = 5
 """A stratum with fewer labels is joined with its neighbour, unless all of it is labelled."""
 MIN_CELL_LABELS = 2
 """Labels with predictions below which a cell has no estimate."""
-MIN_INTERVAL_LABELS = 10
-"""Gold labels below which an estimate of a cell that is not labelled whole has no interval. Chosen by simulation."""
 PARTS = 3
 
 Bounds = tuple[float, float]
@@ -154,12 +152,6 @@ class EstimateCell:
             waiting = []
         return groups or [waiting]
 
-    @cached_property
-    def has_interval(self) -> bool:
-        """Whether labels are enough for an interval around what they and the predictions come to."""
-        labelled = sum(bool(row.gold) for row in self.rows)
-        return labelled >= min(MIN_INTERVAL_LABELS, len(self.rows))
-
     def metric(self, metric: Metric) -> CellMetric:
         return CellMetric(self, metric, _LabelValues.build(self.document, metric, self.dimension))
 
@@ -270,18 +262,13 @@ class CellMetric:
 
     @property
     def combined(self) -> _IntervalValue:
-        return self._read_estimate("combined")
+        return _IntervalValue() if self.estimate is None else _to_interval_value(self.estimate, None)
 
     @property
     def finite(self) -> _IntervalValue:
-        return self._read_estimate("finite")
-
-    def _read_estimate(self, target: Literal["combined", "finite"]) -> _IntervalValue:
         if self.estimate is None:
             return _IntervalValue()
-        interval: Interval = getattr(self.estimate, target)
-        bounds = _read_bounds(interval) if self.cell.has_interval else (None, None)
-        return _IntervalValue(float(self.estimate.value), *bounds)
+        return _IntervalValue(float(self.estimate.value), *_read_bounds(self.estimate.finite))
 
     def build_bias_strata(self) -> StrataMoments:
         """Of the labelled responses with a prediction what it says less what people say, by stratum."""

@@ -124,18 +124,6 @@ def test_a_cell_with_less_than_two_labels_has_no_estimate(flames: GuidelineDocum
     assert cell["scorer"]["value"] == 1.0
 
 
-def test_so_few_labels_have_a_number_and_no_interval(flames: GuidelineDocument):
-    """Unless all responses are labelled, be they as few."""
-    few, enough = (legality(flames, mixed_rows(labelled=n)) for n in (9, 10))
-    for kind in ("combined", "finite"):
-        assert few[kind]["value"] is not None
-        assert (few[kind]["low"], few[kind]["high"]) == (None, None)
-        assert enough[kind]["low"] < enough[kind]["value"] < enough[kind]["high"]
-    assert few["people"]["low"] is not None
-    complete = legality(flames, mixed_rows(n=9, labelled=9))
-    assert complete["combined"]["low"] < complete["combined"]["value"] < complete["combined"]["high"]
-
-
 def test_gold_without_a_prediction_counts_as_a_part_of_which_all_is_known(flames: GuidelineDocument):
     rows = [*mixed_rows(), *(row(at, 1, None) for at in range(200, 220))]
     cell, without = legality(flames, rows), legality(flames, mixed_rows())

@@ -14,7 +14,6 @@ from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal, format_grouped
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.estimates.estimates import MIN_INTERVAL_LABELS
 from benchmark.domain.estimates.selection import UNKNOWN, sum_unknown
 from benchmark.domain.leaderboards.grounds import COMBINED
 from benchmark.domain.leaderboards.metrics import ALL, format_metric_value
@@ -109,7 +108,6 @@ def estimates_context(
         "charts": draw_charts(document, cells, column.metric, draw),
         "chart_alt": chart_alt(labels[scope], column.metric, cells),
         "none_combined": not any(_has_estimate(cell, "combined") for _model, cell in cells),
-        "min_labels": MIN_INTERVAL_LABELS if any(_lacks_interval(cell) for _model, cell in cells) else None,
     }
 
 
@@ -133,10 +131,6 @@ def list_heads() -> list[str]:
 
 def _has_estimate(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
-
-
-def _lacks_interval(cell: Mapping[str, Any]) -> bool:
-    return _has_estimate(cell, "combined") and cell["combined"]["low"] is None
 
 
 def make_row(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateRow:
