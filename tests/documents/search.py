@@ -35,7 +35,7 @@ from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
 from annotation.views.reports import render_notes, render_report
 from tests.annotation.gold_question_support import make_checked
-from tests.documents.claims import CLAIMS, RETIRED, Holds
+from tests.documents.claims import CLAIMS, RETIRED
 from tests.documents.facts import StoredFacts, read_facts
 from tests.support import (
     XSTEST_GUIDELINE,
@@ -60,8 +60,8 @@ TAKES_WORDS = "protocol" in inspect.signature(import_annotations).parameters
 class Maker:
     """Makes the batches of one origin; what is left to chance comes from ``seed``."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        self._random, self._folder = Random(seed), folder
+    def __init__(self, seed: int, folder: Path, prompts: tuple[int, int] = (3, 6)) -> None:
+        self._random, self._folder, self._prompts = Random(seed), folder, prompts
         self._guideline = XSTEST_GUIDELINE.load()
         self._people = [person(name) for name in ("lin", "chen", "zhou")]
 
@@ -74,7 +74,9 @@ class Maker:
         **policy: Any,
     ) -> Batch:
         """A batch in which people worked; ``decide`` is the share of its disputes that are decided."""
-        dataset = make_corpus(prompts=self._random.randint(3, 6), models=MODELS, name=f"d-{uuid4().hex[:8]}")
+        dataset = make_corpus(
+            prompts=self._random.randint(*self._prompts), models=MODELS, name=f"d-{uuid4().hex[:8]}"
+        )
         batch = make_batch(
             self._guideline,
             dataset,
@@ -90,7 +92,7 @@ class Maker:
         batch = make_checked(
             self._guideline,
             annotators=self._people,
-            prompts=6,
+            prompts=max(6, self._prompts[0]),
             checks=4,
             check_share=0.4,
             name=f"g-{uuid4().hex[:8]}",
@@ -139,7 +141,7 @@ class Maker:
         """A file of labels made elsewhere, into a batch of its own or into the free places of this one."""
         if batch is None:
             dataset = make_corpus(
-                prompts=self._random.randint(3, 6), models=MODELS, name=f"d-{uuid4().hex[:8]}"
+                prompts=self._random.randint(*self._prompts), models=MODELS, name=f"d-{uuid4().hex[:8]}"
             )
             name, free = f"i-{uuid4().hex[:8]}", None
         else:
@@ -311,38 +313,46 @@ def list_report_texts(report: Mapping[str, Any]) -> Iterator[str]:
     yield from render_notes(*([report] if inspect.signature(render_notes).parameters else []))
 
 
-def find_claims(blocks: Sequence[str], language: str) -> Iterator[tuple[str, Holds, str, dict[str, str]]]:
-    """Each registered sentence of the texts, the longest of those that begin at one place."""
+def find_claims(
+    blocks: Sequence[str], language: str, claims: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, Any, str, dict[str, str]]]:
+    """Each registered sentence of the texts, the longest of those that begin at one place or lie in one another."""
     for block in blocks:
-        longest: dict[int, tuple[str, Holds, re.Match[str]]] = {}
-        for message, holds in {**RETIRED, **CLAIMS}.items():
+        longest: dict[int, tuple[str, Any, re.Match[str]]] = {}
+        for message, holds in (claims or {**RETIRED, **CLAIMS}).items():
             pattern, is_sentence = _compile_message(message, language)
             for match in pattern.finditer(block) if is_sentence else filter(None, [pattern.fullmatch(block)]):
                 known = longest.get(match.start())
                 if known is None or match.end() > known[2].end():
                     longest[match.start()] = (message, holds, match)
+        spans = [match.span() for _message, _holds, match in longest.values()]
         for message, holds, match in longest.values():
-            yield message, holds, match[0], match.groupdict()
+            start, end = match.span()
+            if not any(low <= start and end <= high and (low, high) != (start, end) for low, high in spans):
+                yield message, holds, match[0], match.groupdict()
 
 
 @cache
 def _compile_message(message: str, language: str) -> tuple[re.Pattern[str], bool]:
     """The message as it reads in a language; a short one is a cell or a term of its own, never part of a sentence."""
     with override(language):
-        text = _translate(message)
-    parts = re.split(r"%\((\w+)\)s", text.replace("%%", "%"))
+        text = translate(message)
+    parts = re.split(r"(?:%\((?=\w+\)s)|\{(?=\w+\}))(\w+)(?:\)s|\})", text.replace("%%", "%"))
     pattern = "".join(
         f"(?P<{part}>{NUMBER if part in NUMBERS else '.+?'})" if place % 2 else re.escape(part)
         for place, part in enumerate(parts)
     )
-    is_sentence = len(message) > 40 or "%(" in message
+    is_sentence = len(message) > 40 or len(parts) > 1
     return re.compile(
         pattern + ("" if text[-1] in ".。:：”" or not is_sentence else r"(?=[;；,，]|$)")
     ), is_sentence
 
 
 NUMBER = r"[\d,]+"
-NUMBERS = {"n", "decisions", "annotators", "adjudicators", "annotations"}
+NUMBERS = {
+    *("n", "decisions", "annotators", "adjudicators", "annotations"),
+    *("fold", "held", "prompts", "learned", "k", "drawn", "known", "moving", "all", "labels", "test"),
+}
 
 
 @cache
@@ -362,7 +372,7 @@ def _catalog() -> Mapping[tuple[str | None, str], str]:
     return texts
 
 
-def _translate(message: str) -> str:
+def translate(message: str) -> str:
     if gettext("Agreement") == "Agreement":
         return message
     return _catalog().get((None, message), message)

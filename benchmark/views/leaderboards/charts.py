@@ -257,7 +257,7 @@ def _estimates_picture(
 
 def estimate_looks() -> dict[str, Look]:
     return {
-        "people": Look(_("people only"), INK, "diamond"),
+        "people": Look(_("gold only"), INK, "diamond"),
         "scorer": Look(_("scorer only"), BLUE, "triangle-up"),
         "combined": Look(_("combined"), GOLD, "circle"),
         "finite": Look(_("combined, these prompts only"), GREEN, "square"),

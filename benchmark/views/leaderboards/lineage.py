@@ -95,7 +95,7 @@ def _pair_methods() -> Iterator[Method]:
 def _estimate_methods() -> Iterator[Method]:
     yield Method(
         "combined",
-        _("People and scorer combined"),
+        _("Gold and scorer combined"),
         "θ = mean(y) + λ·(mean(f, not labelled) − mean(f, labelled))",
         r"\hat\theta_\lambda=\frac1n\sum_{i=1}^{n}y_i"
         r"+\lambda\Bigl(\frac1N\sum_{j=1}^{N}f(\tilde x_j)-\frac1n\sum_{i=1}^{n}f(x_i)\Bigr)",
@@ -187,7 +187,7 @@ def list_facts(run: BenchmarkRun, reader: Person | None = None) -> list[tuple[st
         (_("Guideline, sha256"), scorer.guideline.sha256),
         (_("Gold release"), scorer.release.name),
         (_("Gold release, sha256"), scorer.release.sha256),
-        (_("Labels of people"), "".join(imports_note(scorer.release))),
+        (_("Origin of the labels"), "".join(imports_note(scorer.release))),
         (_("Scorer"), join_names([scorer.name, scorer.backbone])),
         (_("Gate"), describe_promotion_text(scorer, reader)),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),

@@ -71,7 +71,7 @@ def comparison_chart(rows: Sequence[tuple[str, str, ScorerFigure]]) -> str:
     """Accuracies, one under another: (``scorer``, ``people`` or ``simple``; name; figure)."""
     looks = {
         "scorer": Look(_("this scorer"), GOLD, "circle"),
-        "people": Look(_("people"), INK, "diamond"),
+        "people": Look(_("annotators"), INK, "diamond"),
         "simple": Look(_("without learning"), MUTED, "triangle-up"),
     }
     values = [_make_row(label, figure, kind=looks[kind].word) for kind, label, figure in rows]

@@ -253,12 +253,12 @@ def test_the_overview_says_whether_it_may_grade(
     baselines = scorer.card["baselines"]
     cases: list[tuple[tuple[float, float, float], float | None, float | None, str]] = [
         ((0.52, 0.45, 0.6), 0.9, 0.9, "do not let it grade alone"),
-        ((0.8, 0.75, 0.85), 0.9, 0.7, "less right than people (0.900)"),
-        ((0.88, 0.83, 0.93), 0.9, 0.8, "do not tell it apart from people (0.900)"),
-        ((0.93, 0.9, 0.96), 0.9, 0.97, "as right as people are (0.900)"),
-        ((0.8, 0.75, 0.85), None, None, "How right people are is not known here"),
+        ((0.8, 0.75, 0.85), 0.9, 0.7, "less right than annotators (0.900)"),
+        ((0.88, 0.83, 0.93), 0.9, 0.8, "do not tell it apart from annotators (0.900)"),
+        ((0.93, 0.9, 0.96), 0.9, 0.97, "as right as annotators are (0.900)"),
+        ((0.8, 0.75, 0.85), None, None, "How right annotators are is not known here"),
         # one annotator alone for each response, whose word the gold is
-        ((0.8, 0.75, 0.85), 1.0, None, "How right people are is not known here"),
+        ((0.8, 0.75, 0.85), 1.0, None, "How right annotators are is not known here"),
     ]
     for accuracy, annotators, between, words in cases:
         estimate = dict(zip(("value", "low", "high"), accuracy, strict=True))

@@ -18,6 +18,7 @@ from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates.sensitivity import list_participant_names
 from benchmark.services.sensitivity import load_sensitivity
 from benchmark.views.leaderboards.formatting import format_difference, metric_label
+from benchmark.views.leaderboards.lineage import imports_note
 from benchmark.views.leaderboards.query import Context
 
 MIN_COMPARED = 2
@@ -96,6 +97,7 @@ def build_context(run: BenchmarkRun, content: Mapping[str, Any], names: Mapping[
         "models": models,
         "not_compared": content["not_compared"],
         "fixed": content.get("fixed", 0),
+        "has_imports": bool(imports_note(run.scorer.release)),
         "finding": SensitivityFinding(
             people=len({without["person"] for without in content["without"]}),
             moving=len(_list_movers(content)),

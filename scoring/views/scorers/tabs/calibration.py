@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.selectors.guidelines import criterion_label
-from scoring.domain.calibration import DEFAULT_COVERAGE, coverage_name
+from scoring.domain.calibration import DEFAULT_COVERAGE, MIN_LABELS, coverage_name
 from scoring.models import Scorer
 from scoring.views.scorers.charts import coverage_chart, reliability_chart
 from scoring.views.scorers.weighing import build_scorer_weighing
@@ -23,6 +23,7 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
         "errors": errors,
         "soft": _list_soft_labels(scorer, grouped),
         "levels": _list_level_calibration(scorer, grouped),
+        "least_labels": MIN_LABELS,
         "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
         "bins": [_describe_bin(reliability_bin) for reliability_bin in bins if reliability_bin["n"]],

@@ -38,6 +38,7 @@ def build_context(scorer: Scorer) -> dict[str, Any]:
         "tiles": list(_list_tiles(scorer)),
         "advice": _find_advice(scorer),
         "chart": comparison_chart(list(_list_comparisons(scorer))),
+        "has_annotators": build_total_row(scorer).annotators is not None,
         "weak": list(_list_weak_places(scorer, grouped)),
         "test": _describe_test(scorer),
         "seeds": _describe_seeds(scorer),
