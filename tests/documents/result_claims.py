@@ -60,12 +60,14 @@ def list_kept_sentences() -> set[str]:
     """The paragraphs of an exported scorer's README, and the sentences that a card keeps: English in every language."""
     worth = (ROOT / "templates/scoring/wording/worth.txt").read_text(encoding="utf-8")
     phrases = re.findall(r"\{% phrase %\}(.*?)\{% endphrase %\}", worth, re.DOTALL)
-    told = {
+    kept_phrases = {
         " ".join(re.sub(r"\{%.*?%\}.*|\{\{.*", "", phrase, flags=re.DOTALL).split()) for phrase in phrases
     }
     readme = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
     blocks = {" ".join(block.split()) for block in readme.split("\n\n")} - {"", "# {scorer}"}
-    return told | {sentence for block in blocks for sentence in re.split(r"(?<=\.) (?=[A-Z`])", block)}
+    return kept_phrases | {
+        sentence for block in blocks for sentence in re.split(r"(?<=\.) (?=[A-Z`])", block)
+    }
 
 
 STATES_MAKING = re.compile(
@@ -118,8 +120,8 @@ def _has_held(facts: ResultFacts, values: Mapping[str, str]) -> bool:
 
 
 def _has_test(facts: ResultFacts, values: Mapping[str, str]) -> bool:
-    told = (number(values["learned"]), number(values["n"]), number(values["prompts"]))
-    return told == (facts.learnable, facts.held, facts.held_prompts)
+    kept_phrases = (number(values["learned"]), number(values["n"]), number(values["prompts"]))
+    return kept_phrases == (facts.learnable, facts.held, facts.held_prompts)
 
 
 def _has_no_test(facts: ResultFacts, _values: Mapping[str, str]) -> bool:
@@ -195,8 +197,8 @@ def _has_unfinished_batch(facts: ResultFacts, values: Mapping[str, str]) -> bool
 def _has_unfinished_whole(facts: ResultFacts, values: Mapping[str, str]) -> bool:
     """The same of the whole batch."""
     return any(
-        (facts.gold_by_batch or {}).get(batch) == number(values["n"]) and lacking == number(values["k"])
-        for batch, lacking in (facts.lacking_by_batch or {}).items()
+        (facts.gold_by_batch or {}).get(batch) == number(values["n"]) and missing_count == number(values["k"])
+        for batch, missing_count in (facts.lacking_by_batch or {}).items()
     )
 
 

@@ -120,7 +120,8 @@ def read_scorer_facts(scorer: Scorer, batches: Sequence[Batch]) -> ResultFacts:
             }
         ),
         useless=sum(
-            one["log_loss"] is not None and one["log_loss"] >= one["commonest_log_loss"] for one in figures
+            criterion["log_loss"] is not None and criterion["log_loss"] >= criterion["commonest_log_loss"]
+            for criterion in figures
         ),
         promotions=list(of_guideline.filter(scorer=scorer)),
         first_promotion=of_guideline.first(),
@@ -149,13 +150,13 @@ def read_board_facts(run: BenchmarkRun, batches: Sequence[Batch]) -> dict[str, A
     for model, scope in known.values_list("response__model", "response__prompt__dimension"):
         both[model][scope] += 1
     gold = [basis[RunItem.Basis.GOLD] for basis in by_model.values()]
-    whole = [basis.total() for basis in by_model.values()]
+    totals = [basis.total() for basis in by_model.values()]
     tasks = run.items.filter(basis=RunItem.Basis.GOLD).values("released_label__task")
     return {
         "models": run.evaluated_models.count(),
         "bases": Counter(basis for _model, basis, _batch, _prediction in rows),
         "models_without_gold": sum(n == 0 for n in gold),
-        "models_partly_gold": sum(0 < n < of for n, of in zip(gold, whole, strict=True)),
+        "models_partly_gold": sum(0 < n < of for n, of in zip(gold, totals, strict=True)),
         "gold_by_batch": Counter(batch for _model, basis, batch, _prediction in rows if basis == "gold"),
         "lacking_by_batch": {
             batch.name: batch.tasks.filter(kind=Task.Kind.WORK)
@@ -191,5 +192,5 @@ def _count_unfinished(run: BenchmarkRun, batch: Batch) -> tuple[int, int]:
     cells: dict[tuple[int, str], Counter[bool]] = defaultdict(Counter)
     for task, model, scope in tasks.values_list("pk", "response__model", "response__prompt__dimension"):
         cells[model, scope][task in settled] += 1
-    lacking = [cell for cell in cells.values() if cell[False]]
-    return sum(cell[True] for cell in lacking), sum(cell[False] for cell in lacking)
+    incomplete_cells = [cell for cell in cells.values() if cell[False]]
+    return sum(cell[True] for cell in incomplete_cells), sum(cell[False] for cell in incomplete_cells)

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.test import Client, override_settings
@@ -204,6 +204,10 @@ def search_results(origin: str, seed: int) -> tuple[int, list[FalseSentence]]:
     ):
         find_once(patches, LEARNING)
         rng = Random(f"{origin} {seed}")
+        names = Random(rng.random())
+        # The name of a dataset deals its prompts into splits.
+        for module in ("search", "result_search"):
+            patches.setattr(f"tests.documents.{module}.uuid4", lambda: UUID(int=names.getrandbits(128)))
         batches = _make_batches(origin, rng, Path(folder))
         maker = ResultMaker(rng.randrange(1000), batches)
         scorers = maker.train()
@@ -229,12 +233,13 @@ def search_results(origin: str, seed: int) -> tuple[int, list[FalseSentence]]:
 
 
 def _make_batches(origin: str, rng: Random, folder: Path) -> list[Batch]:
-    """Those of the first seed that leaves gold of the three prompts that a training needs."""
+    """Those of the first seed that leaves gold of the three prompts and two models that a training needs."""
     while True:
         batches = ORIGINS[origin](Maker(rng.randrange(10_000), folder, rng.choice(SIZES)))
         ids = [batch.pk for batch in batches]
         gold = GoldLabel.objects.filter(task__batch__in=ids, task__kind=Task.Kind.WORK)
-        if gold.values("task__response__prompt").distinct().count() > 2:
+        counts = [gold.values(f"task__response__{part}").distinct().count() for part in ("prompt", "model")]
+        if counts[0] > 2 and counts[1] > 1:
             return list(Batch.objects.filter(pk__in=ids).select_related("guideline").order_by("pk"))
 
 
