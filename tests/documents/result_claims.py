@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from annotation.models import Annotation, Job
 from scoring.services.scorers.export import README
 from tests.documents.claims import number
 from tests.documents.messages import ROOT
@@ -208,6 +209,11 @@ def _lacks_gold_in_a_column(facts: ResultFacts, values: Mapping[str, str]) -> bo
 
 def _has_at_most_people(facts: ResultFacts, values: Mapping[str, str]) -> bool:
     return 0 < number(values["n"]) <= facts.people
+
+
+def _was_corrected(facts: ResultFacts, _values: Mapping[str, str]) -> bool:
+    items = facts.scorer.release.items
+    return Annotation.objects.filter(assignment__task__in=items.values("task"), revision__gt=1).exists()
 
 
 def _lacks_some_gold(facts: ResultFacts, values: Mapping[str, str]) -> bool:
@@ -418,7 +424,18 @@ RESULT_CLAIMS: dict[str, ResultHolds] = {
     ),
     "%(n)s model is not compared because a column of it has fewer than %(least)s gold labels.": _lacks_some_gold,
     "%(n)s models are not compared because a column of them has fewer than %(least)s gold labels.": _lacks_some_gold,
+    "Not compared: as on the board, what rests on gold and predictions has no interval there, and is no finding.": lambda facts, _values: (
+        facts.models_partly_gold > 0
+    ),
     # Gold with a person left out.
+    "Labels have been corrected since this was computed: these figures are of before.": _was_corrected,
+    "Labels have been corrected since: the figures below are those of then.": _was_corrected,
+    "How ranks move without each person is being computed: open this report again in a few minutes.": lambda _facts, _values: (
+        Job.objects.filter(state__in=[Job.State.QUEUED, Job.State.RUNNING]).exists()
+    ),
+    "How ranks move without each person is not known: the last attempt to compute it did not come to its end.": lambda _facts, _values: (
+        Job.objects.filter(state__in=[Job.State.FAILED, Job.State.CANCELLED]).exists()
+    ),
     "Without %(n)s of the people some compared model has no gold left, so there are no ranks to show.": _has_at_most_people,
     "Without %(n)s person some compared model has no gold left, so there are no ranks to show.": _has_at_most_people,
     "Each name in an imported file counts as one person; whether it is one is not recorded.": _is_imported,
