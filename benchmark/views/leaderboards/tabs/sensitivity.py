@@ -12,13 +12,13 @@ from annotation.core.formatting import UNDEFINED
 from annotation.domain.guidelines import Metric
 from annotation.models import Person
 from annotation.selectors.jobs import StoredResult
+from annotation.selectors.origins import add_origins
 from benchmark.domain.estimates.sensitivity import ADJUDICATOR
 from benchmark.domain.leaderboards.metrics import format_metric_value
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates.sensitivity import list_participant_names
 from benchmark.services.sensitivity import load_sensitivity
 from benchmark.views.leaderboards.formatting import format_difference, metric_label
-from benchmark.views.leaderboards.lineage import imports_note
 from benchmark.views.leaderboards.query import Context
 
 MIN_COMPARED = 2
@@ -97,7 +97,7 @@ def build_context(run: BenchmarkRun, content: Mapping[str, Any], names: Mapping[
         "models": models,
         "not_compared": content["not_compared"],
         "fixed": content.get("fixed", 0),
-        "has_imports": bool(imports_note(run.scorer.release)),
+        "has_imports": _has_imports(run),
         "finding": SensitivityFinding(
             people=len({without["person"] for without in content["without"]}),
             moving=len(_list_movers(content)),
@@ -106,6 +106,12 @@ def build_context(run: BenchmarkRun, content: Mapping[str, Any], names: Mapping[
             unranked=len({without["person"] for without in content["without"] if None in without["ranks"]}),
         ),
     }
+
+
+def _has_imports(run: BenchmarkRun) -> bool:
+    """Whether names in a file stand for people behind the gold."""
+    imported = add_origins(run.scorer.release)["imported"]
+    return bool(imported["annotations"] or imported["adjudications"])
 
 
 def _list_movers(content: Mapping[str, Any]) -> set[int]:
