@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from annotation.core.errors import N_, NotFound
-from annotation.domain.formats import csv, flames, jsonl, label_studio, xstest
+from annotation.domain.formats import csv, flames, inspect_ai, jsonl, label_studio, lm_eval, xstest
 from annotation.domain.formats.base import (
     ANNOTATIONS,
     KINDS,
@@ -29,7 +29,10 @@ from annotation.domain.formats.base import (
 from annotation.domain.formats.rows import Source
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {module.FORMAT.name: module.FORMAT for module in (flames, xstest, jsonl, csv, label_studio)}
+    {
+        module.FORMAT.name: module.FORMAT
+        for module in (flames, xstest, lm_eval, jsonl, csv, label_studio, inspect_ai)
+    }
 )
 
 
@@ -43,6 +46,8 @@ def get_format(name: str) -> Format:
 
 def guess_format(source: Source) -> Guess | None:
     """Which format and kind the file seems to be, by its name and first record; None if nothing fits."""
+    if inspect_ai.is_log(source):
+        return Guess(format=inspect_ai.NAME, kind=RESPONSES)
     return guess_among(source, FORMATS.values())
 
 

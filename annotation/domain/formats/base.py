@@ -95,6 +95,33 @@ class AdjudicationRecord:
     is_whole: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """What an evaluation harness itself said of one response: its scorer or metric is the ``judge``."""
+
+    row: FileRow
+    prompt: str
+    judge: str
+    value: Any
+    target: Any
+    answer: Any
+    model: str | None
+    collection: str | None
+
+
+def format_epoch(number: int) -> str:
+    """The name of the collection of what a model answered the ``number``-th time."""
+    return f"epoch {number}"
+
+
+def format_options(options: Sequence[object]) -> str:
+    """``A) …`` and so on, as the options stand under their question."""
+    return "\n".join(f"{_LETTERS[place]}) {option}" for place, option in enumerate(options[: len(_LETTERS)]))
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
 Record: TypeAlias = PromptRecord | ResponseRecord | AnnotationRecord | AdjudicationRecord
 
 PROMPTS, RESPONSES, ANNOTATIONS = "prompts", "responses", "annotations"
@@ -158,6 +185,7 @@ class Format:
     ``complete``: a file of labels brings its responses, prompts and people along.
     ``is_array``: the records may stand in one JSON array. ``is_worded``: labels may be told in the guideline's words
     (``labels.py``), and what is no criterion of the guideline is passed over.
+    ``is_log``: the log of an evaluation harness. It brings its dataset along, and its epochs are collections.
     ``guess`` says from the fields of the first record which kind of content this would be, if any.
     """
 
@@ -171,6 +199,7 @@ class Format:
     complete: bool = False
     is_array: bool = False
     is_worded: bool = False
+    is_log: bool = False
     model_of: Callable[[str], str | None] = field(default=lambda _file_name: None)
 
     @property

@@ -206,7 +206,7 @@ def json_row(text: str, number: int, source: Source) -> FileRow | InputError:
 
 
 def _build_row(fields: dict[str, Any], text: str, number: int, source: Source) -> FileRow | InputError:
-    if "\\u" in text and not _is_storable(fields):
+    if "\\u" in text and not is_storable(fields):
         return InputError(
             N_("a text holds \\u0000 or half of a surrogate pair; remove it."), path=source.name, line=number
         )
@@ -333,7 +333,7 @@ def _refuse_constant(name: str) -> float:
 _STRICT = json.JSONDecoder(object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
 
 
-def _is_storable(fields: dict[str, Any]) -> bool:
+def is_storable(fields: dict[str, Any]) -> bool:
     """No database keeps half a surrogate pair, and PostgreSQL keeps no NUL."""
     content = json.dumps(fields, ensure_ascii=False)
     try:

@@ -165,10 +165,31 @@ def import_responses(
 ) -> ImportReport:
     """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing."""
     intake = Intake.open(source, format, RESPONSES, run, model=model, collection=collection)
-    store_responses(intake, lock_dataset(get_dataset(dataset)))
-    return intake.finish(
-        target=f"dataset:{dataset}", dataset=dataset, model=intake.origin.model, collection=collection
+    is_log = intake.form.is_log
+    store_responses(
+        intake, intake.get_or_make_dataset(dataset) if is_log else lock_dataset(get_dataset(dataset))
     )
+    return intake.finish(
+        target=f"dataset:{dataset}",
+        dataset=dataset,
+        model=intake.origin.model,
+        collection=collection,
+        settings=_read_settings(intake) if is_log else None,
+    )
+
+
+def _read_settings(intake: Intake) -> dict[str, Any]:
+    """What the model of a harness's log was asked with, as its first sample says; the report tells of it."""
+    row = next(intake.form.response_reader().rows(intake.source.reopen()), None)
+    if row is None or isinstance(row, InputError):
+        return {}
+    settings = dict(row.fields.get("settings") or {})
+    if settings:
+        intake.report.note(
+            N_("The model was asked with {settings}."),
+            settings=", ".join(f"{name}={value}" for name, value in settings.items()),
+        )
+    return settings
 
 
 def store_responses(intake: Intake, dataset: Dataset) -> None:
@@ -280,7 +301,7 @@ class ResponseShelf:
         return self._models[name]
 
     def _get_or_make_collection(self, record: ResponseRecord) -> Collection:
-        name = record.collection or self._intake.origin.collection or ""
+        name = self._intake.name_collection(record.collection)
         if name not in self._collections:
             self._collections[name], _made = Collection.objects.get_or_create(name=name)
         return self._collections[name]

@@ -303,6 +303,13 @@ class Intake:
             )
         return name
 
+    def name_collection(self, name: str | None) -> str:
+        """The one that a record names, or that was named for the file; an epoch is one of those of the file."""
+        file_collection = self.origin.collection or ""
+        if name and file_collection and self.form.is_log:
+            return check_printable_name(f"{file_collection} {name}")
+        return name or file_collection
+
     def get_or_make_dataset(self, name: str) -> Dataset:
         """The dataset of this name, made if there is none."""
         check_name(name)

@@ -60,10 +60,10 @@ def _store_upload(path: str, file: File[bytes], name: str, actor: Person) -> Imp
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
     )
     guessed = guess_format(build_source(upload))
-    if is_zip(build_source(upload)):
-        upload.kind, upload.format = ANNOTATIONS, FORMAT
-    elif guessed is not None:
+    if guessed is not None:
         upload.kind, upload.format = guessed.kind, guessed.format
+    elif is_zip(build_source(upload)):
+        upload.kind, upload.format = ANNOTATIONS, FORMAT
     upload.save()
     record(actor=actor, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
     return upload

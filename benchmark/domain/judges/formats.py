@@ -1,4 +1,4 @@
-"""Labels of judges from files: XSTest's own, and generic JSON lines and CSV. Pure.
+"""Labels of judges from files: XSTest's own, generic JSON lines and CSV, and the scores in logs of harnesses. Pure.
 
 XSTest's ``*_gpteval.csv`` and ``*_streval.csv`` hold the labels of GPT-4 and of a string match beside people's; the
 model whose completions these are stands in the file's name.
@@ -14,6 +14,8 @@ from typing import Any
 
 from annotation.core.errors import N_, InputError, NotFound
 from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import get_format, inspect_ai, lm_eval
+from annotation.domain.formats.base import ScoreRecord
 from annotation.domain.formats.generic import read_prompt_ref
 from annotation.domain.formats.rows import (
     MAX_ID_CHARACTERS,
@@ -26,7 +28,11 @@ from annotation.domain.formats.rows import (
 )
 from annotation.domain.formats.xstest import CRITERION, LEVELS
 
-FORMATS = ("xstest", "jsonl", "csv")
+LOGS: Mapping[str, Callable[[FileRow], Iterator[ScoreRecord]]] = {
+    inspect_ai.NAME: inspect_ai.read_scores,
+    lm_eval.NAME: lm_eval.read_scores,
+}
+FORMATS = ("xstest", "jsonl", "csv", *LOGS)
 XSTEST_COLUMNS = ("gpt4_label", "strmatch_label")
 MAX_ANSWER_CHARACTERS = 10_000
 _FILE = re.compile(r"^xstest_v2_completions_(.+?)_(?:gpteval|streval)\.csv$", re.IGNORECASE)
@@ -37,7 +43,7 @@ class JudgeRecord:
     """A label as the file has it. ``answer`` is in its words; ``value`` is what these mean where the format knows it.
 
     ``is_readable``: ``answer`` may be read as a level of the guideline. ``sha256`` is of the response that was judged,
-    where the file has its text. ``error`` makes an error of this line.
+    where the file has its text. ``error`` makes an error of this line. ``judge`` is who said it, where the file says.
     """
 
     line: int
@@ -51,6 +57,37 @@ class JudgeRecord:
     probabilities: Mapping[str, Any] = field(default_factory=dict)
     is_readable: bool = True
     sha256: str = ""
+    judge: str = ""
+
+
+def read_scores(source: Source, format_name: str, levels: Mapping[str, float]) -> Iterator[JudgeRecord]:
+    """The scores in the log of a harness. ``levels`` says which level of the guideline each score means; without it
+    a number means the level of that value.
+    """
+    known = {_name_score(score): level for score, level in levels.items()}
+    for row in get_format(format_name).response_reader().rows(source):
+        if isinstance(row, InputError):
+            raise row
+        for score in LOGS[format_name](row):
+            name = _name_score(score.value)
+            words = {"value": score.value, "target": score.target, "answer": score.answer}
+            yield JudgeRecord(
+                line=row.line,
+                prompt=score.prompt,
+                answer=json.dumps(words, ensure_ascii=False)[:MAX_ANSWER_CHARACTERS],
+                error=row.error,
+                model=score.model,
+                collection=score.collection,
+                value=known.get(name) if known else as_number(score.value),
+                is_readable=False,
+                judge=score.judge,
+            )
+
+
+def _name_score(value: object) -> str:
+    """A score as it is written after ``--levels``: 1, 1.0 and "1" are one."""
+    number = as_number(value)
+    return json.dumps(value).strip('"') if number is None else f"{number:g}"
 
 
 def read_judge_labels(source: Source, format_name: str) -> Iterator[JudgeRecord]:

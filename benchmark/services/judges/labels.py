@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
 
-from annotation.core.errors import N_, Conflict
+from annotation.core.errors import N_, Conflict, InputError
 from annotation.core.names import check_printable_name
 from annotation.domain.formats import Source
 from annotation.domain.guidelines import Criterion, GuidelineDocument
@@ -21,6 +21,7 @@ from benchmark.domain.judges.formats import (
     build_probabilities_error,
     find_model,
     read_judge_labels,
+    read_scores,
 )
 from benchmark.domain.judges.prompts import (
     find_level,
@@ -29,6 +30,7 @@ from benchmark.domain.judges.prompts import (
     parse_probabilities,
 )
 from benchmark.models import Judge, JudgeLabel
+from benchmark.selectors.leaderboards.runs import get_collection
 from benchmark.services.judges.judges import insert_judge
 from scoring.domain.training_data import level_name
 
@@ -44,6 +46,8 @@ class JudgeFileReport:
     imported: int
     already_there: int
     off_scale: int
+    judge: str
+    collection: str
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +56,8 @@ class JudgeFileReport:
             "taken": self.imported,
             "already_there": self.already_there,
             "off_scale": self.off_scale,
+            "judge": self.judge,
+            "collection": self.collection,
         }
 
 
@@ -71,7 +77,39 @@ def import_judge_labels(
     *, source: Source, format_name: str, into: JudgeLabelTarget, actor: Person | None = None
 ) -> JudgeFileReport:
     """Take a file whole or not at all. The same file twice changes nothing; another label of the same is an error."""
-    records = list(read_judge_labels(source, format_name))
+    return _store_records(list(read_judge_labels(source, format_name)), source, into, actor)
+
+
+@transaction.atomic
+def import_scores(
+    *,
+    source: Source,
+    format_name: str,
+    into: JudgeLabelTarget,
+    levels: Mapping[str, float],
+    actor: Person | None = None,
+) -> list[JudgeFileReport]:
+    """Take the scores of a harness's log, each scorer as a judge of its name (``into.judge``: only that one), each
+    epoch in its collection. The file is taken whole or not at all.
+    """
+    parts: dict[tuple[str, str], list[JudgeRecord]] = {}
+    for score in read_scores(source, format_name, levels):
+        if into.judge in {"", score.judge}:
+            collection = " ".join(filter(None, (into.collection.name, score.collection)))
+            parts.setdefault((score.judge, collection), []).append(replace(score, collection=collection))
+    if not parts:
+        raise InputError(N_("there are no scores in this log, or none of this judge."), path=source.name)
+    return [
+        _store_records(
+            records, source, replace(into, judge=judge, collection=get_collection(collection)), actor
+        )
+        for (judge, collection), records in parts.items()
+    ]
+
+
+def _store_records(
+    records: list[JudgeRecord], source: Source, into: JudgeLabelTarget, actor: Person | None
+) -> JudgeFileReport:
     judge = _lock_judge(into, actor)
     known = _JudgedResponses(into, records, find_model(source.name) if into.model is None else into.model)
     labels: dict[tuple[int, str], JudgeLabel] = {}
@@ -92,6 +130,8 @@ def import_judge_labels(
         imported=len(new),
         already_there=len(labels) - len(new),
         off_scale=sum(label.value is None for label in labels.values()),
+        judge=judge.name,
+        collection=into.collection.name,
     )
     if new:
         record(actor=actor, verb="import_judge_labels", target=f"judge:{judge.name}", **report.as_json())
