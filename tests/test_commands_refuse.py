@@ -46,7 +46,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
     "add_person": [
         ["lin"],
         ["new", "--groups", "king"],
-        ["a/b"],
+        ["a/b", "--groups", "annotator"],
         [".."],
         ["new", "--languages", "Chinese language"],
         ["new", "--own-models", "none"],
@@ -231,6 +231,8 @@ UNKNOWN: dict[str, list[list[str]]] = {
             ["--guideline", "xstest", "--dataset", "small", "--format", "flames"],
             ["--guideline", "xstest", "--dataset", "small", "--format", "jsonl", "--collection", "none"],
             ["--guideline", "xstest", "--dataset", "small", "--format", "jsonl"],
+            ["--guideline", "xstest", "--dataset", "small", "--format", "inspect"],
+            ["--guideline", "xstest", "--dataset", "small", "--format", "lm_eval", "--levels", "C"],
         )
     ],
     "compare_judges": [["--release", "none"], []],

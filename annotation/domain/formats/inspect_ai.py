@@ -156,7 +156,7 @@ def _build_fields(log: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str
         **((log.get("plan") or {}).get("config") or {}),
     }
     attachments = sample.get("attachments") or {}
-    given, written = _split_messages(sample.get("messages") or [])
+    received, written = _split_messages(sample.get("messages") or [])
     return {
         "model": evaluation.get("model"),
         "settings": {name: config[name] for name in SETTINGS if config.get(name) is not None},
@@ -166,7 +166,7 @@ def _build_fields(log: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str
         "prompt": _resolve(_format_input(sample.get("input")), attachments),
         "choices": sample.get("choices") or [],
         "target": sample.get("target"),
-        "systems": sum(message.get("role") == "system" for message in given),
+        "systems": sum(message.get("role") == "system" for message in received),
         "turns": [
             {"role": turn["role"], "text": _resolve(turn["text"], attachments)}
             for turn in _build_turns(written)

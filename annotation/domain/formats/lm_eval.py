@@ -64,14 +64,13 @@ def _read_results(source: Source, time: str) -> dict[str, Any]:
     if isinstance(arguments, str):
         arguments = dict(part.split("=", 1) for part in arguments.split(",") if "=" in part)
     model = arguments.get("pretrained") or arguments.get("model") or config.get("model")
-    settings = {
-        **(config.get("gen_kwargs") if isinstance(config.get("gen_kwargs"), dict) else {}),
-        **{name: config[name] for name in ("random_seed", "limit") if config.get(name) is not None},
-    }
+    generation = config.get("gen_kwargs")
+    settings = {name: config[name] for name in ("random_seed", "limit") if config.get(name) is not None}
+    settings |= generation if isinstance(generation, dict) else {}
     return {"model": model, "settings": settings}
 
 
-def _get_contexts(row: FileRow) -> list[tuple[str, Any]]:
+def _get_contexts(row: FileRow) -> list[tuple[Any, Any]]:
     """What the model was given, and either settings of its generation or a text whose likelihood it was to tell."""
     arguments = row.fields.get("arguments")
     if isinstance(arguments, dict):

@@ -54,6 +54,8 @@ def test_every_format_says_which_kinds_it_has():
     assert {name: form.kinds for name, form in FORMATS.items()} == {
         "flames": (PROMPTS, RESPONSES),
         "xstest": KINDS,
+        "inspect": (PROMPTS, RESPONSES),
+        "lm_eval": (PROMPTS, RESPONSES),
         "jsonl": KINDS,
         "csv": KINDS,
         "label_studio": KINDS,
@@ -66,7 +68,9 @@ def test_a_kind_that_a_format_has_not_is_refused_in_words():
 
 
 def test_an_unknown_format_names_the_known_ones():
-    with pytest.raises(NotFound, match="no format excel; the formats are flames, xstest, jsonl, csv"):
+    with pytest.raises(
+        NotFound, match="no format excel; the formats are flames, xstest, lm_eval, jsonl, csv"
+    ):
         get_format("excel")
 
 
