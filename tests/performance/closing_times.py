@@ -38,9 +38,11 @@ if __name__ == "__main__":
     django.setup()
 
 from django.db import transaction
+from django.test import override_settings
 
 from annotation.models import Batch, Guideline, Person, Task
 from annotation.selectors.annotations.history import CLOSED, HistoryFilter, list_history
+from annotation.selectors.gold_questions import derive_seed
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.monitoring import watch_batches
 from annotation.services.people.people import add_person
@@ -105,6 +107,25 @@ def simulated_clock() -> Iterator[Clock]:
         yield clock
 
 
+@contextmanager
+def repeatable_draws(batch: Batch) -> Iterator[None]:
+    """Checks are drawn by the site's secret and the ids of memberships, which no other database has: here by a fixed
+    secret and the place of the member in the batch, else the same seed would give another run each time.
+    """
+    pks = batch.memberships.order_by("pk").values_list("pk", flat=True)
+    places = {pk: place for place, pk in enumerate(pks)}
+
+    def derive_from_place(membership: int) -> str:
+        return derive_seed(places[membership])
+
+    with (
+        override_settings(SECRET_KEY="a simulation is to be repeated"),
+        patch("annotation.selectors.gold_questions.derive_seed", derive_from_place),
+        patch("annotation.services.assignments.gold_questions.derive_seed", derive_from_place),
+    ):
+        yield
+
+
 def simulate(guideline: Guideline, *, seed: int, people: int, items: int, late: float = 0) -> Run:
     """So many people do so many items each; every second one of them begins ``late`` seconds after the others."""
     chance = random.Random(seed)  # to be repeated
@@ -119,27 +140,42 @@ def simulate(guideline: Guideline, *, seed: int, people: int, items: int, late: 
             check_share=SHARE,
             name=f"observed{seed}",
         )
-        order = count()
-        starts = [chance.uniform(0, 60) + late * (number % 2) for number in range(people)]
-        events = [(at + think(chance), next(order), number) for number, at in enumerate(starts)]
-        events.append((run.phase, next(order), -1))
-        heapq.heapify(events)
-        left = [items] * people
-        seen: list[dict[UUID, Item]] = [{} for _person in crowd]
-        idle = 0
-        while any(left) or idle < 10:  # the worker looks some times more when all is done
-            clock.seconds, _order, number = heapq.heappop(events)
-            if number < 0:
-                watch_batches()
-                idle += not any(left)
-                heapq.heappush(events, (clock.seconds + TICK, next(order), -1))
-            elif left[number] and submit_next(batch, crowd[number], seen[number], number, clock, run):
-                left[number] -= 1
-                heapq.heappush(events, (clock.seconds + think(chance), next(order), number))
-            else:
-                left[number] = 0
-            observe(crowd, seen, clock)
+        with repeatable_draws(batch):
+            work_through(run, batch, crowd, clock, chance, items=items, late=late)
         return run
+
+
+def work_through(
+    run: Run,
+    batch: Batch,
+    crowd: Sequence[Person],
+    clock: Clock,
+    chance: random.Random,
+    *,
+    items: int,
+    late: float,
+) -> None:
+    people = len(crowd)
+    order = count()
+    starts = [chance.uniform(0, 60) + late * (number % 2) for number in range(people)]
+    events = [(at + think(chance), next(order), number) for number, at in enumerate(starts)]
+    events.append((run.phase, next(order), -1))
+    heapq.heapify(events)
+    left = [items] * people
+    seen: list[dict[UUID, Item]] = [{} for _person in crowd]
+    idle = 0
+    while any(left) or idle < 10:  # the worker looks some times more when all is done
+        clock.seconds, _order, number = heapq.heappop(events)
+        if number < 0:
+            watch_batches()
+            idle += not any(left)
+            heapq.heappush(events, (clock.seconds + TICK, next(order), -1))
+        elif left[number] and submit_next(batch, crowd[number], seen[number], number, clock, run):
+            left[number] -= 1
+            heapq.heappush(events, (clock.seconds + think(chance), next(order), number))
+        else:
+            left[number] = 0
+        observe(crowd, seen, clock)
 
 
 def think(chance: random.Random) -> float:
