@@ -181,7 +181,7 @@ def _count_outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
             judged += 1
             changed += any(verdict.get(name, value) != value for name, value in decision.items())
     intra_rater = [row for batch in batches for row in measure_intra_rater_agreement(batch)]
-    n, same = sum(row.n for row in intra_rater), sum(row.same for row in intra_rater)
+    n, same = sum(row.rate.n for row in intra_rater), sum(row.rate.equal for row in intra_rater)
     return {
         "decided": sides.total(),
         **{side: sides[side] for side in ("first", "second", "other", "neither")},

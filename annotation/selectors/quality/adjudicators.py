@@ -7,15 +7,15 @@ with B, whoever the annotators are.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median, stdev
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from scipy.special import bdtr  # scipy.stats would make every start a second longer
 
-from annotation.core.proportions import NO_RATE, Rate, Z, wilson
+from annotation.core.proportions import NO_RATE, Rate, Z, measure_rates, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
 from annotation.selectors.adjudication import shuffle_sides
 from annotation.selectors.quality.comparisons import BatchCache
@@ -26,6 +26,7 @@ MAX_CACHED = 32
 # Of all the adjudicators together, so seldom somebody without a leaning is said to have one.
 LEVEL = 0.05
 Labels = Mapping[str, Any]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -93,75 +94,62 @@ class _DecisionCounts:
 
 @dataclass(frozen=True)
 class IntraRaterAgreement:
-    """``n`` criteria were decided twice by the person, ``same`` of them alike; the share has its 95% interval.
-
-    The three are None where ``n`` is 0.
-    """
+    """The share of the criteria that the person decided twice and decided alike; its interval is over prompts."""
 
     person: Person
-    n: int
-    same: int
-    share: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def percent(self) -> dict[str, float]:
-        """The three for a page, from 0 to 100; empty where they are None."""
-        if self.share is None or self.low is None or self.high is None:
-            return {}
-        return {"share": 100 * self.share, "low": 100 * self.low, "high": 100 * self.high}
+    rate: Rate
 
 
 def measure_intra_rater_agreement(batch: Batch | None = None) -> list[IntraRaterAgreement]:
     """How often each adjudicator decided a criterion the second time as the first, in a batch or in all of them.
 
     It tells of labels: only for whoever may see the results of the batch (``access.refuse_sealed``), and never
-    for the adjudicators themselves. In order of names. Pages include annotation/adjudication/_consistency.html.
+    for the adjudicators themselves. In order of names.
     """
     repeated = Adjudication.objects.filter(task__kind=Task.Kind.REPEAT)
     if batch is not None:
         repeated = repeated.filter(task__batch=batch)
-    is_same: dict[int, Counter[bool]] = defaultdict(Counter)
-    decisions = repeated.values_list("assignment__person", "labels", "task__repeats__adjudication__labels")
-    for person, labels, first_labels in decisions:
-        is_same[person].update(labels[name] == value for name, value in first_labels.items())
-    people = sorted(Person.objects.filter(pk__in=is_same), key=lambda person: person.username)
-    return [_intra_rater_agreement(person, is_same[person.pk]) for person in people]
+    decisions = repeated.values_list(
+        "assignment__person", "task__prompt", "labels", "task__repeats__adjudication__labels"
+    )
+    rates = _measure_decided_alike(
+        (person, prompt, labels[name] == value)
+        for person, prompt, labels, first_labels in decisions
+        for name, value in first_labels.items()
+    )
+    people = sorted(Person.objects.filter(pk__in=rates), key=lambda person: person.username)
+    return [IntraRaterAgreement(person, rates[person.pk]) for person in people]
 
 
-def _intra_rater_agreement(person: Person, is_same: Counter[bool]) -> IntraRaterAgreement:
-    n, same = is_same.total(), is_same[True]
-    if n == 0:
-        return IntraRaterAgreement(person, 0, 0, None, None, None)
-    return IntraRaterAgreement(person, n, same, same / n, *wilson(same, n))
+def _measure_decided_alike(decisions: Iterable[tuple[Key, int, bool]]) -> dict[Key, Rate]:
+    """By key the share of decisions that were the same; those on one prompt (the second column) are alike, so the
+    intervals are over prompts.
+    """
+    keys: dict[Key, int] = {}
+    groups, prompts, is_same = [], [], []
+    for key, prompt, same in decisions:
+        groups.append(keys.setdefault(key, len(keys)))
+        prompts.append(prompt)
+        is_same.append(same)
+    return dict(zip(keys, measure_rates(is_same, groups, prompts, groups=len(keys)), strict=True))
 
 
 @dataclass(frozen=True)
 class AdjudicatorAgreement:
-    """Of one criterion ``n`` disputes were decided by two adjudicators, ``same`` of them alike; Wilson's 95% interval
-    takes the disputes as independent.
-    """
+    """Of one criterion the share of the disputes that two adjudicators decided alike; its interval is over prompts."""
 
     guideline: str
     criterion: str
-    n: int
-    same: int
-
-    @property
-    def rate(self) -> Rate:
-        return Rate(self.same, self.n, *wilson(self.same, self.n)) if self.n else NO_RATE
+    rate: Rate
 
     def to_json(self) -> dict[str, Any]:
         rate = self.rate
         return {
             "guideline": self.guideline,
             "criterion": self.criterion,
-            "n": self.n,
-            "same": self.same,
-            "percent_agreement": {"value": rate.value, "low": rate.low, "high": rate.high}
-            if rate.n
-            else None,
+            "n": rate.n,
+            "same": rate.equal,
+            "percent_agreement": {"value": rate.value, "low": rate.low, "high": rate.high},
         }
 
 
@@ -174,28 +162,25 @@ class SecondAdjudications:
     rows: Sequence[AdjudicatorAgreement]
 
 
-def measure_adjudicator_agreement(batches: Sequence[Batch]) -> SecondAdjudications:
+def measure_adjudicator_agreement(batches: Iterable[Batch]) -> SecondAdjudications:
     """How often a second adjudicator decided a criterion as the first did, by criterion in the order of names.
 
     It tells of labels: only for whoever may see the results of the batches (``access.refuse_sealed``).
     """
     seconds = Task.objects.filter(batch__in=[batch.pk for batch in batches], kind=Task.Kind.SECOND)
     seconds = seconds.exclude(repeats__state=Task.State.WITHDRAWN)
-    decided = seconds.filter(state=Task.State.ADJUDICATED)
-    is_same: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
-    rows = decided.values_list(
-        "batch__guideline__name", "adjudication__labels", "repeats__adjudication__labels"
+    decisions = seconds.filter(state=Task.State.ADJUDICATED).values_list(
+        "batch__guideline__name", "prompt", "adjudication__labels", "repeats__adjudication__labels"
     )
-    for guideline, labels, first_labels in rows:
-        for criterion, value in first_labels.items():
-            is_same[guideline, criterion][labels[criterion] == value] += 1
+    rates = _measure_decided_alike(
+        ((guideline, criterion), prompt, labels[criterion] == value)
+        for guideline, prompt, labels, first_labels in decisions
+        for criterion, value in first_labels.items()
+    )
     return SecondAdjudications(
         drawn=seconds.count(),
         waiting=seconds.filter(state=Task.State.DISPUTED).count(),
-        rows=[
-            AdjudicatorAgreement(*names, is_same[names].total(), is_same[names][True])
-            for names in sorted(is_same)
-        ],
+        rows=[AdjudicatorAgreement(*names, rates[names]) for names in sorted(rates)],
     )
 
 
@@ -340,8 +325,8 @@ def _measure_consistency(batches: Sequence[Batch]) -> dict[int, Rate]:
     n: Counter[int] = Counter()
     for batch in batches:
         for agreement in measure_intra_rater_agreement(batch):
-            same[agreement.person.pk] += agreement.same
-            n[agreement.person.pk] += agreement.n
+            same[agreement.person.pk] += agreement.rate.equal
+            n[agreement.person.pk] += agreement.rate.n
     return {
         person: Rate(same[person], n[person], *wilson(same[person], n[person])) for person in n if n[person]
     }

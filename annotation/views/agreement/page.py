@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import MANAGER, RESEARCHER
+from annotation.models import MANAGER, RESEARCHER, Batch
 from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.agreement import (
     LabelPatterns,
@@ -20,6 +20,7 @@ from annotation.selectors.agreement import (
     parse_narrowing,
 )
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
+from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
 from annotation.views.access import person_of, role_required
 from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
@@ -68,8 +69,16 @@ def agreement(request: HttpRequest) -> HttpResponse:
         "batches": list_readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
         **(TAB_CONTEXTS[choice.view](tab_query) if has_labels else {}),
+        **_second_adjudications_context(choice, batches),
     }
     return render(request, "annotation/agreement/page.html", context)
+
+
+def _second_adjudications_context(choice: AgreementChoice, batches: Iterable[Batch]) -> dict[str, Any]:
+    """Of the first tab, where nothing is narrowed: adjudicators are measured over whole batches."""
+    if choice.view or choice.narrowing.parameters():
+        return {}
+    return {"second_adjudications": measure_adjudicator_agreement(batches)}
 
 
 def find_usual_statistic(overall: list[PatternCounts]) -> str:

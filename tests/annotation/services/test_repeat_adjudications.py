@@ -379,11 +379,12 @@ def test_intra_rater_agreement_is_the_share_that_was_decided_alike(
             decide_next(repeated, wu, 2)
         decide(claim_repeat(repeated, wu), wu, value)
     (agreement,) = measure_intra_rater_agreement(repeated)
-    assert (agreement.person, agreement.n, agreement.same, agreement.share) == (wu, 2, 1, 0.5)
-    assert agreement.low is not None
-    assert agreement.high is not None
-    assert agreement.low < 0.1
-    assert agreement.high > 0.9
+    rate = agreement.rate
+    assert (agreement.person, rate.n, rate.equal, rate.value) == (wu, 2, 1, 0.5)
+    assert rate.low is not None
+    assert rate.high is not None
+    assert rate.low < 0.1
+    assert rate.high > 0.9
     assert measure_intra_rater_agreement() == [agreement]
 
 
