@@ -392,8 +392,8 @@ RESULT_CLAIMS: dict[str, ResultHolds] = {
     ),
     "This text is in the scorer's release. The prediction is by the model of fold %(fold)s, which learned from the other folds only.": _has_fold,
     # Who is compared, and why not.
-    "%(n)s model is predicted by a scorer, in one column at least; not compared.": _lacks_gold_in_a_column,
-    "%(n)s models are predicted by a scorer, in one column at least; not compared.": _lacks_gold_in_a_column,
+    "%(n)s model is, in one column at least, predicted by a scorer; not compared.": _lacks_gold_in_a_column,
+    "%(n)s models are, in one column at least, predicted by a scorer; not compared.": _lacks_gold_in_a_column,
     "predicted by a scorer; not compared": lambda facts, _values: facts.models_without_gold > 0,
     "partly predicted by a scorer; not compared": lambda facts, _values: facts.models_partly_gold > 0,
     "%(n)s model is not compared because chance did not choose which of its responses have gold.": _has_chosen_gold,
