@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 
 from annotation.core.errors import N_, AssayError
@@ -146,3 +147,10 @@ _MARKS = "\u200e\u200f"  # the library puts them around letters that are written
 
 def _plainness(text: str) -> tuple[bool, str]:
     return not text.isascii(), text
+
+
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, whatever its case; None where none is near."""
+    by_key = {candidate.casefold(): candidate for candidate in known}
+    nearest = get_close_matches(name.casefold(), by_key, n=1, cutoff=0.6)
+    return by_key[nearest[0]] if nearest else None

@@ -11,20 +11,43 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db.utils import OperationalError, ProgrammingError
+from django.utils.translation import gettext
 from tqdm import tqdm
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.domain.formats import (
+    ANNOTATIONS,
+    FORMATS,
+    PROMPTS,
+    RESPONSES,
+    ReadOptions,
+    Source,
+    get_format,
+    recognise_format,
+)
+from annotation.domain.formats.preview import (
+    FilePreview,
+    ProblemGroup,
+    group_problems,
+    preview_file,
+    record_to_json,
+)
+from annotation.domain.formats.table import NAME as TABLE
 from annotation.models import Job
 from annotation.services import jobs
-from annotation.services.imports import Run
+from annotation.services.imports import ImportReport, Run, rehearse
+
+NAMED_BY = {PROMPTS: "dimensions", RESPONSES: "models", ANNOTATIONS: "people"}
+MAX_NAMES = 50
 
 
 class _Parser(CommandParser):
@@ -146,10 +169,98 @@ def undefined_as_null(data: Any) -> Any:
 
 
 class ImportCommand(AssayCommand):
+    """A command that takes files: what they are is told by their content, and ``--preview`` shows it first."""
+
+    kind: str
+
     @contextmanager
     def watched_run(self) -> Iterator[Run]:
         with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
             yield Run(progress=lambda fraction: _advance(bar, fraction))
+
+    def add_file_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--format", help=f"{', '.join(FORMATS)} (default: as the content of the file shows it)"
+        )
+        parser.add_argument(
+            "--map",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="FIELD=COLUMN",
+            help="which column is which field, where the header does not show it: prompt=问题; A+B joins two columns,"
+            " FIELD= says that there is none, models=A,B and annotators=A,B name a column for each",
+        )
+        parser.add_argument("--sheet", help="of a spreadsheet (default: the first), or the split of a folder")
+        parser.add_argument(
+            "--encoding", help="of a text file, such as gb18030 (default: as its bytes show it)"
+        )
+        parser.add_argument("--preview", action="store_true", help="show what would be taken; store nothing")
+
+    def build_source(self, file: str, options: dict[str, Any]) -> tuple[Source, str]:
+        """The file as it is to be read, and its format."""
+        fields = dict(_split_assignment(text) for text in options["map"])
+        stated = ReadOptions(
+            sheet=options["sheet"],
+            encoding=options["encoding"],
+            fields=fields,
+            annotator=options.get("annotator"),
+        )
+        source = Source(file, options=stated)
+        name = options["format"] or recognise_format(source, self.kind)
+        if stated.is_stated and name != TABLE:
+            raise AssayError(
+                N_("The format {format} has its own fields; leave --format out to say what columns are."),
+                format=name,
+            )
+        return source, name
+
+    def preview(self, source: Source, format_name: str, act: Callable[[Run], ImportReport]) -> dict[str, Any]:
+        """What the file was taken for, and what the import would do, which ``act`` tries and nothing keeps."""
+        preview = preview_file(source.reopen(), get_format(format_name), self.kind)
+        problems, outcome = preview.problems, None
+        if not problems:
+            tried = rehearse(act)
+            if isinstance(tried, ImportReport):
+                outcome = tried.as_json()
+            else:
+                problems = group_problems(tried)
+        return _preview_to_json(preview, problems) | {"outcome": outcome}
+
+    def show_outcome(self, data: dict[str, Any]) -> None:
+        """Of one file: what came of it, or its preview."""
+        for preview in data.get("preview", ()):
+            self.show_preview(preview)
+        if "preview" not in data:
+            self.show_report(data)
+
+    def show_preview(self, data: dict[str, Any]) -> None:
+        shape = " ".join(filter(None, (data["shape"], data["sheet"]))) or data["format"]
+        self.stdout.write(f"{data['file']}: {shape}, {data['count']} {data['kind']} read")
+        for column, name in data["columns"]:
+            self.stdout.write(f"  {column} -> {name or 'not used'}")
+        for row in data["rows"]:
+            self.stdout.write(f"  {json.dumps(row, ensure_ascii=False)[:400]}")
+        if data["names"]:
+            names = ", ".join(f"{name or '-'} {number}" for name, number in data["names"].items())
+            self.stdout.write(f"  {NAMED_BY[data['kind']]}: {names[:400]}")
+        duplicates = data["duplicates"]
+        if duplicates["repeated"] or duplicates["contradicting"]:
+            lines = ", ".join(f"{line} as {first}" for line, first in duplicates["lines"])
+            self.stdout.write(
+                f"  duplicates: {duplicates['repeated']} say the same again, {duplicates['contradicting']}"
+                f" something else (lines {lines})"
+            )
+        for left_out in data["left_out"]:
+            self.stdout.write(f"  left out: {left_out['reason']}")
+        for problem in data["problems"]:
+            where = f" (lines {', '.join(map(str, problem['lines']))}, ..)" if problem["number"] > 1 else ""
+            self.stdout.write(f"  {problem['number']} lines: {problem['text']}{where}")
+        if data["outcome"] is not None:
+            self.stdout.write("Nothing was stored. An import would end so:")
+            self.show_report(data["outcome"])
+        else:
+            self.stdout.write("Nothing was stored. An import would be refused.")
 
     def show_report(self, report: dict[str, Any]) -> None:
         made = "".join(f", {number} {kind} made" for kind, number in report["made"].items())
@@ -159,6 +270,43 @@ class ImportCommand(AssayCommand):
         )
         for note in report["notes"]:
             self.stdout.write(f"  note: {note}")
+
+
+def _split_assignment(text: str) -> tuple[str, str]:
+    name, equals, column = text.partition("=")
+    if not equals or not name:
+        raise AssayError(N_("{text} is no FIELD=COLUMN, as in prompt=问题."), text=repr(text))
+    return name.strip(), column.strip()
+
+
+def _preview_to_json(preview: FilePreview, problems: list[ProblemGroup]) -> dict[str, Any]:
+    return {
+        "file": preview.file,
+        "format": preview.format,
+        "kind": preview.kind,
+        "shape": preview.shape,
+        "sheet": preview.sheet,
+        "sheets": list(preview.sheets),
+        "columns": [list(pair) for pair in preview.columns],
+        "rows": [record_to_json(record) for record in preview.rows],
+        "count": preview.count,
+        "names": dict(preview.names.most_common(MAX_NAMES)) if set(preview.names) - {""} else {},
+        "duplicates": asdict(preview.duplicates),
+        "left_out": [
+            {"reason": gettext(template).format(number=number), "number": number}
+            for template, number in preview.left_out.items()
+        ],
+        "unused": preview.unused,
+        "problems": [
+            {
+                "number": group.number,
+                "lines": group.lines,
+                "field": group.first.field,
+                "text": gettext(group.first.template).format(**group.first.params),
+            }
+            for group in problems
+        ],
+    }
 
 
 def _advance(bar: Any, fraction: float) -> None:

@@ -34,7 +34,7 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf
-from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, hash_source
+from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, build_reader
 from benchmark.domain.multiple_choice.scores import STRICT
@@ -131,7 +131,7 @@ def import_questions(
         run=run,
         report=ImportReport(kind=PROMPTS, format=format, file=source.name),
         problems=Problems(run.most_problems),
-        sha256=hash_source(source),
+        sha256=source.sha256,
     )
     shelf = PromptShelf(intake, intake.get_or_make_dataset(dataset))
     for chunk in intake.chunks(forms):

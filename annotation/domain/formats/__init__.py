@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from annotation.core.errors import N_, NotFound
-from annotation.domain.formats import csv, flames, inspect_ai, jsonl, label_studio, lm_eval, xstest
+from annotation.core.errors import N_, AssayError, NotFound
+from annotation.domain.formats import csv, flames, inspect_ai, jsonl, label_studio, lm_eval, table, xstest
 from annotation.domain.formats.base import (
     ANNOTATIONS,
     KINDS,
@@ -26,14 +26,18 @@ from annotation.domain.formats.base import (
     ResponseRecord,
     guess_among,
 )
-from annotation.domain.formats.rows import Source
+from annotation.domain.formats.mapping import check_mapping
+from annotation.domain.formats.rows import ReadOptions, Source
+from annotation.domain.formats.tables import is_table
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         module.FORMAT.name: module.FORMAT
-        for module in (flames, xstest, lm_eval, jsonl, csv, label_studio, inspect_ai)
+        for module in (flames, xstest, lm_eval, jsonl, csv, label_studio, inspect_ai, table)
     }
 )
+GENERIC = frozenset({"jsonl", "csv", "flames"})
+"""They are tables like others; only where they are named nothing but their own names of fields is understood."""
 
 
 def get_format(name: str) -> Format:
@@ -45,10 +49,35 @@ def get_format(name: str) -> Format:
 
 
 def guess_format(source: Source) -> Guess | None:
-    """Which format and kind the file seems to be, by its name and first record; None if nothing fits."""
+    """Which format and kind the file seems to be, by its first record; None if nothing fits."""
     if inspect_ai.is_log(source):
         return Guess(format=inspect_ai.NAME, kind=RESPONSES)
-    return guess_among(source, FORMATS.values())
+    if not is_table(source):
+        return guess_among(source, FORMATS.values()) or _guess_table(source)
+    return _guess_table(source)
+
+
+def _guess_table(source: Source) -> Guess | None:
+    """A table of the kind that most of its header speaks of: labels, else responses, else prompts."""
+    for kind in (ANNOTATIONS, RESPONSES, PROMPTS):
+        try:
+            opened, mapping = table.map_table(source.reopen(), kind)
+            check_mapping(mapping, opened.columns, source.name, annotator=None)
+        except AssayError:
+            continue
+        return Guess(format=table.NAME, kind=kind)
+    return None
+
+
+def recognise_format(source: Source, kind: str) -> str:
+    """The format in which a file is read where nobody names one: of a shape of its own, or a table."""
+    if inspect_ai.is_log(source):
+        return inspect_ai.NAME
+    if is_table(source) or source.options.is_stated:
+        return table.NAME
+    guess = guess_among(source, (form for form in FORMATS.values() if form.name not in GENERIC))
+    is_fit = guess is not None and kind in FORMATS[guess.format].kinds
+    return guess.format if guess is not None and is_fit else table.NAME
 
 
 __all__ = [
@@ -63,10 +92,12 @@ __all__ = [
     "Guess",
     "PromptRecord",
     "PromptRef",
+    "ReadOptions",
     "Reader",
     "Record",
     "ResponseRecord",
     "Source",
     "get_format",
     "guess_format",
+    "recognise_format",
 ]

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, Va
 
 from annotation.core.errors import N_, InputError
 from annotation.domain.batch_spec import MAX_OVERLAP
+from annotation.domain.formats.content import FREE, MAX_PACKING_RATIO
 from annotation.domain.formats.rows import MAX_LINE_BYTES, FileRow, Rows, Source, json_row
 
 KIND: Final = "assay-bundle"
@@ -45,9 +46,6 @@ MAX_READ_BYTES = 2 * 1024 * 1024
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 MAX_BYTES = 64 * 1024**3
-MAX_PACKING_RATIO = 200
-"""How many times its size a bundle may unpack to, once that is more than ``FREE``: text packs to a tenth or so."""
-FREE = 64 * 1024 * 1024
 Tell: TypeAlias = Callable[[float], None]
 T = TypeVar("T")
 

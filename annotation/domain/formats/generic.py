@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from annotation.core.errors import N_
@@ -85,6 +86,7 @@ def read_judgement(
     *,
     evidence: list[Mapping[str, Any]],
     flags: list[str],
+    at: datetime | None = None,
 ) -> Judgement:
     """An annotation if the row names an annotator, an adjudication if it names an adjudicator."""
     if row.has("annotator") == row.has("adjudicator"):
@@ -108,6 +110,7 @@ def read_judgement(
             evidence=evidence,
             flags=flags,
             seconds=row.seconds(),
+            at=at,
         )
     return AdjudicationRecord(
         line=row.line,
@@ -118,4 +121,5 @@ def read_judgement(
         collection=collection,
         rationale=rationale,
         seconds=row.seconds(),
+        at=at,
     )

@@ -41,7 +41,7 @@ def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
 
 
 def _read_judgements(row: FileRow) -> Iterator[Judgement]:
-    yield generic.read_judgement(row, _read_labels(row), evidence=_read_evidence(row), flags=_read_flags(row))
+    yield generic.read_judgement(row, _read_labels(row), evidence=read_evidence(row), flags=_read_flags(row))
 
 
 def _read_turns(row: FileRow) -> list[Mapping[str, str]]:
@@ -69,7 +69,7 @@ def _read_labels(row: FileRow) -> Mapping[str, Any]:
     return {name: generic.read_value(row, f"labels.{name}", value) for name, value in labels.items()}
 
 
-def _read_evidence(row: FileRow) -> list[Mapping[str, Any]]:
+def read_evidence(row: FileRow) -> list[Mapping[str, Any]]:
     spans = row.fields.get("evidence") or []
     if not isinstance(spans, list) or not all(map(_is_span, spans)):
         raise row.error(

@@ -7,9 +7,10 @@ name in any of them; capitals and blanks around do not matter. What means no cri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from annotation.core.errors import N_, Unprocessable
+from annotation.core.names import find_nearest
 from annotation.domain.formats.rows import as_number
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 
@@ -21,8 +22,8 @@ MAX_UNUSED = 20
 class Wording:
     """One guideline's words. ``unused`` are the fields that meant nothing, in the order in which they were met."""
 
-    def __init__(self, document: GuidelineDocument) -> None:
-        self._document = document
+    def __init__(self, document: GuidelineDocument, *, is_checked: bool = False) -> None:
+        self._document, self._is_checked = document, is_checked
         self._criteria: dict[str, Criterion] = {}
         for criterion in reversed(document.criteria):
             self._criteria |= dict.fromkeys(map(_fold_word, criterion.label.values()), criterion)
@@ -34,8 +35,8 @@ class Wording:
         """Criterion and value of each label that means a criterion asked in this dimension; else Unprocessable."""
         values: dict[str, Any] = {}
         for field, value in stated_labels.items():
-            criterion = self._criteria.get(_fold_word(field))
-            if criterion is None or not criterion.applies(dimension):
+            criterion = self._find_criterion(field, dimension)
+            if criterion is None or not (criterion.applies(dimension) or self._is_checked):
                 self._pass_over(field)
                 continue
             if criterion.name in values:
@@ -44,6 +45,33 @@ class Wording:
                 )
             values[criterion.name] = self._value(criterion, value)
         return values
+
+    def _find_criterion(self, field: str, dimension: str) -> Criterion | None:
+        """What the field means; "" means the only criterion that is asked in this dimension."""
+        if field:
+            criterion = self._criteria.get(_fold_word(field))
+            if criterion is None and self._is_checked:
+                raise self._refuse_criterion(field)
+            return criterion
+        applicable = self._document.criteria_for(dimension)
+        if len(applicable) != 1:
+            raise Unprocessable(
+                N_("of which criterion is this label? Here {known} are asked; give each a column."),
+                known=", ".join(criterion.name for criterion in applicable) or "-",
+            )
+        return applicable[0]
+
+    def _refuse_criterion(self, field: str) -> Unprocessable:
+        nearest = find_nearest(field, list_criterion_words(self._document))
+        if nearest:
+            return Unprocessable(
+                N_("there is no criterion “{name}”; did you mean “{nearest}”?"), name=field, nearest=nearest
+            )
+        return Unprocessable(
+            N_("there is no criterion “{name}”; the criteria are: {known}."),
+            name=field,
+            known=", ".join(criterion.name for criterion in self._document.criteria),
+        )
 
     def spans(self, stated_spans: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
         """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so."""
@@ -97,6 +125,51 @@ class Wording:
                 )[:400],
             )
         return number
+
+
+def list_criterion_words(document: GuidelineDocument) -> dict[str, str]:
+    """The words that mean a criterion, its name and its labels in every language, each with its name."""
+    words = {label: criterion.name for criterion in document.criteria for label in criterion.label.values()}
+    return words | {criterion.name: criterion.name for criterion in document.criteria}
+
+
+class TaxonomyFault(NamedTuple):
+    """What is wrong with a prompt's dimension or subcomponent, and which of the two it is."""
+
+    field: str
+    error: Unprocessable
+
+
+def find_taxonomy_fault(
+    document: GuidelineDocument, dimension: str, subcomponent: str
+) -> TaxonomyFault | None:
+    """A dimension or a subcomponent that the guideline does not know, with the one that may be meant."""
+    known = document.dimension(dimension) if dimension else None
+    if dimension and document.dimensions and known is None:
+        error = _refuse_name(
+            N_("the guideline has no dimension “{name}”; did you mean “{nearest}”?"),
+            N_("the guideline has no dimension “{name}”; it has: {known}."),
+            dimension,
+            document.dimension_names,
+        )
+        return TaxonomyFault("dimension", error)
+    names = [part.name for part in known.subcomponents] if known is not None else []
+    if not subcomponent or not names or subcomponent in names:
+        return None
+    error = _refuse_name(
+        N_("this dimension has no subcomponent “{name}”; did you mean “{nearest}”?"),
+        N_("this dimension has no subcomponent “{name}”; it has: {known}."),
+        subcomponent,
+        names,
+    )
+    return TaxonomyFault("subcomponent", error)
+
+
+def _refuse_name(near: str, far: str, name: str, known: Sequence[str]) -> Unprocessable:
+    nearest = find_nearest(name, known)
+    if nearest:
+        return Unprocessable(near, name=name, nearest=nearest)
+    return Unprocessable(far, name=name, known=", ".join(known))
 
 
 def _index_levels(criterion: Criterion) -> dict[str, int | float]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import hashlib
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -20,6 +21,7 @@ from typing import IO, Any, TypeAlias
 from annotation.core.errors import N_, AssayError, InputError
 from annotation.core.files import check_file
 from annotation.core.names import MAX_NAME_CHARACTERS, check_printable_name
+from annotation.domain.formats.content import detect_encoding, open_utf8
 
 MAX_ID_CHARACTERS = 200
 MAX_LANGUAGE_CHARACTERS = 20
@@ -27,15 +29,19 @@ MAX_LANGUAGE_CHARACTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """``within`` goes before the name of a field where the fields are a part of the record: ``data.``"""
+    """``within`` goes before the name of a field where the fields are a part of the record: ``data.``
+
+    ``columns`` says what the fields are called in the file, where it calls them otherwise.
+    """
 
     file: str
     line: int
     fields: Mapping[str, Any]
     within: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def error(self, template: str, *, field: str | None = None, **params: Any) -> InputError:
-        place = None if field is None else f"{self.within}{field}"
+        place = None if field is None else self.columns.get(field, f"{self.within}{field}")
         return InputError(template, path=self.file, line=self.line, field=place, **params)
 
     def has(self, field: str) -> bool:
@@ -117,6 +123,7 @@ def as_number(value: object) -> float | None:
 
 # An escaped NUL, and not an escaped backslash before the letters u0000.
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+UNSTORABLE = N_("a text holds \\u0000 or half of a surrogate pair; remove it.")
 MAX_LINE_BYTES = 64 * 1024 * 1024
 PIECE = 1024 * 1024
 BEGINNING = 4096
@@ -128,23 +135,87 @@ class UnfitFile(InputError):
     """The file is well formed and holds something else: its ``field`` is the column that shows it."""
 
 
-class Source:
-    """A file to read: where it lies, the name by which errors call it, and how far it has been read."""
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a person said of how a file is to be read; None and empty where the file says it itself.
 
-    def __init__(self, path: str | Path, name: str | None = None) -> None:
+    ``sheet``: of a spreadsheet, or the split of a folder of Hugging Face. ``fields`` maps fields to columns
+    (``mapping.py``). ``annotator``: whose labels these are. ``criteria``: the words that name a criterion of the
+    guideline, each with its name.
+    """
+
+    sheet: str | None = None
+    encoding: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    annotator: str | None = None
+    criteria: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether something was said that only a table can heed."""
+        return bool(self.sheet or self.fields or self.annotator)
+
+
+class Source:
+    """A file to read: where it lies, the name by which errors call it, and how far it has been read.
+
+    What is left out of it while it is read is told: fields in ``unused``, things by the message that counts them in
+    ``passed_over``, anything else as a message with its parameters in ``notes``. ``recodes``: whether another
+    encoding than UTF-8 is understood, as of every table; a format that was named is in UTF-8.
+    """
+
+    def __init__(self, path: str | Path, name: str | None = None, options: ReadOptions | None = None) -> None:
         self.path = Path(path)
         self.name = str(path) if name is None else name
+        self.options = options or ReadOptions()
+        self.recodes = False
         self.bytes_read = 0
         self.unused: dict[str, None] = {}
         self.passed_over: Counter[str] = Counter()
+        self.notes: dict[str, dict[str, Any]] = {}
+        self._encoding: str | None = None
 
     def reopen(self) -> Source:
-        return Source(self.path, self.name)
+        source = Source(self.path, self.name, self.options)
+        source.recodes, source._encoding = self.recodes, self._encoding
+        return source
+
+    def open(self) -> IO[bytes]:
+        """The file's bytes, unpacked; with ``recodes`` as UTF-8, whatever it is encoded in."""
+        return open_utf8(self.path, self.name, self.encoding if self.recodes else None)
+
+    @property
+    def encoding(self) -> str | None:
+        """As it was named, or as the bytes tell it; None where they do not."""
+        if self._encoding is None:
+            self._encoding = self.options.encoding or detect_encoding(self.path, self.name) or "?"
+        return None if self._encoding == "?" else self._encoding
 
     @property
     def fraction(self) -> float:
-        """How much of the file has been read, from 0 to 1."""
+        """How much of the file has been read, from 0 to 1; of a folder and a packed file about as much."""
         return min(1.0, self.bytes_read / max(1, self.path.stat().st_size))
+
+    @property
+    def is_folder(self) -> bool:
+        try:
+            return self.path.is_dir()
+        except OSError:  # a name that no file can have
+            return False
+
+    @property
+    def sha256(self) -> str:
+        """Of the bytes as they lie there; of a folder, of the names and bytes of all that is in it."""
+        if not self.is_folder:
+            self.check()
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        for path in sorted(path for path in self.path.rglob("*") if path.is_file()):
+            digest.update(f"{path.relative_to(self.path).as_posix()}\0".encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
 
     def check(self) -> None:
         """Raise InputError unless this is a readable file with something in it."""
@@ -158,7 +229,7 @@ class Source:
 def read_lines(source: Source) -> Iterator[tuple[int, str]]:
     """The physical lines with their numbers from 1, line ends kept, without a byte-order mark."""
     source.check()
-    with source.path.open("rb") as file:
+    with source.open() as file:
         for number in count(1):
             content = file.readline(MAX_LINE_BYTES + 1)
             if not content:
@@ -207,9 +278,7 @@ def json_row(text: str, number: int, source: Source) -> FileRow | InputError:
 
 def _build_row(fields: dict[str, Any], text: str, number: int, source: Source) -> FileRow | InputError:
     if "\\u" in text and not is_storable(fields):
-        return InputError(
-            N_("a text holds \\u0000 or half of a surrogate pair; remove it."), path=source.name, line=number
-        )
+        return InputError(UNSTORABLE, path=source.name, line=number)
     return FileRow(file=source.name, line=number, fields=fields)
 
 
@@ -219,7 +288,7 @@ def json_items(source: Source) -> Rows:
     Memory holds one of them, however the array is broken into lines.
     """
     source.check()
-    with source.path.open("rb") as file:
+    with source.open() as file:
         text = _TextBuffer(file, source)
         if text.next() != "[":
             yield from json_rows(source.reopen())
@@ -244,7 +313,7 @@ def json_items(source: Source) -> Rows:
 def is_array(source: Source) -> bool:
     """Whether the file begins as one JSON array does; its first line may be the whole of it, and is not read."""
     source.check()
-    with source.path.open("rb") as file:
+    with source.open() as file:
         return file.read(BEGINNING).lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
 
 

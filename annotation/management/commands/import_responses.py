@@ -3,35 +3,47 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.domain.formats import FORMATS, Source
+from annotation.domain.formats import RESPONSES
 from annotation.management.base import ImportCommand
-from annotation.services.imports import import_responses
+from annotation.services.imports import ImportReport, Run, import_responses
 
 
 class Command(ImportCommand):
     help = "Take responses to a dataset's prompts; the same file twice changes nothing."
+    kind = RESPONSES
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file")
         parser.add_argument("--dataset", required=True)
-        parser.add_argument("--format", required=True, help=", ".join(FORMATS))
         parser.add_argument("--model", help="whose responses these are, where the file does not say")
         parser.add_argument(
             "--collection",
             help="the gathering they belong to, where the file does not say (default: unnamed)",
         )
+        parser.add_argument(
+            "--guideline",
+            help="G or G@V: refuse prompts of dimensions and subcomponents that it does not know",
+        )
+        self.add_file_arguments(parser)
 
     def act(self, **options: Any) -> dict[str, Any]:
-        with self.watched_run() as run:
-            report = import_responses(
-                source=Source(options["file"]),
-                format=options["format"],
+        source, format_name = self.build_source(options["file"], options)
+
+        def take(run: Run) -> ImportReport:
+            return import_responses(
+                source=source,
+                format=format_name,
                 dataset=options["dataset"],
                 model=options["model"],
                 collection=options["collection"],
+                guideline=options["guideline"],
                 run=run,
             )
-        return report.as_json()
+
+        if options["preview"]:
+            return {"preview": [self.preview(source, format_name, take)]}
+        with self.watched_run() as run:
+            return take(run).as_json()
 
     def show(self, data: dict[str, Any]) -> None:
-        self.show_report(data)
+        self.show_outcome(data)

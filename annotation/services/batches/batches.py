@@ -287,7 +287,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
             wanted=Batch.State(state).label,
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
-        check_annotators(batch.overlap, _count_annotators(batch))
+        check_annotators(batch.overlap, count_annotators(batch))
         check_enough_questions(locked)
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:
@@ -347,7 +347,7 @@ def _check_shares(
             )
 
 
-def _count_annotators(batch: Batch) -> int:
+def count_annotators(batch: Batch) -> int:
     return batch.memberships.filter(role=Membership.Role.ANNOTATOR, active=True).count()
 
 

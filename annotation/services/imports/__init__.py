@@ -5,10 +5,10 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 
 from __future__ import annotations
 
-from annotation.services.imports.annotations import ImportRequest, import_annotations
+from annotation.services.imports.annotations import ImportRequest, import_annotations, plan_label_files
 from annotation.services.imports.bundle import BundleNames, import_bundle
 from annotation.services.imports.datasets import import_prompts, import_responses
-from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run
+from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run, rehearse
 
 __all__ = [
     "BundleNames",
@@ -21,4 +21,6 @@ __all__ = [
     "import_bundle",
     "import_prompts",
     "import_responses",
+    "plan_label_files",
+    "rehearse",
 ]

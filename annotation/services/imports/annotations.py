@@ -5,6 +5,7 @@ They go into the batch that is named, which is made of a guideline and a dataset
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.conf import settings
@@ -12,16 +13,18 @@ from django.db import transaction
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
 from annotation.core.files import read_text
-from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.domain.formats import (
     ANNOTATIONS,
     RESPONSES,
     AdjudicationRecord,
     AnnotationRecord,
     Source,
+    table,
 )
 from annotation.domain.formats.base import Judgement
-from annotation.domain.formats.labels import Wording
+from annotation.domain.formats.labels import Wording, list_criterion_words
+from annotation.domain.formats.mapping import MESSAGES
 from annotation.domain.releases.origins import check_protocol
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.access import record_reader
@@ -30,6 +33,7 @@ from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.imports import is_made_by_import
 from annotation.services.batches.batches import (
     add_tasks,
+    count_annotators,
     create_batch,
     create_empty_batch,
     filter_responses,
@@ -44,11 +48,38 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """Names the batch that the labels go into, and of what to make it."""
+    """Names the batch that the labels go into, and of what to make it. ``overlap``: for how many people."""
 
     batch: str
     guideline: str | None = None
     dataset: str | None = None
+    overlap: int | None = None
+
+
+def plan_label_files(files: Sequence[tuple[Source, str]], request: ImportRequest) -> ImportRequest:
+    """The request with the overlap that these files have, where their batch is still to be made, and the files told
+    what the criteria of their guideline are called. Two is the least: of one person's labels the second may come.
+    """
+    batch = Batch.objects.select_related("guideline").filter(name=request.batch).first()
+    if batch is None and not request.guideline:
+        return request
+    document = (batch.guideline if batch is not None else get_guideline(str(request.guideline))).document
+    tables = [source for source, format_name in files if format_name == table.NAME]
+    for source in tables:
+        source.options = replace(source.options, criteria=list_criterion_words(document))
+    if batch is not None or request.overlap is not None or len(tables) < len(files):
+        return request
+    return replace(request, overlap=max(USUAL_POLICY.overlap, _count_people(tables)))
+
+
+def _count_people(tables: Sequence[Source]) -> int:
+    """The most people who labelled the same response."""
+    people: dict[tuple[str, str | None, str | None], set[str]] = {}
+    for source in tables:
+        for item in table.FORMAT.annotation_reader().items(source.reopen()):
+            if isinstance(item, AnnotationRecord):
+                people.setdefault((item.ref.key, item.model, item.collection), set()).add(item.annotator)
+    return max(map(len, people.values()), default=0)
 
 
 @dataclass(frozen=True)
@@ -75,10 +106,23 @@ def find_or_make_batch(request: ImportRequest, intake: Intake) -> ImportTarget:
         _refuse_other_guideline(batch, request)
     if intake.form.complete:
         return _import_content(batch, request, intake)
+    if batch is None and request.dataset and request.guideline and holds_responses(intake):
+        document, source = get_guideline(request.guideline).document, table.read_as(intake.source, RESPONSES)
+        _import_responses(
+            replace(intake, document=document, source=source), intake.get_or_make_dataset(request.dataset)
+        )
     dataset = get_dataset(request.dataset) if request.dataset else None
     if batch is not None:
         return ImportTarget(batch=batch, dataset=dataset, is_new=False)
     return _make_batch(request, dataset, intake)
+
+
+def holds_responses(intake: Intake) -> bool:
+    """Whether the table of labels has the prompts and the responses beside them, as one spreadsheet for all has."""
+    if intake.form.name != table.NAME:
+        return False
+    fields = table.map_table(table.read_as(intake.source, RESPONSES), RESPONSES)[1].columns
+    return {"response", MESSAGES} & fields.keys() != set()
 
 
 def _refuse_other_guideline(batch: Batch, request: ImportRequest) -> None:
@@ -103,6 +147,7 @@ def _make_batch(request: ImportRequest, dataset: Dataset | None, intake: Intake)
         guideline=get_guideline(request.guideline).pk,
         dataset=dataset.pk,
         open_now=False,
+        policy=USUAL_POLICY if request.overlap is None else Policy(overlap=request.overlap),
     )
     batch = create_batch(spec, actor=intake.run.actor)
     intake.report.add_made("batches")
@@ -119,9 +164,7 @@ def _import_content(batch: Batch | None, request: ImportRequest, intake: Intake)
         is_new=batch is None,
     )
     assert target.dataset is not None
-    responses = _import_responses(intake, target.dataset)
-    intake.report.add_made("responses", responses.imported)
-    intake.report.include(responses)
+    _import_responses(intake, target.dataset)
     responses_of_model = filter_responses(
         dataset=target.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
     )
@@ -131,11 +174,17 @@ def _import_content(batch: Batch | None, request: ImportRequest, intake: Intake)
     return target
 
 
-def _import_responses(intake: Intake, dataset: Dataset) -> ImportReport:
+def _import_responses(intake: Intake, dataset: Dataset) -> None:
     report = ImportReport(kind=RESPONSES, format=intake.form.name, file=intake.source.name)
     store_responses(replace(intake, report=report, run=PLAIN), dataset)
     intake.problems.refuse_any()
-    return report
+    intake.report.add_made("responses", report.imported)
+    if intake.form.complete:
+        intake.report.include(report)
+        return
+    # What of the file is no response is read again as labels: only then is it used or left out.
+    for kind, number in report.made.items():
+        intake.report.add_made(kind, number)
 
 
 def _make_complete_batch(request: ImportRequest, intake: Intake) -> Batch:
@@ -184,7 +233,7 @@ def import_annotations(
         record_reader(run.actor, target.batch, is_new=target.is_new)
     members = Members(
         target.batch,
-        may_make=target.is_new or new_people or intake.form.complete,
+        may_make=target.is_new or new_people or intake.form.complete or _is_of_one_person(intake),
         is_own=target.is_new or is_made_by_import(target.batch),
         tell=not target.is_new,
         report=intake.report,
@@ -193,8 +242,7 @@ def import_annotations(
     replay = Replay(intake=intake, batch=target.batch, members=members)
     _replay_records(intake, places, replay, without_final=without_final)
     intake.problems.refuse_any()
-    if target.is_new:
-        set_state(batch=target.batch, state=Batch.State.OPEN, actor=run.actor)
+    _open_batch(target, intake)
     return intake.finish(
         target=f"batch:{request.batch}",
         protocol=words,
@@ -206,9 +254,43 @@ def import_annotations(
     )
 
 
+def _open_batch(target: ImportTarget, intake: Intake) -> None:
+    """A batch that the import made opens. With tables of single people it does so once there are enough of them."""
+    batch = target.batch
+    is_table = intake.form.name == table.NAME
+    is_waiting = is_table and batch.state == Batch.State.DRAFT and is_made_by_import(batch)
+    if not (target.is_new or is_waiting):
+        return
+    annotators = count_annotators(batch)
+    if is_table and annotators < batch.overlap:
+        intake.report.note(
+            N_(
+                "The batch {name} is a draft: it has {annotators} of the {overlap} people that each response is for."
+                " It opens with the files of the others."
+            ),
+            name=batch.name,
+            annotators=annotators,
+            overlap=batch.overlap,
+        )
+        return
+    set_state(batch=batch, state=Batch.State.OPEN, actor=intake.run.actor)
+
+
+def _is_of_one_person(intake: Intake) -> bool:
+    """Whether the file says by its name, or somebody said, whose labels it holds: no misspelt name in a row."""
+    if intake.form.name != table.NAME:
+        return False
+    columns = table.map_table(intake.source.reopen(), ANNOTATIONS)[1]
+    return not (columns.annotators or {"annotator", "adjudicator"} & columns.columns.keys())
+
+
 def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, without_final: bool) -> None:
     left_out = 0
-    wording = Wording(replay.document) if intake.form.is_worded else None
+    wording = None
+    if intake.form.is_worded:
+        wording = Wording(replay.document, is_checked=intake.form.is_checked)
+        words = list_criterion_words(replay.document)
+        intake.source.options = replace(intake.source.options, criteria=words)
     for chunk in intake.chunks(intake.form.annotation_reader()):
         records = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
         left_out += len(chunk) - len(records)

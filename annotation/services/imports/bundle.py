@@ -57,7 +57,7 @@ from annotation.services.guidelines import load_guideline
 from annotation.services.imports.datasets import PromptShelf, ResponseShelf
 from annotation.services.imports.places import Members, TaskSlots
 from annotation.services.imports.replay import Replay
-from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run, hash_source
+from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run
 from annotation.services.releases import cut_release
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
@@ -161,7 +161,7 @@ class _BundleImport:
         self._bundle, self._names, self._run = bundle, names, run
         self._manifest = bundle.manifest
         self._report = ImportReport(kind=KIND, format=FORMAT, file=bundle.source.name)
-        self._sha256 = hash_source(bundle.source)
+        self._sha256 = bundle.source.sha256
         self._datasets: dict[str, Dataset] = {}
         self._batches: dict[str, Batch] = {}
         self._members: dict[str, Members] = {}

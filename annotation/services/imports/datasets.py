@@ -18,8 +18,10 @@ from annotation.domain.formats import (
     ResponseRecord,
     Source,
 )
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.selectors.datasets import get_dataset
+from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.imports import (
     find_newest_prompt,
     find_newest_response,
@@ -31,14 +33,28 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, lo
 
 
 @transaction.atomic
-def import_prompts(*, source: Source, format: str, dataset: str, run: Run = PLAIN) -> ImportReport:  # noqa: A002
-    """Take the prompts of a file into the dataset, which is made if there is none of this name."""
-    intake = Intake.open(source, format, PROMPTS, run)
+def import_prompts(
+    *,
+    source: Source,
+    format: str,  # noqa: A002
+    dataset: str,
+    guideline: str | None = None,
+    run: Run = PLAIN,
+) -> ImportReport:
+    """Take the prompts of a file into the dataset, which is made if there is none of this name.
+
+    ``guideline``: whose dimensions and subcomponents they must be of.
+    """
+    intake = Intake.open(source, format, PROMPTS, run, document=get_document(guideline))
     store = PromptShelf(intake, intake.get_or_make_dataset(dataset))
     for chunk in intake.chunks(intake.form.prompt_reader()):
         for made in store.add_records(chunk):
             intake.report.count(is_new=made)
-    return intake.finish(target=f"dataset:{dataset}", dataset=dataset)
+    return intake.finish(target=f"dataset:{dataset}", dataset=dataset, guideline=guideline)
+
+
+def get_document(guideline: str | None) -> GuidelineDocument | None:
+    return get_guideline(guideline).document if guideline else None
 
 
 def is_same_text(text: str, other: str) -> bool:
@@ -61,6 +77,8 @@ class PromptShelf:
         verdicts = []
         for record in records:
             known = stored.get(record.ref.key)
+            if not self._intake.check_taxonomy(record):
+                continue
             if known is None:
                 known = stored[record.ref.key] = self._build_prompt(record)
                 first[record.ref.key] = record.line
@@ -161,10 +179,17 @@ def import_responses(
     dataset: str,
     model: str | None = None,
     collection: str | None = None,
+    guideline: str | None = None,
     run: Run = PLAIN,
 ) -> ImportReport:
-    """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing."""
-    intake = Intake.open(source, format, RESPONSES, run, model=model, collection=collection)
+    """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing.
+
+    ``guideline``: whose dimensions and subcomponents those must be of.
+    """
+    document = get_document(guideline)
+    intake = Intake.open(
+        source, format, RESPONSES, run, model=model, collection=collection, document=document
+    )
     is_log = intake.form.is_log
     store_responses(
         intake, intake.get_or_make_dataset(dataset) if is_log else lock_dataset(get_dataset(dataset))
@@ -174,6 +199,7 @@ def import_responses(
         dataset=dataset,
         model=intake.origin.model,
         collection=collection,
+        guideline=guideline,
         settings=_read_settings(intake) if is_log else None,
     )
 

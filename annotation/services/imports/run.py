@@ -5,13 +5,14 @@ A command shows the first problem of a file only, an upload as many as fit on a 
 
 from __future__ import annotations
 
-import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from django.db import transaction
 from django.db.models import Model
 from django.utils.translation import gettext
 
@@ -22,10 +23,13 @@ from annotation.domain.formats import (
     PROMPTS,
     RESPONSES,
     Format,
+    PromptRecord,
     Reader,
     Source,
     get_format,
 )
+from annotation.domain.formats.labels import find_taxonomy_fault
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -100,7 +104,8 @@ class ImportNote:
 class ImportReport:
     """``imported`` and ``already_there`` count what the file is about: prompts, responses, or labels of people.
 
-    ``made`` counts what had to be made beside it: datasets, prompts, people, a batch.
+    ``made`` counts what had to be made beside it: datasets, prompts, people, a batch. ``left_out`` counts what of the
+    file was not taken, by the reason: a message with ``{number}``.
     """
 
     kind: str
@@ -111,6 +116,7 @@ class ImportReport:
     made: dict[str, int] = field(default_factory=dict)
     notes: list[ImportNote] = field(default_factory=list)
     more_notes: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def count(self, *, is_new: bool) -> None:
         if is_new:
@@ -143,16 +149,29 @@ class ImportReport:
             self.add_made(kind, number)
         for note in other.notes:
             self.note(note.template, **note.params)
+        self.left_out.update(other.left_out)
         self.more_notes += other.more_notes
 
     def list_notes(self) -> list[ImportNote]:
+        left_out = [ImportNote(template, {"number": number}) for template, number in self.left_out.items()]
         if not self.more_notes:
-            return self.notes
-        return [*self.notes, ImportNote(N_("… and {number} more of this kind."), {"number": self.more_notes})]
+            return [*left_out, *self.notes]
+        return [
+            *left_out,
+            *self.notes,
+            ImportNote(N_("… and {number} more of this kind."), {"number": self.more_notes}),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints."""
-        return self._build_counts() | {"notes": [str(note) for note in self.list_notes()]}
+        left_out = [
+            {"reason": str(ImportNote(template, {"number": number})), "number": number}
+            for template, number in self.left_out.items()
+        ]
+        return self._build_counts() | {
+            "left_out": left_out,
+            "notes": [str(note) for note in self.list_notes()],
+        }
 
     def to_stored_json(self) -> dict[str, Any]:
         """What the Import row keeps: the notes still in no language."""
@@ -169,6 +188,7 @@ class ImportReport:
         }
 
 
+MAX_REHEARSED_PROBLEMS = 100_000
 CHUNK = 1000
 FILLED_TABLES: dict[str, tuple[type[Model], ...]] = {
     PROMPTS: (Prompt,),
@@ -228,7 +248,10 @@ class FileOrigin:
 
 @dataclass(frozen=True)
 class Intake:
-    """One file on its way in: what it is, what was found wrong with it, and what became of it."""
+    """One file on its way in: what it is, what was found wrong with it, and what became of it.
+
+    ``document``: the guideline whose dimensions the prompts must be of, if one was named.
+    """
 
     source: Source
     form: Format
@@ -237,6 +260,7 @@ class Intake:
     problems: Problems
     sha256: str
     origin: FileOrigin = field(default_factory=FileOrigin)
+    document: GuidelineDocument | None = None
 
     @classmethod
     def open(
@@ -248,6 +272,7 @@ class Intake:
         *,
         model: str | None = None,
         collection: str | None = None,
+        document: GuidelineDocument | None = None,
     ) -> Intake:
         """Refuses an unknown format, one without this kind of content, and a file that is none."""
         form = get_format(format_name)
@@ -261,8 +286,9 @@ class Intake:
             run=run,
             report=ImportReport(kind=kind, format=form.name, file=source.name),
             problems=Problems(run.most_problems),
-            sha256=hash_source(source),
+            sha256=source.sha256,
             origin=FileOrigin(model=model or form.model_of(source.name), collection=collection),
+            document=document,
         )
 
     def chunks(self, reader: Reader[T]) -> Iterator[list[T]]:
@@ -274,8 +300,18 @@ class Intake:
             self.run.progress(source.fraction)
         if source.unused:
             self.report.note(N_("Not used: {fields}."), fields=", ".join(source.unused))
-        for template, number in source.passed_over.items():
-            self.report.note(template, number=number)
+        for template, params in source.notes.items():
+            self.report.note(template, **params)
+        self.report.left_out.update(source.passed_over)
+
+    def check_taxonomy(self, prompt: PromptRecord) -> bool:
+        """Whether the guideline that was named knows the prompt's dimension and subcomponent; else it is a problem."""
+        if self.document is None:
+            return True
+        fault = find_taxonomy_fault(self.document, prompt.dimension, prompt.subcomponent)
+        if fault is not None:
+            self.problems.add(self.add_place(fault.error, prompt.line, fault.field))
+        return fault is None
 
     def build_error(self, line: int, field: str | None, template: str, **params: Any) -> InputError:
         return InputError(template, path=self.source.name, line=line, field=field, **params)
@@ -344,7 +380,12 @@ def lock_dataset(dataset: Dataset) -> Dataset:
     return Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
 
 
-def hash_source(source: Source) -> str:
-    source.check()
-    with source.path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def rehearse(act: Callable[[Run], T]) -> T | list[InputError]:
+    """What an import would report, or what is wrong with the file; nothing of it stays."""
+    try:
+        with transaction.atomic():
+            outcome = act(Run(most_problems=MAX_REHEARSED_PROBLEMS))
+            transaction.set_rollback(True)
+    except ImportRefused as refusal:
+        return refusal.problems
+    return outcome

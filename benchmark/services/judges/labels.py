@@ -15,7 +15,6 @@ from annotation.domain.formats import Source
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.models import Collection, Dataset, Guideline, Person, Response
 from annotation.services.audit import record
-from annotation.services.imports.run import hash_source
 from benchmark.domain.judges.formats import (
     JudgeRecord,
     build_probabilities_error,
@@ -122,7 +121,7 @@ def _store_records(
     new = _list_new(judge, labels, lines)
     for start in range(0, len(new), CHUNK):
         JudgeLabel.objects.bulk_create(new[start : start + CHUNK])
-    sha256 = hash_source(source)
+    sha256 = source.sha256
     _add_source(judge, Path(source.name).name, sha256)
     report = JudgeFileReport(
         file=source.name,

@@ -59,6 +59,7 @@ def test_every_format_says_which_kinds_it_has():
         "jsonl": KINDS,
         "csv": KINDS,
         "label_studio": KINDS,
+        "table": KINDS,
     }
 
 

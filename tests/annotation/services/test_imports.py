@@ -362,7 +362,7 @@ def test_bad_json_on_line_7_is_said_to_be_there(
             ["import_annotations", "FILE", "--batch", "first", "--format", "jsonl", "--guideline", "odd"],
             "no published guideline odd",
         ),
-        (["import_annotations", "FILE", "--batch", "first"], "--format"),
+        (["import_annotations", "FILE", "--batch", "first"], "the label"),
     ],
 )
 def test_an_unknown_name_is_one_clear_line_and_nothing_is_imported(

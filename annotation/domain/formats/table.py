@@ -1,0 +1,165 @@
+"""Tables of any shape (``tables.py``) and any header (``mapping.py``): spreadsheets, CSV, JSON, Parquet, folders.
+
+The rows come out with the fields of the generic formats. Labels may be in the guideline's words; responses and labels
+bring the prompts along that their rows hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import PurePath
+
+from annotation.core.errors import N_, InputError
+from annotation.core.names import MAX_NAME_CHARACTERS
+from annotation.domain.formats import generic, jsonl
+from annotation.domain.formats.base import (
+    ANNOTATIONS,
+    PROMPTS,
+    RESPONSES,
+    Format,
+    Judgement,
+    PromptRecord,
+    PromptRef,
+    Reader,
+    ResponseRecord,
+)
+from annotation.domain.formats.grid import Table, take_sample
+from annotation.domain.formats.mapping import (
+    LABELS,
+    ColumnMapping,
+    apply_mapping,
+    check_mapping,
+    guess_mapping,
+    list_fields,
+    map_fields,
+)
+from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, Rows, Source, as_number
+from annotation.domain.formats.tables import open_table
+
+NAME = "table"
+_EXTENSIONS = re.compile(r"(\.(xlsx|csv|tsv|txt|jsonl?|ndjson|parquet|arrow|gz|zst))+$", re.IGNORECASE)
+_TIMES = ("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%Y/%m/%d")
+
+
+def map_table(source: Source, kind: str) -> tuple[Table, ColumnMapping]:
+    """The table in the file, and what its columns are: as it was guessed, and then as somebody said."""
+    table = open_table(source)
+    sample = take_sample(open_table(source.reopen()).rows())
+    mapping = guess_mapping(table.columns, sample, kind, source.options.criteria)
+    return table, map_fields(mapping, source.options.fields, table.columns, source.name)
+
+
+def read_as(source: Source, kind: str) -> Source:
+    """The same file, read for another kind of content: of what was said of its columns, what that kind has."""
+    known = list_fields(kind)
+    fields = {name: column for name, column in source.options.fields.items() if name in known}
+    return Source(source.path, source.name, replace(source.options, fields=fields))
+
+
+def name_annotator(source: Source) -> str:
+    """Whose labels a file holds by its name, where nobody and nothing in it says it: ``lin`` of ``lin.xlsx``."""
+    name = _EXTENSIONS.sub("", PurePath(source.name.replace("\\\\", "/")).name)
+    return name.strip()[:MAX_NAME_CHARACTERS]
+
+
+def _read_rows(source: Source, *, kind: str) -> Rows:
+    table, mapping = map_table(source, kind)
+    annotator = source.options.annotator or name_annotator(source) if kind == ANNOTATIONS else None
+    check_mapping(mapping, table.columns, source.name, annotator)
+    source.unused.update(dict.fromkeys(mapping.unused))
+
+    def tell(template: str) -> None:
+        source.passed_over[template] += 1
+
+    for row in table.rows():
+        if isinstance(row, InputError):
+            yield row
+            continue
+        try:
+            yield from apply_mapping(mapping, row, annotator=annotator, tell=tell)
+        except InputError as error:
+            yield error
+
+
+def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
+    yield generic.read_prompt(row)
+
+
+def _read_responses(row: FileRow) -> Iterator[ResponseRecord]:
+    ref = generic.read_prompt_ref(row)
+    turns: Sequence[Mapping[str, str]] = row.fields.get("turns") or []
+    yield ResponseRecord(
+        line=row.line,
+        ref=ref,
+        text="" if turns else row.raw_text("response"),
+        turns=turns,
+        model=row.optional_name("model"),
+        collection=row.optional_name("collection"),
+        prompt=_read_own_prompt(row, ref),
+    )
+
+
+def _read_own_prompt(row: FileRow, ref: PromptRef) -> PromptRecord | None:
+    if not ref.text:
+        return None
+    return PromptRecord(
+        line=row.line,
+        ref=ref,
+        dimension=row.optional("dimension"),
+        subcomponent=row.optional("subcomponent"),
+        language=row.optional("language", longest=MAX_LANGUAGE_CHARACTERS),
+        attack_method=row.optional("attack_method") or None,
+    )
+
+
+def _read_judgements(row: FileRow) -> Iterator[Judgement]:
+    labels = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in row.fields[LABELS].items()
+    }
+    evidence = jsonl.read_evidence(row) if row.fields.get("evidence") else []
+    yield generic.read_judgement(
+        row, labels, evidence=evidence, flags=row.fields.get("flags") or [], at=_read_time(row)
+    )
+
+
+def _read_time(row: FileRow) -> datetime | None:
+    """A moment as it is usually written; without a zone it is taken for UTC."""
+    text = row.optional("at").strip()
+    if not text:
+        return None
+    number = as_number(text)
+    try:
+        if number is not None:
+            return datetime.fromtimestamp(number / 1000 if number > 10**11 else number, UTC)
+        moment = _parse_time(text)
+    except (ValueError, OverflowError, OSError) as error:
+        raise row.error(
+            N_("{found} is no moment; write it as 2026-05-31 14:05:00."), field="at", found=repr(text[:60])
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _parse_time(text: str) -> datetime:
+    for form in _TIMES:
+        try:
+            return datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return datetime.fromisoformat(text)
+
+
+FORMAT = Format(
+    name=NAME,
+    is_json=False,
+    is_worded=True,
+    is_checked=True,
+    guess=lambda _fields: None,
+    prompts=Reader(rows=partial(_read_rows, kind=PROMPTS), parse=_read_prompts, known=None),
+    responses=Reader(rows=partial(_read_rows, kind=RESPONSES), parse=_read_responses, known=None),
+    annotations=Reader(rows=partial(_read_rows, kind=ANNOTATIONS), parse=_read_judgements, known=None),
+)
