@@ -99,9 +99,9 @@ def _build_dataset(header: Sequence[str], rows: Rows) -> datasets.Dataset:
 
 
 def _save_to_disk(folder: Path, header: Sequence[str], rows: Rows) -> Path:
-    whole = _build_dataset(header, rows)
+    dataset = _build_dataset(header, rows)
     half = len(rows) // 2
-    splits = {"train": whole.select(range(half)), "test": whole.select(range(half, len(rows)))}
+    splits = {"train": dataset.select(range(half)), "test": dataset.select(range(half, len(rows)))}
     datasets.DatasetDict(splits).save_to_disk(folder / "saved")
     return folder / "saved"
 
@@ -110,10 +110,10 @@ def _save_for_hub(write: Callable[[datasets.Dataset, Path], object], suffix: str
     def save(folder: Path, header: Sequence[str], rows: Rows) -> Path:
         (folder / "hub" / "data").mkdir(parents=True)
         (folder / "hub" / "README.md").write_text("---\nlicense: mit\n---\n")
-        whole, half = _build_dataset(header, rows), len(rows) // 2
-        write(whole.select(range(half)), folder / "hub" / "data" / f"test-00000-of-00001.{suffix}")
+        dataset, half = _build_dataset(header, rows), len(rows) // 2
+        write(dataset.select(range(half)), folder / "hub" / "data" / f"test-00000-of-00001.{suffix}")
         write(
-            whole.select(range(half, len(rows))), folder / "hub" / "data" / f"train-00000-of-00001.{suffix}"
+            dataset.select(range(half, len(rows))), folder / "hub" / "data" / f"train-00000-of-00001.{suffix}"
         )
         return folder / "hub"
 

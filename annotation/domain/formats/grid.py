@@ -113,8 +113,8 @@ def build_rows(
             continue
         if unnamed := sum(place not in named for place in range(header.width) if _is_filled_at(cells, place)):
             source.passed_over[UNNAMED] += unnamed
-        beside = next((n for n in range(header.width, len(cells)) if _is_filled(cells[n])), None)
-        if beside is not None:
+        extra = next((n for n in range(header.width, len(cells)) if _is_filled(cells[n])), None)
+        if extra is not None:
             yield InputError(
                 N_(
                     "the cell {number} of this row stands beside the header, which has {expected}; give its column a"
@@ -122,7 +122,7 @@ def build_rows(
                 ),
                 path=source.name,
                 line=line,
-                number=beside + 1,
+                number=extra + 1,
                 expected=header.width,
             )
         elif len(cells) < header.width and not is_ragged:

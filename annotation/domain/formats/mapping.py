@@ -158,8 +158,8 @@ class _Guess:
         )
 
     def _free(self) -> list[str]:
-        taken = {*chain.from_iterable(self._fields.values()), *self._labels, *self._models, *self._annotators}
-        return [column for column in self._columns if column not in taken]
+        used = {*chain.from_iterable(self._fields.values()), *self._labels, *self._models, *self._annotators}
+        return [column for column in self._columns if column not in used]
 
     def _find(self, aliases: Iterable[str]) -> str | None:
         free = self._free()
@@ -281,24 +281,24 @@ def map_fields(
     commas between them, ``+`` between columns whose texts belong together, "" for a field that the file does not have.
     """
     for name, stated in fields.items():
-        chosen = _list_columns(name, stated, columns, path)
-        mapping = _free_columns(mapping, chosen)
+        selected = _list_columns(name, stated, columns, path)
+        mapping = _free_columns(mapping, selected)
         if name == MODELS and mapping.kind == RESPONSES:
             mapping = replace(
-                mapping, models={column: mapping.models.get(column, column) for column in chosen}
+                mapping, models={column: mapping.models.get(column, column) for column in selected}
             )
         elif name == ANNOTATORS and mapping.kind == ANNOTATIONS:
-            mapping = replace(mapping, annotators={column: (column, "") for column in chosen})
+            mapping = replace(mapping, annotators={column: (column, "") for column in selected})
         elif name.startswith(LABEL) and mapping.kind == ANNOTATIONS:
             labels = {column: c for column, c in mapping.labels.items() if c != name.removeprefix(LABEL)}
-            mapping = replace(mapping, labels=labels | dict.fromkeys(chosen, name.removeprefix(LABEL)))
+            mapping = replace(mapping, labels=labels | dict.fromkeys(selected, name.removeprefix(LABEL)))
         elif name in ALIASES[mapping.kind]:
-            others = {field: c for field, c in mapping.columns.items() if field != name}
-            mapping = replace(mapping, columns=others | ({name: tuple(chosen)} if chosen else {}))
+            rest = {field: c for field, c in mapping.columns.items() if field != name}
+            mapping = replace(mapping, columns=rest | ({name: tuple(selected)} if selected else {}))
         else:
             raise _refuse_field(name, mapping.kind)
-    taken = {column for column, field in mapping.describe() if field}
-    return replace(mapping, unused=tuple(column for column in columns if column not in taken))
+    used = {column for column, field in mapping.describe() if field}
+    return replace(mapping, unused=tuple(column for column in columns if column not in used))
 
 
 def _list_columns(name: str, stated: str, columns: Sequence[str], path: str) -> list[str]:
@@ -346,14 +346,14 @@ def _refuse_field(name: str, kind: str) -> AssayError:
 
 
 def _free_columns(mapping: ColumnMapping, columns: Iterable[str]) -> ColumnMapping:
-    taken = set(columns)
-    fields = {name: tuple(c for c in chosen if c not in taken) for name, chosen in mapping.columns.items()}
+    used = set(columns)
+    fields = {name: tuple(c for c in selected if c not in used) for name, selected in mapping.columns.items()}
     return replace(
         mapping,
-        columns={name: chosen for name, chosen in fields.items() if chosen},
-        labels={column: name for column, name in mapping.labels.items() if column not in taken},
-        models={column: name for column, name in mapping.models.items() if column not in taken},
-        annotators={column: pair for column, pair in mapping.annotators.items() if column not in taken},
+        columns={name: selected for name, selected in fields.items() if selected},
+        labels={column: name for column, name in mapping.labels.items() if column not in used},
+        models={column: name for column, name in mapping.models.items() if column not in used},
+        annotators={column: pair for column, pair in mapping.annotators.items() if column not in used},
     )
 
 
@@ -407,7 +407,7 @@ def apply_mapping(
     message that counts it. Raises InputError with the column's own name.
     """
     fields = _read_fields(mapping, row, tell)
-    columns = {name: " + ".join(chosen) for name, chosen in mapping.columns.items()}
+    columns = {name: " + ".join(selected) for name, selected in mapping.columns.items()}
     if mapping.kind == ANNOTATIONS:
         named = replace(row, fields=fields, columns=columns)
         yield from _apply_labels(mapping, row, named, annotator, tell)
@@ -427,19 +427,19 @@ def apply_mapping(
 
 def _read_fields(mapping: ColumnMapping, row: FileRow, tell: Tell) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for name, chosen in mapping.columns.items():
+    for name, selected in mapping.columns.items():
         if name == MESSAGES:
-            fields |= _read_chat(mapping.kind, row, chosen[0], tell)
+            fields |= _read_chat(mapping.kind, row, selected[0], tell)
         elif name in {LABELS, LABEL_FIELD, "evidence"}:
-            fields[name] = row.fields.get(chosen[0])
+            fields[name] = row.fields.get(selected[0])
         elif name in {"id", "prompt_id"}:
-            fields[name] = _read_id(row, chosen[0])
+            fields[name] = _read_id(row, selected[0])
         elif name == "flags":
-            fields[name] = _read_list(row.fields.get(chosen[0]))
+            fields[name] = _read_list(row.fields.get(selected[0]))
         elif name == "seconds":
-            fields[name] = row.fields.get(chosen[0])
+            fields[name] = row.fields.get(selected[0])
         else:
-            texts = [_read_text(row, column) for column in chosen if not _is_blank(row.fields.get(column))]
+            texts = [_read_text(row, column) for column in selected if not _is_blank(row.fields.get(column))]
             fields.setdefault(name, "\n\n".join(texts))
     return fields
 
@@ -495,8 +495,8 @@ def _apply_labels(
     if annotator is not None and _is_blank(fields.get("annotator")) and _is_blank(fields.get("adjudicator")):
         stated["annotator"] = annotator
     place = mapping.columns.get(LABEL_FIELD, ()) if set(labels) == {""} else tuple(mapping.labels)
-    shown = {LABELS: ", ".join(place)} if place else {}
-    yield replace(named, fields=stated, columns={**columns, **shown})
+    shown_columns = {LABELS: ", ".join(place)} if place else {}
+    yield replace(named, fields=stated, columns={**columns, **shown_columns})
 
 
 def _read_labels(mapping: ColumnMapping, row: FileRow, fields: Mapping[str, Any]) -> dict[str, Any]:

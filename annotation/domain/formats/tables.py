@@ -205,8 +205,8 @@ def _refuse_csv(error: csv.Error, line: int, source: Source) -> InputError:
 
 def _open_folder(source: Source) -> Table:
     splits = _find_splits(source)
-    chosen = [source.options.sheet] if source.options.sheet is not None else list(splits)
-    for name in chosen:
+    selected = [source.options.sheet] if source.options.sheet is not None else list(splits)
+    for name in selected:
         if name not in splits:
             raise InputError(
                 N_("there is no split “{sheet}”; the splits are: {known}."),
@@ -214,11 +214,13 @@ def _open_folder(source: Source) -> Table:
                 sheet=name,
                 known=", ".join(splits),
             )
-    paths = [path for name in chosen for path in splits[name]]
+    paths = [path for name in selected for path in splits[name]]
     kinds = {recognise(path) for path in paths}
     is_columnar = kinds in ({PARQUET}, {ARROW})
     table = open_columns(source, paths, kinds.pop()) if is_columnar else _join_tables(source, paths)
-    return Table(f"Hugging Face: {table.shape}", table.columns, table.rows, ", ".join(chosen), tuple(splits))
+    return Table(
+        f"Hugging Face: {table.shape}", table.columns, table.rows, ", ".join(selected), tuple(splits)
+    )
 
 
 def _join_tables(source: Source, paths: Sequence[Path]) -> Table:

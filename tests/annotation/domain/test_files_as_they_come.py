@@ -189,7 +189,7 @@ def test_a_longer_chat_is_a_dialogue(tmp_path: Path):
     path = tmp_path / "f.jsonl"
     turns = [("system", "be kind"), ("human", "a"), ("gpt", "b"), ("human", "c"), ("gpt", "d")]
     path.write_text(
-        json.dumps({"conversations": [{"from": who, "value": text} for who, text in turns], "model": "M"})
+        json.dumps({"conversations": [{"from": role, "value": text} for role, text in turns], "model": "M"})
     )
     (response,) = read(path, RESPONSES)
     assert response.ref.text == "a"

@@ -60,8 +60,8 @@ def count_rows() -> list[int]:
 
 
 def test_one_spreadsheet_brings_prompts_and_responses(prompts: Path):
-    taken = run("import_prompts", prompts, "--dataset", "d", "--guideline", "flames")
-    assert (taken["taken"], taken["format"], taken["notes"]) == (2, "table", ["Not used: gpt-4, Qwen2.5."])
+    report = run("import_prompts", prompts, "--dataset", "d", "--guideline", "flames")
+    assert (report["taken"], report["format"], report["notes"]) == (2, "table", ["Not used: gpt-4, Qwen2.5."])
     responses = run("import_responses", prompts, "--dataset", "d")
     assert (responses["taken"], responses["made"]) == (3, {"models": 2})
     assert responses["left_out"] == [{"reason": "1 cells without a response were passed over.", "number": 1}]
