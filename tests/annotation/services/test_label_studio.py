@@ -333,7 +333,10 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     source = Source(tmp_path / "label_studio.json", "label_studio.json")
     assert import_responses(source=source, format="label_studio", dataset="care").imported == 0
     report = import_annotations(source=source, format="label_studio", request=ImportRequest(batch="again"))
-    assert (report.imported, [number for reason, number in report.left_out.items() if "gold" in reason]) == (9, [4])
+    assert (report.imported, [number for reason, number in report.left_out.items() if "gold" in reason]) == (
+        9,
+        [4],
+    )
     assert list_rows(copied_batch) == list_rows(batch)
     assert any(evidence != "[]" for *_rest, evidence, _flags in list_rows(copied_batch))
     assert golds(copied_batch) == golds(batch)
