@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from django import forms
@@ -88,6 +89,15 @@ class ImportResponsesForm(TargetForm):
     )
 
 
+class LogForm(ImportResponsesForm):
+    """The log of a harness brings its prompts along, so that its dataset may be new."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["dataset"] = deepcopy(PromptsForm.base_fields["dataset"])
+        self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
+
+
 class AnnotationsForm(TargetForm):
     batch = forms.CharField(
         label=_("Batch"),
@@ -158,6 +168,10 @@ TARGETS: dict[str, type[TargetForm]] = {
     RESPONSES: ImportResponsesForm,
     ANNOTATIONS: AnnotationsForm,
 }
+
+
+def get_target_form(kind: str, format_name: str) -> type[TargetForm]:
+    return LogForm if kind == RESPONSES and FORMATS[format_name].is_log else TARGETS[kind]
 
 
 def list_options(form: TargetForm) -> dict[str, Any]:

@@ -19,7 +19,14 @@ from annotation.core.http import breadcrumbs
 from annotation.domain.formats import ANNOTATIONS, FORMATS
 from annotation.domain.formats.bundle import FORMAT as BUNDLE
 from annotation.domain.formats.bundle import Bundle
-from annotation.forms.imports import TARGETS, BundleForm, ImportKindForm, TargetForm, UploadForm, list_options
+from annotation.forms.imports import (
+    BundleForm,
+    ImportKindForm,
+    TargetForm,
+    UploadForm,
+    get_target_form,
+    list_options,
+)
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import (
     build_problem,
@@ -77,7 +84,7 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     kind_form = ImportKindForm(request.GET or None, initial={"kind": upload.kind, "format": upload.format})
     if kind_form.is_bound and kind_form.is_valid():
         upload.kind, upload.format = kind_form.cleaned_data["kind"], kind_form.cleaned_data["format"]
-    form = TARGETS[upload.kind](initial=upload.options or guess_target(upload))
+    form = get_target_form(upload.kind, upload.format)(initial=upload.options or guess_target(upload))
     return _show_check(request, upload, kind_form, form)
 
 
@@ -91,7 +98,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     if not kind_form.is_valid():
         return redirect("import-report", upload.pk)
     upload.kind, upload.format = kind_form.cleaned_data["kind"], kind_form.cleaned_data["format"]
-    form = TARGETS[upload.kind](request.POST)
+    form = get_target_form(upload.kind, upload.format)(request.POST)
     if not form.is_valid():
         return _show_check(request, upload, kind_form, form, status=422)
     try:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
+from django.urls import reverse
 
 from annotation.core.errors import InputError
 from annotation.domain.formats import Guess, ResponseRecord, Source, get_format, guess_format
@@ -26,6 +28,7 @@ from annotation.models import (
     Prompt,
     Response,
 )
+from annotation.services import jobs
 from annotation.services.batches.batches import set_state
 from annotation.services.releases import cut_release
 from benchmark.models import Judge
@@ -159,6 +162,21 @@ def test_one_command_brings_everything_and_says_what_it_left_out() -> None:
     assert run("import_responses", file, *named)["taken"] == 6
     names = set(Response.objects.values_list("collection__name", flat=True))
     assert names == {f"{of}epoch {number}" for of in ("", "May ") for number in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(("name", "responses"), [("sums.eval", 1), ("options.json", 2), (FRUITS, 2)])
+def test_a_log_comes_in_by_one_upload(ma: Person, name: str, responses: int) -> None:
+    client = visit(ma).client
+    file = SimpleUploadedFile(name, (LOGS / name).read_bytes())
+    page = client.post(reverse("import-new"), {"file": file})["Location"]
+    upload = Import.objects.get()
+    data = {"kind": upload.kind, "format": upload.format, "dataset": "logs", "model": "mockllm/model"}
+    answer = client.post(f"{page}confirm/", data)
+    assert answer.status_code == 302, answer.content.decode()
+    upload.refresh_from_db()
+    assert upload.job is not None
+    jobs.run_now(upload.job)
+    assert Response.objects.filter(prompt__dataset__name="logs").count() == responses
 
 
 def test_without_its_results_a_log_of_lm_eval_needs_the_model(db: None, tmp_path: Path) -> None:
