@@ -99,10 +99,6 @@ class ImportedLabel(models.Model):
     def __str__(self) -> str:
         return f"{self.place}:{self.line}"
 
-    def as_json(self) -> dict[str, str | int]:
-        """As files that leave this site tell of it."""
-        return {"file": self.place, "sha256": self.source.sha256, "line": self.line}
-
     @property
     def place(self) -> str:
         """The file, and of a bundle the table in it."""

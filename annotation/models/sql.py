@@ -11,7 +11,7 @@ is renamed is renamed here.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -43,7 +43,9 @@ from annotation.models import (
     ApiToken,
     Assignment,
     Batch,
+    Collection,
     Dataset,
+    DisputeReason,
     Draft,
     EvaluatedModel,
     Exposure,
@@ -52,6 +54,8 @@ from annotation.models import (
     GoldQuestionTask,
     GoldRelease,
     Guideline,
+    Import,
+    ImportedLabel,
     MemberCounts,
     Membership,
     Panel,
@@ -70,6 +74,7 @@ ADJUDICATIONS = Adjudication._meta.db_table
 ANNOTATIONS = Annotation._meta.db_table
 BATCHES = Batch._meta.db_table
 CARE_SETTINGS = WellbeingSettings._meta.db_table
+COLLECTIONS = Collection._meta.db_table
 DATASETS = Dataset._meta.db_table
 DRAFTS = Draft._meta.db_table
 EXPOSURES = Exposure._meta.db_table
@@ -77,6 +82,8 @@ GOLD_LABELS = GoldLabel._meta.db_table
 GROUPS = Group._meta.db_table
 GROUPS_OF_PEOPLE = Person.groups.through._meta.db_table
 GUIDELINES = Guideline._meta.db_table
+IMPORTED_LABELS = ImportedLabel._meta.db_table
+IMPORTS = Import._meta.db_table
 KNOWN_ITEMS = GoldQuestion._meta.db_table
 KNOWN_TASKS = GoldQuestionTask._meta.db_table
 MEMBERS_OF_PANELS = Panel.members.through._meta.db_table
@@ -86,6 +93,7 @@ MODELS_OF_PEOPLE = Person.own_models.through._meta.db_table
 PEOPLE = Person._meta.db_table
 PROMPTS = Prompt._meta.db_table
 QUALIFICATIONS = Qualification._meta.db_table
+REASONS = DisputeReason._meta.db_table
 RELEASED_LABELS = ReleasedLabel._meta.db_table
 RELEASED_BATCHES = GoldRelease.batches.through._meta.db_table
 RESPONSES = Response._meta.db_table
@@ -380,7 +388,7 @@ def _tasks(*, requeued: bool = False) -> str:
     return f"{TASKS} t{indexed_by('task_requeued' if requeued else 'task_with_free_slot')}"
 
 
-def _places(values: Collection[Any]) -> str:
+def _places(values: Sequence[Any] | frozenset[Any]) -> str:
     return ", ".join(["%s"] * len(values))
 
 
@@ -920,10 +928,70 @@ def fetch_released_texts(tasks: Sequence[int]) -> list[ReleasedText]:
     return _fetch_of_tasks(RELEASED_TEXTS, tasks)
 
 
-def _fetch_of_tasks(sql: str, tasks: Sequence[int], *params: int) -> list[Any]:
+class SourceText(NamedTuple):
+    """A task with all that it was about; ``turns`` are JSON."""
+
+    task: int
+    batch: str
+    response: int
+    prompt: int
+    dataset: str
+    prompt_key: str
+    prompt_text: str
+    dimension: str
+    subcomponent: str
+    language: str
+    attack_method: str | None
+    model: str
+    collection: str
+    text: str
+    turns: str
+    sha256: str
+
+
+class StatedRow(NamedTuple):
+    """What one person said of a task: an annotation as it counts, or a decision. The first three are JSON.
+
+    ``file``, ``format``, ``file_sha256`` and ``line`` say where it was imported from; None where it was given here.
+    """
+
+    labels: str
+    evidence: str
+    flags: str
+    task: int
+    person: int
+    rationale: str
+    seconds: float | None
+    at: datetime
+    reason: str | None
+    file: str | None
+    format: str | None
+    file_sha256: str | None
+    line: int | None
+
+
+def fetch_source_texts(tasks: Sequence[int]) -> list[SourceText]:
+    return list(map(SourceText._make, _fetch_of_tasks(SOURCE_TEXTS, tasks)))
+
+
+def fetch_current_annotations(tasks: Sequence[int]) -> list[StatedRow]:
+    """The annotations of these tasks that were submitted, task by task in the order of the slots.
+
+    A correction was made here, whatever its first revision was imported from.
+    """
+    rows = _fetch_of_tasks(CURRENT_ANNOTATIONS, tasks, ADJUDICATION_SLOT, end=CURRENT_ORDER)
+    return list(map(StatedRow._make, rows))
+
+
+def fetch_released_decisions(release_id: int, tasks: Sequence[int]) -> list[StatedRow]:
+    """The decisions of these tasks that the release has a label of."""
+    return list(map(StatedRow._make, _fetch_of_tasks(RELEASED_DECISIONS, tasks, release_id)))
+
+
+def _fetch_of_tasks(sql: str, tasks: Sequence[int], *params: int, end: str = "") -> list[Any]:
     ids = list(tasks) if connection.vendor == "postgresql" else json.dumps(list(tasks))
     with connection.cursor() as cursor:
-        cursor.execute(sql + ONE_OF[connection.vendor], [*params, ids])
+        cursor.execute(sql + ONE_OF[connection.vendor] + end, [*params, ids])
         return list(cursor.fetchall())
 
 
@@ -937,6 +1005,36 @@ FROM {TASKS} task
 JOIN {RESPONSES} response ON response.id = task.response_id
 JOIN {PROMPTS} prompt ON prompt.id = response.prompt_id
 WHERE task.id"""
+SOURCE_TEXTS = f"""
+SELECT t.id, b.name, r.id, p.id, d.name, p.key, p.text, p.dimension, p.subcomponent, p.language, p.attack_method,
+    m.name, c.name, r.text, r.turns, r.sha256
+FROM {TASKS} t
+JOIN {BATCHES} b ON b.id = t.batch_id
+JOIN {RESPONSES} r ON r.id = t.response_id
+JOIN {MODELS} m ON m.id = r.model_id
+JOIN {COLLECTIONS} c ON c.id = r.collection_id
+JOIN {PROMPTS} p ON p.id = r.prompt_id
+JOIN {DATASETS} d ON d.id = p.dataset_id
+WHERE t.id"""
+CURRENT_ANNOTATIONS = f"""
+SELECT n.labels, n.evidence, n.flags, a.task_id, a.person_id, n.rationale, n.seconds, n.created_at, NULL,
+    f.file_name, f.format, f.sha256, o.line
+FROM {ASSIGNMENTS} a
+JOIN {ANNOTATIONS} n ON n.assignment_id = a.id AND n.current
+LEFT JOIN {IMPORTED_LABELS} o ON o.assignment_id = a.id AND n.revision = 1
+LEFT JOIN {IMPORTS} f ON f.id = o.source_id
+WHERE a.state = '{Assignment.State.SUBMITTED}' AND a.slot < %s AND a.task_id"""
+CURRENT_ORDER = " ORDER BY a.task_id, a.slot"
+RELEASED_DECISIONS = f"""
+SELECT j.labels, '[]', '[]', j.task_id, a.person_id, j.rationale, j.seconds, j.created_at, w.key,
+    f.file_name, f.format, f.sha256, o.line
+FROM {ADJUDICATIONS} j
+JOIN {ASSIGNMENTS} a ON a.id = j.assignment_id
+LEFT JOIN {REASONS} w ON w.id = j.reason_id
+LEFT JOIN {IMPORTED_LABELS} o ON o.assignment_id = j.assignment_id
+LEFT JOIN {IMPORTS} f ON f.id = o.source_id
+WHERE EXISTS (SELECT 1 FROM {RELEASED_LABELS} l
+    WHERE l.release_id = %s AND l.task_id = j.task_id AND l.adjudication_id = j.id) AND j.task_id"""
 
 CHANGE_FILTERS = ("kind", "criterion", "dimension")
 CHANGES_AT_ONCE = 2000

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT
 from tests.performance.annotate_loop import world
 
 BATCH = "million"
@@ -242,10 +243,11 @@ class Maker:
         for slot, person in enumerate(item.people):
             yield self._assignment(item, slot, self.people[person])
         if item.disputed:
-            yield self._assignment(item, JUDGE_SLOT, self.people[-1])
+            yield self._assignment(item, JUDGE_PLACE, self.people[-1])
 
-    def _assignment(self, item: Item, slot: int, person: int) -> Row:
-        keys = (_uuid(item, slot), self.batch.pk, item.number + 1, person)
+    def _assignment(self, item: Item, place: int, person: int) -> Row:
+        keys = (_uuid(item, place), self.batch.pk, item.number + 1, person)
+        slot = ADJUDICATION_SLOT if place == JUDGE_PLACE else place
         return (*keys, slot, "submitted", _at(item, 0), _at(item, 9), _at(item, 1), "")
 
     def _annotations(self, item: Item) -> Iterator[Row]:
@@ -263,7 +265,7 @@ class Maker:
             reason = None
             labels = _labels(item, item.settled)
             content = (labels, reason, "", 30.0, receipt, str(receipt), "", _at(item, 2))
-            yield (item.number + 1, item.number + 1, _uuid(item, JUDGE_SLOT), *content)
+            yield (item.number + 1, item.number + 1, _uuid(item, JUDGE_PLACE), *content)
 
     def _gold(self, item: Item) -> Iterator[Row]:
         source = "adjudicated" if item.disputed else "unanimous"
@@ -283,7 +285,7 @@ class Maker:
             cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
 
 
-JUDGE_SLOT = 5
+JUDGE_PLACE = 5
 PROMPT = "id, dataset_id, key, text, dimension, subcomponent, language, attack_method"
 RESPONSE = "id, prompt_id, model_id, collection_id, text, turns, sha256, created_at"
 TASK = (

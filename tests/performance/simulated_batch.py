@@ -13,8 +13,9 @@ from uuid import UUID
 
 import numpy as np
 
+from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT
 from annotation.domain.batch_spec import BatchSpec, Policy
-from tests.performance.million import ADJUDICATION, ANNOTATION, ASSIGNMENT, GOLD, JUDGE_SLOT, load
+from tests.performance.million import ADJUDICATION, ANNOTATION, ASSIGNMENT, GOLD, JUDGE_PLACE, load
 from tests.performance.seeded_faults import Simulated
 from tests.support import XSTEST_GUIDELINE
 
@@ -141,10 +142,11 @@ class _Writer:
             person = self.floor.people[int(self.labels.person[row])]
             yield self._assignment(unit, slot, person, moment(self.labels.day[row]))
         for unit in np.flatnonzero(self.decided):
-            yield self._assignment(int(unit), JUDGE_SLOT, self.floor.judge, self._end(int(unit)))
+            yield self._assignment(int(unit), JUDGE_PLACE, self.floor.judge, self._end(int(unit)))
 
-    def _assignment(self, unit: int, slot: int, person: Any, at: datetime) -> tuple[Any, ...]:
-        keys = (claim(unit, slot), self.floor.batch.pk, self.floor.tasks[unit], person.pk)
+    def _assignment(self, unit: int, place: int, person: Any, at: datetime) -> tuple[Any, ...]:
+        slot = ADJUDICATION_SLOT if place == JUDGE_PLACE else place
+        keys = (claim(unit, place), self.floor.batch.pk, self.floor.tasks[unit], person.pk)
         return (*keys, slot, "submitted", at - timedelta(minutes=1), at + timedelta(hours=1), at, "")
 
     def annotations(self) -> Iterator[tuple[Any, ...]]:
@@ -169,7 +171,7 @@ class _Writer:
                 "",
                 self._end(int(unit)),
             )
-            yield (number + 1, self.floor.tasks[unit], claim(int(unit), JUDGE_SLOT), *content)
+            yield (number + 1, self.floor.tasks[unit], claim(int(unit), JUDGE_PLACE), *content)
 
     def gold(self) -> Iterator[tuple[Any, ...]]:
         for unit, task in enumerate(self.floor.tasks):

@@ -6,8 +6,10 @@ translation and no correction of a wording changes what a label means.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -31,7 +33,10 @@ from annotation.domain.releases.canonical import number
 
 PROMPT_TEXT, RESPONSE_TEXT, TURNS = "assay-prompt", "assay-response", "assay-turns"
 MAX_CHOICES = 12
+# Of annotations that are kept as they are written; each is a kilobyte.
+MAX_SHARED = 8192
 MAX_STARS = 10
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 # Label Studio shows a text without its blank lines and leading blanks unless told otherwise, and then counts otherwise.
 STYLE = ".htx-text { white-space: pre-wrap; }"
 
@@ -216,19 +221,44 @@ def span_label(criterion: str, value: float) -> str:
     return f"{criterion}{EQUALS}{number(value)}"
 
 
-def annotation_to_json(
-    layout: LabelStudioLayout, exported: ExportedAnnotation, dimension: str
-) -> dict[str, Any]:
-    """An annotation without ``completed_by``: Label Studio refuses a person it does not know, and would take a number
-    for one of its own people.
-    """
-    results = list(_iterate_results(layout, exported, dimension))
-    return {
-        "result": [{"id": f"r{number}", **result} for number, result in enumerate(results, 1)],
-        "ground_truth": exported.role == GOLD,
-        "was_cancelled": False,
-        "lead_time": exported.seconds,
-    }
+class AnnotationEncoder:
+    """Writes annotations as JSON. What many of them share, from the role to the flags, is written once and kept."""
+
+    def __init__(self, layout: LabelStudioLayout) -> None:
+        self._layout = layout
+        self._encode_shared = lru_cache(maxsize=MAX_SHARED)(self._encode_parts)
+
+    def encode(self, exported: ExportedAnnotation, dimension: str) -> str:
+        """An annotation without ``completed_by``: Label Studio refuses a person it does not know, and would take a
+        number for one of its own people.
+        """
+        if exported.rationale or exported.evidence:
+            results = self._encode_results(exported, dimension)
+        else:
+            labels = tuple(exported.labels.items())
+            results = self._encode_shared(
+                exported.role, exported.person, dimension, labels, tuple(exported.flags)
+            )
+        truth = "true" if exported.role == GOLD else "false"
+        return (
+            f'{{"result": {results}, "ground_truth": {truth}, "was_cancelled": false,'
+            f' "lead_time": {_encode(exported.seconds)}}}'
+        )
+
+    def _encode_parts(
+        self,
+        role: str,
+        person: str,
+        dimension: str,
+        labels: Iterable[tuple[str, int | float]],
+        flags: Sequence[str],
+    ) -> str:
+        shared = ExportedAnnotation(role=role, labels=dict(labels), person=person, flags=flags)
+        return self._encode_results(shared, dimension)
+
+    def _encode_results(self, exported: ExportedAnnotation, dimension: str) -> str:
+        results = _iterate_results(self._layout, exported, dimension)
+        return _encode([{"id": f"r{number}", **result} for number, result in enumerate(results, 1)])
 
 
 def _iterate_results(

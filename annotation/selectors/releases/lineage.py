@@ -6,11 +6,13 @@ from. A decision counts only if the release has a label of it: a later one is no
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from django.db.models import Q
 
@@ -28,13 +30,13 @@ from annotation.models import (
     GoldLabel,
     GoldRelease,
     Import,
-    ImportedLabel,
     Person,
     ReleasedLabel,
     Task,
+    sql,
 )
 from annotation.selectors.access import refuse_sealed_gold
-from annotation.selectors.origins import ORIGIN, find_origin
+from annotation.selectors.origins import ORIGIN
 from annotation.selectors.releases.rows import ReleasedRow
 
 
@@ -127,31 +129,46 @@ def list_label_sources(labels: Sequence[ReleasedLabel]) -> list[LabelSources]:
     ]
 
 
-@dataclass(frozen=True)
-class SubmissionSource:
+class StatedOrigin(NamedTuple):
+    """Where a label was imported from: the file, of a bundle with the table in it, its sha256 and the line."""
+
+    file: str
+    sha256: str
+    line: int
+
+    def as_json(self) -> dict[str, str | int]:
+        """As files that leave this site tell of it."""
+        return self._asdict()
+
+
+class SubmissionSource(NamedTuple):
     """What one person said; ``reason`` is an adjudicator's, why the annotators differed.
 
-    ``origin`` is where it was imported from, None where it was given here.
+    ``origin`` is where it was imported from, None where it was given here. What is alike in many rows is one object:
+    nothing of it may be changed.
     """
 
     person: int
-    labels: dict[str, Any]
+    labels: Mapping[str, Any]
     rationale: str
-    evidence: list[dict[str, Any]]
-    flags: list[str]
+    evidence: Sequence[Mapping[str, Any]]
+    flags: Sequence[str]
     seconds: float | None
     at: datetime
-    origin: ImportedLabel | None
+    origin: StatedOrigin | None
     reason: str = ""
 
 
-@dataclass
 class TaskSources:
-    """A task of a release. ``annotations`` are in the order of their slots."""
+    """A task of a release. ``annotations`` are in the order of their slots; ``turns`` those of a dialogue."""
 
-    task: Task
-    annotations: list[SubmissionSource] = field(default_factory=list)
-    decision: SubmissionSource | None = None
+    __slots__ = ("annotations", "decision", "task", "turns")
+
+    def __init__(self, task: sql.SourceText) -> None:
+        self.task = task
+        self.turns: Sequence[Mapping[str, str]] = _parse_list(task.turns)
+        self.annotations: list[SubmissionSource] = []
+        self.decision: SubmissionSource | None = None
 
     @property
     def words(self) -> list[SubmissionSource]:
@@ -159,54 +176,47 @@ class TaskSources:
 
 
 def list_task_sources(release: GoldRelease, tasks: Iterable[int]) -> dict[int, TaskSources]:
-    """Of these tasks of the release, with their response, prompt, dataset, model, collection and batch."""
-    related_tasks = Task.objects.filter(pk__in=list(tasks)).select_related(
-        "batch", "response__prompt__dataset", "response__model", "response__collection"
-    )
-    sources = {task.pk: TaskSources(task) for task in related_tasks}
-    _add_annotations(sources)
-    _add_decisions(release, sources)
+    """Of these tasks of the release, each with its texts and where they belong."""
+    ids = list(tasks)
+    sources = {task.task: TaskSources(task) for task in sql.fetch_source_texts(ids)}
+    for row in sql.fetch_current_annotations(ids):
+        sources[row.task].annotations.append(_build_source(row, is_decision=False))
+    for row in sql.fetch_released_decisions(release.pk, ids):
+        sources[row.task].decision = _build_source(row, is_decision=True)
     return sources
 
 
-def _add_annotations(sources: dict[int, TaskSources]) -> None:
-    rows = Annotation.objects.filter(
-        assignment__task__in=list(sources),
-        assignment__state=Assignment.State.SUBMITTED,
-        assignment__slot__lt=ADJUDICATION_SLOT,
-        current=True,
-    ).select_related(ORIGIN)
-    for row in rows.order_by("assignment__task", "assignment__slot"):
-        sources[row.assignment.task_id].annotations.append(
-            SubmissionSource(
-                person=row.assignment.person_id,
-                labels=_sort_fields(row.labels),
-                rationale=row.rationale,
-                evidence=[_sort_fields(span) for span in row.evidence],
-                flags=row.flags,
-                seconds=row.seconds,
-                at=row.created_at,
-                origin=find_origin(row),
-            )
-        )
-
-
-def _add_decisions(release: GoldRelease, sources: dict[int, TaskSources]) -> None:
-    released_ids = release.items.filter(task__in=list(sources), adjudication__isnull=False).values(
-        "adjudication"
+def _build_source(row: sql.StatedRow, *, is_decision: bool) -> SubmissionSource:
+    labels, evidence, flags, _task, person, rationale, seconds, at, reason, file, form, sha256, line = row
+    origin = None
+    if file is not None:
+        assert form is not None
+        assert sha256 is not None
+        assert line is not None
+        origin = StatedOrigin(label_place(file, form, is_decision=is_decision), sha256, line)
+    return SubmissionSource(
+        person,
+        _parse_labels(labels),
+        rationale,
+        [_sort_fields(span) for span in json.loads(evidence)] if evidence != NOTHING_MARKED else (),
+        _parse_list(flags),
+        seconds,
+        at if at.tzinfo else at.replace(tzinfo=UTC),
+        origin,
+        reason or "",
     )
-    for adjudication in Adjudication.objects.filter(pk__in=released_ids).select_related(ORIGIN, "reason"):
-        sources[adjudication.task_id].decision = SubmissionSource(
-            person=adjudication.assignment.person_id,
-            labels=_sort_fields(adjudication.labels),
-            rationale=adjudication.rationale,
-            evidence=[],
-            flags=[],
-            seconds=adjudication.seconds,
-            at=adjudication.created_at,
-            origin=find_origin(adjudication),
-            reason=adjudication.reason.key if adjudication.reason else "",
-        )
+
+
+NOTHING_MARKED = "[]"
+
+
+@lru_cache(maxsize=4096)
+def _parse_labels(labels: str) -> dict[str, Any]:
+    return _sort_fields(json.loads(labels))
+
+
+def _parse_list(text: str) -> Sequence[Any]:
+    return json.loads(text) if text != NOTHING_MARKED else ()
 
 
 def _sort_fields(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -347,7 +347,7 @@ def test_what_was_tampered_with_is_refused(good: Source):
         ({"prompts.jsonl": swap('"dataset": "care"', '"dataset": "other"')}, True, "names no dataset"),
         ({"guidelines/care@1.0.yaml": swap("Made up", "Made")}, True, "published and never changes"),
         ({"manifest.json": swap('"tasks": 4', '"tasks": 5')}, True, "its manifest says 5"),
-        ({"manifest.json": swap('"overlap": 2', '"overlap": 9')}, True, "[batches.0.overlap]"),
+        ({"manifest.json": swap('"overlap": 2', '"overlap": 0')}, True, "[batches.0.overlap]"),
         ({"manifest.json": swap("assay-bundle", "other")}, True, "no manifest of a bundle"),
         ({"manifest.json": lambda _text: "{"}, True, "no manifest of a bundle"),
         ({"manifest.json": swap('"datasets": ["care"]', '"datasets": ["\\u0000"]')}, True, "[datasets.0]"),

@@ -136,27 +136,26 @@ class _BundlePacker:
                 self._write_task(files, sources[task])
 
     def _write_task(self, files: Mapping[str, IO[str]], place: TaskSources) -> None:
-        response = place.task.response
-        prompt = response.prompt
-        if prompt.pk not in self._prompts:
-            self._prompts.add(prompt.pk)
+        task = place.task
+        if task.prompt not in self._prompts:
+            self._prompts.add(task.prompt)
             _write_line(
                 files[PROMPTS],
-                dataset=prompt.dataset.name,
-                id=prompt.key,
-                prompt=prompt.text,
-                dimension=prompt.dimension,
-                subcomponent=prompt.subcomponent,
-                language=prompt.language,
-                attack_method=prompt.attack_method,
+                dataset=task.dataset,
+                id=task.prompt_key,
+                prompt=task.prompt_text,
+                dimension=task.dimension,
+                subcomponent=task.subcomponent,
+                language=task.language,
+                attack_method=task.attack_method,
             )
-        about = {"dataset": prompt.dataset.name, "prompt_id": prompt.key, "model": response.model.name}
-        about |= {"collection": response.collection.name} if response.collection.name else {}
-        if response.pk not in self._responses:
-            self._responses.add(response.pk)
-            content = {"turns": response.turns} if response.turns else {"response": response.text}
-            _write_line(files[RESPONSES], **about, **content, sha256=response.sha256)
-        about = {"batch": place.task.batch.name, **about}
+        about = {"dataset": task.dataset, "prompt_id": task.prompt_key, "model": task.model}
+        about |= {"collection": task.collection} if task.collection else {}
+        if task.response not in self._responses:
+            self._responses.add(task.response)
+            content = {"turns": place.turns} if place.turns else {"response": task.text}
+            _write_line(files[RESPONSES], **about, **content, sha256=task.sha256)
+        about = {"batch": task.batch, **about}
         for word in place.annotations:
             _write_line(
                 files[ANNOTATIONS],

@@ -9,16 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from annotation.core.errors import N_
+from annotation.core.errors import N_, InputError
 from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, ROLE
 from annotation.domain.formats.label_studio_export import (
+    AnnotationEncoder,
     ExportedAnnotation,
     LabelStudioLayout,
-    annotation_to_json,
     build_configuration,
     build_layout,
 )
-from annotation.domain.formats.rows import FileRow, Source, as_number, json_items
+from annotation.domain.formats.rows import as_number
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
@@ -35,6 +35,7 @@ from annotation.services.exports.base import (
 from annotation.services.exports.verification import check_gold
 
 FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"
+HEAD, TAIL = "[\n", "\n]\n"
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -53,13 +54,12 @@ class _LabelStudio(Writer):
             yield Chunk(build_configuration(tasks.layout), 1)
 
         return [
-            TextFile(FILE, tasks.chunks, total=spec.rows, head="[\n", tail="\n]\n"),
+            TextFile(FILE, tasks.chunks, total=spec.rows, head=HEAD, tail=TAIL),
             TextFile(CONFIGURATION, configured, total=1),
         ]
 
     def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
-        rows = json_items(Source(folder / FILE))
-        return check_gold(spec.release, (_read_gold_row(row) for row in rows), tell)
+        return check_gold(spec.release, map(_read_gold_row, _read_tasks(folder / FILE)), tell)
 
 
 LABEL_STUDIO = _LabelStudio()
@@ -88,44 +88,44 @@ class _TaskRecords:
             texts = []
             for row in rows:
                 position += 1
-                task = self.task(row, [sources[task] for task in row.tasks], position)
-                texts.append((",\n" if position > 1 else "") + _encode(task))
+                task = self.encode_task(row, [sources[task] for task in row.tasks], position)
+                texts.append((",\n" if position > 1 else "") + task)
             yield Chunk("".join(texts), position)
 
-    def task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> dict[str, Any]:
-        gold, response = row.gold, places[0].task.response
+    @cached_property
+    def _encoder(self) -> AnnotationEncoder:
+        return AnnotationEncoder(self.layout)
+
+    def encode_task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> str:
+        gold, first = row.gold, places[0]
         annotations = [
             *(
-                self.build_annotation(ANNOTATOR, word, response)
+                self.build_annotation(ANNOTATOR, word, first)
                 for place in places
                 for word in place.annotations
             ),
             *(
-                self.build_annotation(ADJUDICATOR, place.decision, response)
+                self.build_annotation(ADJUDICATOR, place.decision, first)
                 for place in places
                 if place.decision
             ),
             ExportedAnnotation(role=GOLD, labels=dict(sorted(gold.labels.items()))),
         ]
-        return {
-            "id": number,
-            "data": self.data(gold, response),
-            "meta": {
-                "sources": dict(sorted(gold.sources.items())),
-                "batches": [place.task.batch.name for place in places],
-                "imported": [self.imported(word) for place in places for word in place.words if word.origin],
-            },
-            "annotations": [
-                annotation_to_json(self.layout, annotated, gold.dimension) for annotated in annotations
-            ],
+        meta = {
+            "sources": dict(sorted(gold.sources.items())),
+            "batches": [place.task.batch for place in places],
+            "imported": [self.imported(word) for place in places for word in place.words if word.origin],
         }
+        encoded = ", ".join([self._encoder.encode(exported, gold.dimension) for exported in annotations])
+        data = _encode(self.data(gold, first))
+        return f'{{"id": {number}, "data": {data}, "meta": {_encode(meta)}, "annotations": [{encoded}]}}'
 
     def imported(self, word: SubmissionSource) -> dict[str, Any]:
         """Whose label came from which line of a file."""
         assert word.origin is not None
         return {"person": self.spec.people[word.person], **word.origin.as_json()}
 
-    def build_annotation(self, role: str, word: SubmissionSource, response: Response) -> ExportedAnnotation:
+    def build_annotation(self, role: str, word: SubmissionSource, place: TaskSources) -> ExportedAnnotation:
         with_rationales = self.spec.options.rationales
         return ExportedAnnotation(
             role=role,
@@ -135,36 +135,49 @@ class _TaskRecords:
             flags=word.flags,
             evidence=word.evidence if with_rationales else (),
             seconds=word.seconds,
-            turns=response.turns,
-            text=response.text,
+            turns=place.turns,
+            text=place.task.text,
         )
 
-    def data(self, gold: GoldRow, response: Response) -> dict[str, Any]:
-        prompt = response.prompt
+    def data(self, gold: GoldRow, place: TaskSources) -> dict[str, Any]:
+        task = place.task
         data = self.layout.data | {
-            "prompt": prompt.text,
+            "prompt": task.prompt_text,
             "prompt_id": gold.prompt_id,
             "dataset": gold.dataset,
             "dimension": gold.dimension,
             "subcomponent": gold.subcomponent,
-            "language": prompt.language,
-            "attack_method": prompt.attack_method,
+            "language": task.language,
+            "attack_method": task.attack_method,
             "model": gold.model,
-            "collection": response.collection.name,
+            "collection": task.collection,
             "guideline": gold.guideline,
             "guideline_version": gold.guideline_version,
             "split": gold.split,
         }
-        return data | ({"dialogue": response.turns} if response.turns else {"response": response.text})
+        return data | ({"dialogue": place.turns} if place.turns else {"response": task.text})
 
 
-def _read_gold_row(row: FileRow | Exception) -> GoldRow:
+def _read_tasks(path: Path) -> Iterator[dict[str, Any]]:
+    """The tasks of the written file, which stand on a line each; InputError where one does not."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        next(file, None)
+        for number, line in enumerate(file, 2):
+            if line == TAIL[1:]:
+                return
+            try:
+                yield json.loads(line.removesuffix(",\n"))
+            except ValueError as error:
+                raise InputError(
+                    N_("this cannot be read: {why}."), path=path.name, line=number, why=str(error)
+                ) from error
+
+
+def _read_gold_row(task: Mapping[str, Any]) -> GoldRow:
     """The row of the gold file, as it stands in a task that was written."""
-    if not isinstance(row, FileRow):
-        raise row
-    data = row.fields["data"]
-    (truth,) = (field for field in row.fields["annotations"] if _find_role(field) == GOLD)
-    sources = row.fields["meta"]["sources"]
+    data = task["data"]
+    (truth,) = (field for field in task["annotations"] if _find_role(field) == GOLD)
+    sources = task["meta"]["sources"]
     return GoldRow(
         dataset=data["dataset"],
         prompt_id=data["prompt_id"],
