@@ -43,6 +43,24 @@ IGNORED = ""
 """The column of a field that the file is said not to have."""
 
 WIDE = {RESPONSES: MODELS, ANNOTATIONS: ANNOTATORS}
+_MEASURES = frozenset(
+    {
+        "length",
+        "len",
+        "time",
+        "tokens",
+        "latency",
+        "type",
+        "language",
+        "date",
+        "id",
+        "status",
+        "长度",
+        "时间",
+        "長さ",
+    }
+)
+"""``response_length`` is no response of a model ``length``."""
 _NO_LABEL = {"", "-", "–", "—", "nan", "null", "none"}
 _ROUNDED = re.compile(r"^\d(?:\.\d+)?E\+\d+$", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(\d+|[A-Za-z])$")
@@ -235,7 +253,11 @@ class _Guess:
 
     def _find_models(self) -> dict[str, str]:
         """Columns called ``response_gpt4`` or ``gpt4 回答``; else those that are called as models are."""
-        named = {column: name for column in self._free() if (name := _strip_word(column, RESPONSE_WORDS))}
+        named = {
+            column: name
+            for column in self._free()
+            if (name := _strip_word(column, RESPONSE_WORDS)) and _fold(name) not in _MEASURES
+        }
         if named:
             return {column: column if _NUMBERED.match(name) else name for column, name in named.items()}
         return {column: column for column in self._free() if _is_model_name(column)}
@@ -282,7 +304,7 @@ def map_fields(
     """
     for name, stated in fields.items():
         selected = _list_columns(name, stated, columns, path)
-        mapping = _free_columns(mapping, selected)
+        mapping = _drop_rivals(_free_columns(mapping, selected), name) if selected else mapping
         if name == MODELS and mapping.kind == RESPONSES:
             mapping = replace(
                 mapping, models={column: mapping.models.get(column, column) for column in selected}
@@ -299,6 +321,19 @@ def map_fields(
             raise _refuse_field(name, mapping.kind)
     used = {column for column, field in mapping.describe() if field}
     return replace(mapping, unused=tuple(column for column in columns if column not in used))
+
+
+def _drop_rivals(mapping: ColumnMapping, name: str) -> ColumnMapping:
+    """Responses stand in one column or in one for each model, labels likewise: what is said replaces the guess."""
+    if name == "response":
+        return replace(mapping, models={})
+    if name in {LABEL_FIELD, LABELS} or name.startswith(LABEL):
+        return replace(mapping, annotators={})
+    if name in {MODELS, ANNOTATORS}:
+        rivals = {"response", MESSAGES} if name == MODELS else {LABEL_FIELD, LABELS, "annotator"}
+        rest = {field: columns for field, columns in mapping.columns.items() if field not in rivals}
+        return replace(mapping, columns=rest, labels=mapping.labels if name == MODELS else {})
+    return mapping
 
 
 def _list_columns(name: str, stated: str, columns: Sequence[str], path: str) -> list[str]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from annotation.core.errors import N_, InputError
@@ -25,6 +26,8 @@ MAX_SHARED_TEXT_BYTES = 256 * 1024 * 1024
 MAX_EXACT = 10**15
 """From here on a spreadsheet has rounded what was typed."""
 OTHER_SHEETS = N_("Sheets that were not read: {names}.")
+# What would be lost, and the underscore of what looks escaped.
+_UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
@@ -144,6 +147,20 @@ def unescape_spreadsheet(text: str) -> str:
     return _ESCAPED.sub(_unescape, text) if "_x" in text else text
 
 
+def escape_spreadsheet(text: str) -> str:
+    """A text as a spreadsheet keeps it: XML has no carriage return and no control characters."""
+    return _UNWRITABLE.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
+
+
 def _unescape(match: re.Match[str]) -> str:
     code = int(match[1], 16)
-    return chr(code) if 0 < code < 0x20 or code == ord("_") else match[0]
+    return chr(code) if code < 0x20 or code in {ord("_"), 0xFFFE, 0xFFFF} else match[0]
+
+
+def read_sheet(path: Path) -> Iterator[list[Any]]:
+    """The cells of the first sheet of a file of ours, row by row; None where there is nothing."""
+    source = Source(path)
+    with _open_workbook(source) as workbook:
+        name = workbook.sheetnames[0]
+    for _number, cells in _read_sheet(source, name):
+        yield list(cells)

@@ -14,8 +14,12 @@ from annotation.domain.releases.splits import split_of
 
 DANGEROUS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 """What a spreadsheet may take for the start of a formula; in a Chinese or Japanese one also the wide forms."""
+MARK = "\ufeff"
+"""A byte-order mark, by which a Chinese Excel knows that a CSV file is in UTF-8."""
 TURNS = '[{"role": '
 """How the turns of a dialogue begin in a cell."""
+LEADING = 6
+"""So many columns stand before the labels."""
 # A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
 MAX_CELL_CHARACTERS = 2**31 - 1
 
@@ -93,9 +97,9 @@ def _encode_object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ..
 def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
     """Every text in quotes, numbers bare; one ``label.`` and one ``source.`` column for each criterion."""
     line = csv_writer()
-    yield line(csv_header(criteria))
+    yield MARK + line(csv_header(criteria))
     for row in rows:
-        yield line([csv_cell(value) for value in _flatten(row, criteria)])
+        yield line([csv_cell(value) for value in flatten_row(row, criteria)])
 
 
 def csv_header(criteria: Sequence[str]) -> list[str]:
@@ -112,7 +116,8 @@ def safe_cell(text: str) -> str:
     return f"'{text}" if text.startswith((*DANGEROUS, "'")) else text
 
 
-def _flatten(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
+def flatten_row(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
+    """The values in the order of ``csv_header``: None where there is no gold, turns as they are."""
     labels = [row.labels.get(name) for name in criteria]
     sources = [row.sources.get(name) for name in criteria]
     before = [row.dataset, row.prompt_id, row.dimension, row.subcomponent, row.model, row.response]
@@ -157,13 +162,29 @@ def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterato
     csv.field_size_limit(MAX_CELL_CHARACTERS)
     rows = csv.reader(lines)
     header = next(rows, [])
+    width = len([name for name in header if name.startswith("label.")])
+    labels = slice(LEADING, LEADING + width)
+    yield from cell_rows(
+        header,
+        (
+            [cell if labels.start <= n < labels.stop else unescape_cell(cell) for n, cell in enumerate(cells)]
+            for cells in rows
+        ),
+        is_text=is_text,
+    )
+
+
+def cell_rows(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], *, is_text: Callable[[str], bool]
+) -> Iterator[GoldRow]:
+    """The rows of a table under ``csv_header``, of which no text is escaped any more."""
     labels = [
         (place, name.removeprefix("label.")) for place, name in enumerate(header) if name.startswith("label.")
     ]
     shift = len(labels)
     for cells in rows:
-        dataset, prompt, dimension, subcomponent, model, response = map(unescape_cell, cells[:6])
-        filled = [(place, name) for place, name in labels if cells[place]]
+        dataset, prompt, dimension, subcomponent, model, response = cells[:LEADING]
+        filled = [(place, name) for place, name in labels if cells[place] not in ("", None)]
         yield GoldRow(
             dataset,
             prompt,
@@ -172,9 +193,9 @@ def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterato
             model,
             _parse_turns(response, is_text) or response,
             {name: number(float(cells[place])) for place, name in filled},
-            {name: unescape_cell(cells[place + shift]) for place, name in filled},
-            unescape_cell(cells[-3]),
-            unescape_cell(cells[-2]),
+            {name: cells[place + shift] for place, name in filled},
+            cells[-3],
+            cells[-2],
         )
 
 

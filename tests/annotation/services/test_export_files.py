@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256, text_sha256
+from annotation.domain.formats.spreadsheets import unescape_spreadsheet
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.gold_file import (
     GoldRow,
@@ -238,7 +239,7 @@ def test_rows_are_in_the_order_of_their_bytes_and_one_response_has_one_row(
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -408,3 +409,65 @@ def test_pseudonyms_are_numbers_in_an_order_that_only_the_secret_gives():
     assert names != assign_pseudonyms(PEOPLE, secret="s", scope="other")
     in_order = [int(names[person][-3:]) for person in range(1, 121)]
     assert in_order != sorted(in_order)
+
+
+HOSTILE = [
+    '=HYPERLINK("http://x")',
+    "'=1",
+    "\r\n行首换行\r",
+    "_x000D_ 与 _x005F_",
+    "控制\x01\x1f符",
+    "\t@SUM",
+    "😀 \ufffe",
+    "  空格  ",
+    json.dumps(TURNS, ensure_ascii=False),
+    "",
+]
+
+
+@pytest.mark.django_db
+def test_a_spreadsheet_holds_every_text_exact_and_starts_no_formula(
+    guideline: Guideline, lin: Person, tmp_path: Path
+):
+    import openpyxl
+
+    corpus = make_corpus(prompts=len(HOSTILE), models=["M"])
+    for response, text in zip(Response.objects.order_by("pk"), HOSTILE, strict=True):
+        Response.objects.filter(pk=response.pk).update(text=text, sha256=response_sha256(text, []))
+    batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
+    while label_next(batch, lin, 3):
+        pass
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
+    for kind in ("xlsx", "csv"):  # each is read back and compared to the hash before it is there
+        export_release(release=release, format_name=kind, folder=tmp_path)
+    sheet = openpyxl.load_workbook(tmp_path / "gold.xlsx")["gold"]
+    cells = [cell for row in sheet.iter_rows() for cell in row]
+    assert {cell.data_type for cell in cells if cell.value is not None} == {"s", "n"}
+    texts = {unescape_spreadsheet(cell.value or ""): cell.quotePrefix for cell in sheet["F"][1:]}
+    assert set(texts) == set(HOSTILE)
+    assert {text for text, is_marked in texts.items() if is_marked} == {HOSTILE[0], HOSTILE[1], HOSTILE[5]}
+    assert [cell.value for cell in sheet["G"]] == ["label.compliance", *[3] * len(HOSTILE)]
+
+
+@pytest.mark.django_db
+def test_a_text_that_no_cell_holds_is_refused(guideline: Guideline, lin: Person, tmp_path: Path):
+    corpus = make_corpus(prompts=1, models=["M"])
+    text = "长" * 32_768
+    Response.objects.update(text=text, sha256=response_sha256(text, []))
+    batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
+    assert label_next(batch, lin, 3)
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
+    with pytest.raises(
+        AssayError, match="holds 32767 characters, and a text here has 32768; take CSV or JSONL"
+    ):
+        export_release(release=release, format_name="xlsx", folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.django_db
+def test_a_chinese_excel_knows_a_csv_file_for_utf8(release: GoldRelease, tmp_path: Path):
+    for kind, file in (("csv", "gold.csv"), ("labels", "labels.csv")):
+        export_release(release=release, format_name=kind, folder=tmp_path)
+        content = (tmp_path / file).read_bytes()
+        assert content.startswith(b"\xef\xbb\xbf")
+        assert content.count(b"\xef\xbb\xbf") == 1

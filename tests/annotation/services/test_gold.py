@@ -292,7 +292,7 @@ def test_the_xstest_release_holds_the_published_final_labels(db: None, shared: P
     assert {key: row["labels"]["compliance"] for key, row in exported.items()} == {
         key: value for key, (_text, value, _source) in expected.items()
     }
-    with (tmp_path / "gold.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "gold.csv").open(encoding="utf-8-sig", newline="") as file:
         in_csv = {(row["prompt_id"], row["model"]): row["label.compliance"] for row in csv.DictReader(file)}
     assert in_csv == {key: str(value) for key, (_text, value, _source) in expected.items()}
     # The hash, from the published files alone, on whichever database this runs.

@@ -272,7 +272,7 @@ def files_of(release: GoldRelease, form: str, out: Path) -> Path:
 
 def test_raw_labels_name_file_hash_and_line(mixed: list[Batch], tmp_path: Path):
     folder = files_of(cut_release(ReleaseSpec(name="r", batches=mixed)), "labels", tmp_path / "out")
-    with (folder / "labels.csv").open(encoding="utf-8") as file:
+    with (folder / "labels.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     source = Import.objects.get()
     imported_rows = [row for row in rows if row["batch"] == "elsewhere"]

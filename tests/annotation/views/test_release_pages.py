@@ -156,7 +156,7 @@ def test_downloads_are_the_exported_files(client: Client, release: GoldRelease, 
     rows = body(client, he, reverse("release-download", args=[release.name, "gold.jsonl"])).splitlines()
     assert sorted(json.loads(row)["labels"]["compliance"] for row in rows) == [1, 2, 3]
     table = body(client, he, reverse("release-download", args=[release.name, "gold.csv"])).splitlines()
-    assert table[0].startswith('"dataset","prompt_id"')
+    assert table[0].startswith('\ufeff"dataset","prompt_id"')
     assert len(table) == 4
     manifest = json.loads(body(client, he, reverse("release-download", args=[release.name, "manifest.json"])))
     assert manifest["sha256"] == release.sha256

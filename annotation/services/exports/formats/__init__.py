@@ -6,13 +6,22 @@ from collections.abc import Mapping
 
 from annotation.core.errors import N_, AssayError
 from annotation.services.exports.base import Writer
-from annotation.services.exports.formats import bundle, hugging_face, label_studio, parquet, raw_labels, text
+from annotation.services.exports.formats import (
+    bundle,
+    hugging_face,
+    label_studio,
+    parquet,
+    raw_labels,
+    spreadsheet,
+    text,
+)
 
 WRITERS: Mapping[str, Writer] = {
     writer.name: writer
     for writer in (
         text.JSONL,
         text.CSV,
+        spreadsheet.SPREADSHEET,
         parquet.PARQUET,
         hugging_face.HF,
         raw_labels.LABELS,

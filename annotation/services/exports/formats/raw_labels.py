@@ -17,7 +17,13 @@ from typing import Any
 from annotation.core.errors import N_
 from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE, lower_median
 from annotation.domain.releases.canonical import SettledLabel, Value, number
-from annotation.domain.releases.gold_file import MAX_CELL_CHARACTERS, csv_cell, csv_writer, unescape_cell
+from annotation.domain.releases.gold_file import (
+    MARK,
+    MAX_CELL_CHARACTERS,
+    csv_cell,
+    csv_writer,
+    unescape_cell,
+)
 from annotation.selectors.releases.lineage import StatedLabels, TaskStatedLabels, list_annotator_labels
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import (
@@ -77,11 +83,11 @@ class _RawLabelWriter(Writer):
                 position += len(rows)
                 yield Chunk("".join(map(lines, list_records(rows, spec))), position)
 
-        head = csv_writer()(_fields(spec)) if spec.options.table == "csv" else ""
+        head = MARK + csv_writer()(_fields(spec)) if spec.options.table == "csv" else ""
         return [TextFile(_file_name(spec), chunks, total=spec.rows, head=head)]
 
     def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
-        with (folder / _file_name(spec)).open(encoding="utf-8", newline="") as file:
+        with (folder / _file_name(spec)).open(encoding="utf-8-sig", newline="") as file:
             rows = _RecordCounter(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
             labels = check_labels(spec.release, settle_labels(rows), tell)
         return ExportCounts(rows.number, labels)
