@@ -139,8 +139,8 @@ def print_row(name: str, step: Step) -> None:
     notes = dict.fromkeys(note for part in reports for note in part["notes"])
     skipped = [f"{len(judges)} files of judges' labels."] if (judges := report.get("passed_over")) else []
     also = "".join(f", {number} {kind} made" for kind, number in made.items())
-    again = f", {report['already_there']} already there" if report["already_there"] else ""
-    print(f"| {name} | {command} | {report['taken']}{again}{also} | {_shorten([*notes, *skipped])} |")
+    repeated = f", {report['already_there']} already there" if report["already_there"] else ""
+    print(f"| {name} | {command} | {report['taken']}{repeated}{also} | {_shorten([*notes, *skipped])} |")
 
 
 def _shorten(notes: Sequence[str]) -> str:
