@@ -9,7 +9,7 @@ from celery import shared_task
 from annotation.core.errors import N_
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import demo, jobs, releases
-from annotation.services.batches import batches, monitoring
+from annotation.services.batches import batches, collection, monitoring
 from annotation.services.exports import downloads
 from annotation.services.imports import uploads
 
@@ -39,6 +39,11 @@ def demo_board(context: jobs.JobContext) -> dict[str, str]:
 @jobs.register_handler(batches.JOB_KIND)
 def make_batch(context: jobs.JobContext) -> dict[str, Any]:
     return batches.execute_batch_job(context)
+
+
+@jobs.register_handler(collection.JOB_KIND)
+def end_collection(context: jobs.JobContext) -> dict[str, Any]:
+    return collection.execute_end_job(context)
 
 
 @jobs.register_handler(RELEASE_JOB)

@@ -52,6 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:name>/progress/", batches.batch_progress, name="batch-progress"),
     path("batches/<str:name>/state/", batches.batch_state, name="batch-state"),
     path("batches/<str:name>/confirm-closing/", batches.batch_confirm_closing, name="batch-confirm-closing"),
+    path("batches/<str:name>/end-collection/", batches.batch_end_collection, name="batch-end-collection"),
     path("batches/<str:name>/close/", batches.batch_close, name="batch-close"),
     path("batches/<str:name>/policy/", batches.batch_policy, name="batch-policy"),
     path("batches/<str:name>/alarm/", batches.batch_alarm_seen, name="batch-alarm-seen"),

@@ -129,6 +129,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         [str(FIXTURES / "demo" / "annotations.jsonl"), "--as-batch", "a/b"],
     ],
     "agreement": [["--batch", "none"], ["--by", "weather"]],
+    "end_collection": [[], ["none"], ["first"]],
     "aggregate_labels": [
         [],
         ["--batch", "none"],

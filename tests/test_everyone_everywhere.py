@@ -155,6 +155,7 @@ MAY: dict[str, frozenset[str]] = {
     "batch-state": MANAGER,
     "batch-close": MANAGER,
     "batch-confirm-closing": MANAGER,
+    "batch-end-collection": MANAGER,
     "batch-policy": MANAGER,
     "batch-alarm-seen": MANAGER,
     "batch-members": MANAGER,

@@ -4,6 +4,7 @@ Every function works on plain values: ``labels`` maps a criterion to the value t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,11 @@ Value = int | float
 Labels = Mapping[str, Value]
 
 SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED = "single", "unanimous", "within_tolerance", "adjudicated"
+MAJORITY, MEDIAN, AGGREGATED, EXPERT = "majority", "median", "aggregated", "expert"
+SOURCES = (SINGLE, UNANIMOUS, WITHIN_TOLERANCE, MAJORITY, MEDIAN, AGGREGATED, ADJUDICATED, EXPERT)
+"""Where the value of a gold label comes from, each a word of the canonical form; never renamed."""
+DECIDED = frozenset({ADJUDICATED, EXPERT})
+"""The sources that are a third person's word."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +43,18 @@ class Outcome:
 
 
 def settle(
-    annotations: Sequence[Labels], *, tolerance: float = 0, nominal: frozenset[str] = frozenset()
+    annotations: Sequence[Labels],
+    *,
+    tolerance: float = 0,
+    nominal: frozenset[str] = frozenset(),
+    settling: str = "adjudicate",
 ) -> Outcome:
     """Settle each criterion that all of ``annotations`` (one per annotator, at least one) answer.
 
     A criterion is settled when all values are equal, or all pairwise distances are within ``tolerance``
-    (never for the criteria in ``nominal``, whose values have no distance). Anything else is disputed:
-    no majority settles. A task is disputed if any criterion is.
+    (never for the criteria in ``nominal``, whose values have no distance). Anything else is disputed, unless the
+    batch's policy ``settling`` is ``majority`` and more than half have one value, or ``median`` and the criterion is
+    not nominal. A task is disputed if any criterion is.
     """
     criteria = annotations[0].keys()
     settled: dict[str, SettledValue] = {}
@@ -51,6 +62,10 @@ def settle(
     for criterion in criteria:
         values = [labels[criterion] for labels in annotations]
         verdict = _settle_criterion(values, tolerance=0 if criterion in nominal else tolerance)
+        if verdict is None and settling == "majority":
+            verdict = _find_majority(values)
+        elif verdict is None and settling == "median" and criterion not in nominal:
+            verdict = SettledValue(lower_median(values), MEDIAN)
         if verdict is None:
             disputed.append(criterion)
         else:
@@ -68,12 +83,20 @@ def _settle_criterion(values: Sequence[Value], *, tolerance: float) -> SettledVa
     return None
 
 
+def _find_majority(values: Sequence[Value]) -> SettledValue | None:
+    """What more than half of them gave; None without such a value."""
+    value, n = Counter(values).most_common(1)[0]
+    return SettledValue(value, MAJORITY) if 2 * n > len(values) else None
+
+
 def lower_median(values: Sequence[Value]) -> Value:
     """The middle value; of two middle values the lower, so that the result was given by somebody."""
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def resolve_dispute(disputed: Sequence[str], decision: Labels) -> dict[str, SettledValue]:
+def resolve_dispute(
+    disputed: Sequence[str], decision: Labels, *, settling: str = "adjudicate"
+) -> dict[str, SettledValue]:
     """The adjudicator decides the disputed criteria, all of them and no others."""
     missing = [criterion for criterion in disputed if criterion not in decision]
     if missing:
@@ -85,7 +108,8 @@ def resolve_dispute(disputed: Sequence[str], decision: Labels) -> dict[str, Sett
             criteria=", ".join(extra),
             disputed=", ".join(disputed),
         )
-    return {criterion: SettledValue(decision[criterion], ADJUDICATED) for criterion in disputed}
+    source = EXPERT if settling == "experts" else ADJUDICATED
+    return {criterion: SettledValue(decision[criterion], source) for criterion in disputed}
 
 
 def is_repeated(number: int, *, share: float, seed: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import random
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import date
 from itertools import chain
 from typing import Any, Literal, Self, get_args
@@ -21,6 +22,9 @@ MAX_SECOND_READING_DAYS = 365
 
 Pairing = Literal["pool", "fixed", "balanced"]
 Order = Literal["prompts", "shuffled"]
+CollectionPlan = Literal["fixed", "open"]
+Settling = Literal["adjudicate", "majority", "median", "experts", "aggregate"]
+Aggregation = Literal["dawid-skene", "mace"]
 AlarmAction = Literal["tell", "pause"]
 Qualifying = Literal["", "accuracy", "kappa"]
 QUALIFICATION_IS_HALF = N_(
@@ -131,13 +135,28 @@ class Terms(FrozenSpec):
         return self.check_share > 0 and not self.check_feedback and overlap > 1
 
 
+def draw_overlapped(keys: Iterable[Hashable], *, share: float, seed: int) -> frozenset[Hashable]:
+    """Which of the prompts get the overlap: exactly the share of them, rounded up, by a draw that can be repeated."""
+    different = list(dict.fromkeys(keys))
+    number = min(len(different), math.ceil(round(share * len(different), 9)))
+    return frozenset(random.Random(f"overlap {seed}").sample(different, number))  # noqa: S311  # no secret
+
+
 class Policy(Terms):
     """How a batch hands out its tasks, and the terms that may change later. ``tolerance`` is in scale units.
 
-    ``seed`` decides the shuffling and the plan of who works with whom: the same seed gives the same.
+    ``seed`` decides the shuffling, which items get the overlap, and the plan of who works with whom: the same seed
+    gives the same. Of a ``fixed`` plan ``overlap_share`` of the prompts get ``overlap`` labels for each response and
+    the others one; of an ``open`` one each response gets at least ``overlap``, and more until the manager ends the
+    collection. ``settling`` is how gold comes of them (``docs/decisions/how-gold-is-settled.md``).
     """
 
     overlap: int = 2
+    plan: CollectionPlan = "fixed"
+    overlap_share: float = 1
+    settling: Settling = "adjudicate"
+    aggregation: Aggregation = "dawid-skene"
+    aggregation_threshold: float = 0.9
     pairing: Pairing = "pool"
     order: Order = "prompts"
     seed: Seed = 0
@@ -151,6 +170,38 @@ class Policy(Terms):
                 N_("The overlap is {overlap}; choose 1 to {most}."), overlap=overlap, most=MAX_OVERLAP
             )
         return overlap
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _check_plan(cls, plan: str) -> str:
+        template = N_("There is no plan {plan}; choose one of: {known}.")
+        return check_choice(plan, get_args(CollectionPlan), template, plan=plan)
+
+    @field_validator("settling", mode="before")
+    @classmethod
+    def _check_settling(cls, settling: str) -> str:
+        template = N_("Gold is not settled by {settling}; choose one of: {known}.")
+        return check_choice(settling, get_args(Settling), template, settling=settling)
+
+    @field_validator("aggregation", mode="before")
+    @classmethod
+    def _check_aggregation(cls, aggregation: str) -> str:
+        template = N_("Labels are not aggregated by {aggregation}; choose one of: {known}.")
+        return check_choice(aggregation, get_args(Aggregation), template, aggregation=aggregation)
+
+    @field_validator("overlap_share")
+    @classmethod
+    def _check_overlap_share(cls, share: float) -> float:
+        if not 0 < share <= 1:
+            raise AssayError(N_("The share of items with the overlap is above 0 and at most 1, as in 0.2."))
+        return share
+
+    @field_validator("aggregation_threshold")
+    @classmethod
+    def _check_aggregation_threshold(cls, threshold: float) -> float:
+        if not 0.5 < threshold < 1:
+            raise AssayError(N_("The probability that settles is above 0.5 and below 1, as in 0.9."))
+        return threshold
 
     @field_validator("pairing", mode="before")
     @classmethod
@@ -170,6 +221,29 @@ class Policy(Terms):
         if not 0 <= tolerance < math.inf:
             raise AssayError(N_("The tolerance is 0 or more."))
         return tolerance
+
+    @property
+    def settles_at_end(self) -> bool:
+        """Whether nothing is settled before the manager ends the collection."""
+        return self.plan == "open" or self.settling == "aggregate"
+
+    @model_validator(mode="after")
+    def _check_collection(self) -> Self:
+        if self.plan == "open" and self.overlap_share != 1:
+            raise AssayError(
+                N_(
+                    "An open plan has no share: each item gets as many labels as people give, at least the overlap."
+                )
+            )
+        if self.pairing != "pool" and (self.plan == "open" or self.overlap_share != 1):
+            raise AssayError(
+                N_(
+                    "The pairing {pairing} plans as many people for each item; for a share of the items, or an open"
+                    " plan, choose the pairing pool."
+                ),
+                pairing=self.pairing,
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_planned_overlap(self) -> Self:

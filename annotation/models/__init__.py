@@ -30,7 +30,14 @@ from annotation.models.people import (
     Person,
     SetupLink,
 )
-from annotation.models.releases import BatchDraw, Export, GoldLabel, GoldRelease, ReleasedLabel
+from annotation.models.releases import (
+    BatchDraw,
+    Export,
+    GoldLabel,
+    GoldRelease,
+    LabelPosterior,
+    ReleasedLabel,
+)
 from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
@@ -72,6 +79,7 @@ __all__ = [
     "IntroductionReading",
     "Invitation",
     "Job",
+    "LabelPosterior",
     "MemberCounts",
     "Membership",
     "OneTimeLink",

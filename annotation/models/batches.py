@@ -29,6 +29,21 @@ class Batch(Authored):
         PROMPTS = "prompts", _("prompt by prompt")
         SHUFFLED = "shuffled", _("shuffled")
 
+    class Plan(models.TextChoices):
+        FIXED = "fixed", _("fixed: as many labels as the overlap says")
+        OPEN = "open", _("open: at least the overlap, until the collection is ended")
+
+    class Settling(models.TextChoices):
+        ADJUDICATE = "adjudicate", _("a third person decides every difference")
+        MAJORITY = "majority", _("the majority; without one a third person decides")
+        MEDIAN = "median", _("the median; of nominal scales a third person decides")
+        EXPERTS = "experts", _("experts: their finals may overrule, unanimity too")
+        AGGREGATE = "aggregate", _("a model of all labels; where it is unsure a third person decides")
+
+    class Aggregation(models.TextChoices):
+        DAWID_SKENE = "dawid-skene", _("Dawid and Skene's model")
+        MACE = "mace", "MACE"
+
     class AlarmAction(models.TextChoices):
         TELL = "tell", _("tell the managers")
         PAUSE = "pause", _("pause the batch")
@@ -44,6 +59,38 @@ class Batch(Authored):
     )
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
     overlap = models.PositiveSmallIntegerField(_("overlap"), default=USUAL_POLICY.overlap)
+    plan = models.CharField(
+        _("plan"),
+        max_length=5,
+        choices=Plan.choices,
+        default=USUAL_POLICY.plan,
+        db_default=USUAL_POLICY.plan,
+    )
+    overlap_share = models.FloatField(
+        _("share of items with the overlap"),
+        default=USUAL_POLICY.overlap_share,
+        db_default=USUAL_POLICY.overlap_share,
+    )
+    settling = models.CharField(
+        _("gold is settled by"),
+        max_length=10,
+        choices=Settling.choices,
+        default=USUAL_POLICY.settling,
+        db_default=USUAL_POLICY.settling,
+    )
+    aggregation = models.CharField(
+        _("model of the labels"),
+        max_length=11,
+        choices=Aggregation.choices,
+        default=USUAL_POLICY.aggregation,
+        db_default=USUAL_POLICY.aggregation,
+    )
+    aggregation_threshold = models.FloatField(
+        _("probability that settles"),
+        default=USUAL_POLICY.aggregation_threshold,
+        db_default=USUAL_POLICY.aggregation_threshold,
+    )
+    collection_ended_at = models.DateTimeField(_("collection ended"), null=True, editable=False)
     pairing = models.CharField(_("pairing"), max_length=10, choices=Pairing.choices, default=Pairing.POOL)
     order = models.CharField(_("order"), max_length=10, choices=Order.choices, default=Order.PROMPTS)
     seed = models.PositiveIntegerField(
@@ -129,6 +176,9 @@ class Batch(Authored):
             models.CheckConstraint(
                 condition=Q(overlap__gte=1, overlap__lte=MAX_OVERLAP), name="batch_overlap_in_range"
             ),
+            models.CheckConstraint(
+                condition=Q(overlap_share__gt=0, overlap_share__lte=1), name="batch_overlap_a_share"
+            ),
             models.CheckConstraint(condition=Q(tolerance__gte=0), name="batch_tolerance_not_negative"),
             models.CheckConstraint(condition=Q(lease_seconds__gte=1), name="batch_lease_positive"),
             models.CheckConstraint(
@@ -161,6 +211,17 @@ class Batch(Authored):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def settles_at_end(self) -> bool:
+        """Whether nothing is settled before the manager ends the collection, which is still to come."""
+        ends = self.plan == self.Plan.OPEN or self.settling == self.Settling.AGGREGATE
+        return ends and self.collection_ended_at is None
+
+    @property
+    def is_even(self) -> bool:
+        """Whether each item gets as many labels as the overlap says."""
+        return self.plan == self.Plan.FIXED and self.overlap_share == 1
 
 
 class BatchStats(models.Model):
@@ -297,6 +358,9 @@ class Stratum(Counts):
     dimension = models.CharField(_("dimension"), max_length=100, blank=True)
     language = models.CharField(_("language"), max_length=20, blank=True)
     model = models.ForeignKey(EvaluatedModel, models.PROTECT, related_name="+", verbose_name=_("model"))
+
+    # What its tasks that are not withdrawn need, together; an open plan may bring more.
+    labels_needed = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         verbose_name = _("stratum")

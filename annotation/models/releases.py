@@ -18,7 +18,11 @@ class GoldLabel(models.Model):
         SINGLE = "single", _("single")
         UNANIMOUS = "unanimous", _("unanimous")
         WITHIN_TOLERANCE = "within_tolerance", _("within tolerance")
+        MAJORITY = "majority", _("majority")
+        MEDIAN = "median", _("median")
+        AGGREGATED = "aggregated", _("aggregated")
         ADJUDICATED = "adjudicated", _("adjudicated")
+        EXPERT = "expert", _("expert")
 
     task = models.ForeignKey(
         Task, models.PROTECT, related_name="gold_labels", verbose_name=_("task"), db_index=False
@@ -35,6 +39,26 @@ class GoldLabel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id}/{self.criterion}={self.value:g}"
+
+
+class LabelPosterior(models.Model):
+    """What the model of a batch's labels said of one criterion of a task when the collection ended: the probability of
+    each level, by its value. Written once, and never computed again.
+    """
+
+    task = models.ForeignKey(
+        Task, models.PROTECT, related_name="posteriors", verbose_name=_("task"), db_index=False
+    )
+    criterion = models.CharField(_("criterion"), max_length=100)
+    probabilities = models.JSONField(_("probabilities"))
+
+    class Meta:
+        verbose_name = _("probabilities of the levels")
+        verbose_name_plural = _("probabilities of the levels")
+        constraints = [models.UniqueConstraint(fields=["task", "criterion"], name="label_posterior_once")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}/{self.criterion}"
 
 
 class BatchDraw(models.Model):

@@ -523,7 +523,7 @@ def lock_assignment(assignment_id: UUID, person: Person, task_id: int) -> Locked
     assert task is not None
     assert row is not None
     stratum, dimension, kind, task_state, overlap, slots_taken, panel = task
-    has_role, batch, slot, state, skip_reason, name, batch_state, tolerance, lease, guideline, sha256 = row
+    has_role, batch, slot, state, skip_reason, name, batch_state, *policy, guideline, sha256 = row
     assignment = load_object(
         Assignment,
         id=assignment_id,
@@ -552,9 +552,8 @@ def lock_assignment(assignment_id: UUID, person: Person, task_id: int) -> Locked
         id=batch,
         name=name,
         state=batch_state,
-        tolerance=tolerance,
-        lease_seconds=lease,
         guideline_id=guideline,
+        **dict(zip(POLICY_OF_OWN, policy, strict=True)),
     )
     assignment.batch.guideline = load_object(Guideline, id=guideline, sha256=sha256)
     return LockedAssignment(assignment, bool(has_role))
@@ -568,9 +567,10 @@ ROLE_OF_SLOT = (
     f"CASE WHEN a.slot = {ADJUDICATION_SLOT} THEN '{Membership.Role.ADJUDICATOR}'"
     f" ELSE '{Membership.Role.ANNOTATOR}' END"
 )
+POLICY_OF_OWN = ("tolerance", "lease_seconds", "plan", "settling", "collection_ended_at")
 ASSIGNMENT = f"""
 SELECT {HAS_ROLE.format(role=ROLE_OF_SLOT)}, b.id, a.slot, a.state, a.skip_reason,
-    b.name, b.state, b.tolerance, b.lease_seconds, g.id, g.sha256
+    b.name, b.state, {", ".join(f"b.{column}" for column in POLICY_OF_OWN)}, g.id, g.sha256
 FROM {ASSIGNMENTS} a JOIN {PEOPLE} p ON p.id = a.person_id
 JOIN {BATCHES} b ON b.id = a.batch_id JOIN {GUIDELINES} g ON g.id = b.guideline_id WHERE a.id = %s
 """
@@ -716,6 +716,7 @@ class StratumStanding(NamedTuple):
     my_submitted: int
     my_adjudicated: int
     my_skipped: int
+    needed: int
 
 
 def count_by_stratum(membership: Membership) -> dict[int, StratumStanding]:
@@ -733,7 +734,8 @@ SELECT s.id, s.kind,
     s.submitted + COALESCE(SUM(t.submitted), 0),
     COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.submitted END), 0),
     COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.adjudicated END), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.skipped END), 0)
+    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.skipped END), 0),
+    s.labels_needed
 FROM {STRATA} s LEFT JOIN {TALLIES} t ON t.stratum_id = s.id
 WHERE s.batch_id = %s GROUP BY s.id
 """
@@ -863,7 +865,8 @@ FREEZE_LABELS = f"""
 INSERT INTO {RELEASED_LABELS}
     (release_id, gold_label_id, task_id, criterion, value, source, adjudication_id, chance)
 SELECT %s, g.id, g.task_id, g.criterion, g.value, g.source,
-    CASE WHEN g.source = '{GoldLabel.Source.ADJUDICATED}' THEN a.id END, CAST(%s AS double precision)
+    CASE WHEN g.source IN ('{GoldLabel.Source.ADJUDICATED}', '{GoldLabel.Source.EXPERT}') THEN a.id END,
+    CAST(%s AS double precision)
 FROM {GOLD_LABELS} g
 JOIN {TASKS} t ON t.id = g.task_id
 LEFT JOIN {ADJUDICATIONS} a ON a.task_id = t.id

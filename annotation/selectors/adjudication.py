@@ -21,6 +21,7 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from annotation.core.errors import N_, NotFound
+from annotation.domain.adjudication import DECIDED
 from annotation.domain.guidelines import localize
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -279,7 +280,7 @@ def build_dispute(assignment: Assignment) -> Dispute:
     Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
     """
     settled = GoldLabel.objects.filter(task__in=_select_judged_task(assignment))
-    settled = settled.exclude(source=GoldLabel.Source.ADJUDICATED)
+    settled = settled.exclude(source__in=DECIDED)
     agreed = set(settled.values_list("criterion", flat=True))
     work_item = build_item(assignment)
     criteria = tuple(criterion for criterion in work_item.criteria if criterion.name not in agreed)

@@ -12,6 +12,7 @@ from annotation.models import DECIDED_AGAIN, Batch, MemberCounts, Membership, St
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
 # The members' rows alone count what changes no number of tasks or annotations.
+OF_STRATA = (*COUNTED, "labels_needed")
 COUNTED_OF_MEMBERS = (*COUNTED, "revised")
 ALL = sum((F(state) for state in STATES[1:]), F(STATES[0]))
 
@@ -23,12 +24,12 @@ def count_tasks(batch: Batch) -> int:
 
 def count_by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
     """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``; beside
-    them how often labels were ``revised`` that agreement counted before.
+    them the ``labels_needed``, and how often labels were ``revised`` that agreement counted before.
     """
     ids = list(batches)
     strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
     counts_by_stratum = {
-        pk: Counter({name: getattr(stratum, name) for name in COUNTED}) for pk, stratum in strata.items()
+        pk: Counter({name: getattr(stratum, name) for name in OF_STRATA}) for pk, stratum in strata.items()
     }
     sums = [Sum(name) for name in COUNTED_OF_MEMBERS]
     tallies = MemberCounts.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()

@@ -15,8 +15,9 @@ from django.db.models import Count, F, Q
 
 from annotation.core.proportions import wilson
 from annotation.core.version import code_version
+from annotation.domain.adjudication import SOURCES
 from annotation.domain.releases.canonical import number
-from annotation.domain.releases.manifest import SOURCES, order_by_declaration, order_manifest
+from annotation.domain.releases.manifest import order_by_declaration, order_manifest
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,

@@ -235,8 +235,19 @@ def gold_is_right(batch: Batch, now: Tables) -> None:
         adjudication.task_id: adjudication.labels["compliance"]
         for adjudication in Adjudication.objects.filter(task__in=settled)
     }
-    for pk in settled:
+    by_majority = set(
+        GoldLabel.objects.filter(task__batch=batch, source="majority").values_list("task", flat=True)
+    )
+    assert not by_majority or batch.settling == "majority"
+    for pk in settled - by_majority:
         assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else values[pk])
+    for pk in by_majority:
+        labels = [
+            annotation["labels"]["compliance"]
+            for annotation in now.annotations
+            if annotation["current"] and task_of[annotation["assignment_id"]] == pk
+        ]
+        assert 2 * labels.count(gold[pk]) > len(labels)
 
 
 def known_items_are_right(now: Tables) -> None:
@@ -290,8 +301,10 @@ def repeats_are_right(now: Tables) -> None:
 def counts_are_right(batch: Batch, now: Tables) -> None:
     """What is counted along is what is there."""
     counted: dict[int, Counter[str]] = {}
+    needed: Counter[int] = Counter()
     for row in Stratum.objects.filter(batch=batch).values():
         counted[row["id"]] = Counter({name: row[name] for name in (*STATES, "submitted")})
+        needed[row["id"]] = row["labels_needed"]
     by_member: Counter[tuple[int, str]] = Counter()
     for row in MemberCounts.objects.filter(stratum__batch=batch).values():
         counted[row["stratum_id"]].update({name: row[name] for name in (*STATES, "submitted")})
@@ -301,6 +314,10 @@ def counts_are_right(batch: Batch, now: Tables) -> None:
     real_of: Counter[tuple[int, str]] = Counter()
     for task in now.tasks.values():
         real[task["stratum"]][task["state"]] += 1
+        if task["kind"] == "work" and task["state"] != "withdrawn":
+            needed[task["stratum"]] -= batch.overlap if batch.plan == "open" else task["overlap"]
+    assert not +needed
+    assert not -needed
     for assignment in now.assignments:
         task, decides = now.tasks[assignment["task_id"]], assignment["slot"] == ADJUDICATION_SLOT
         member = now.member(assignment["person_id"], "adjudicator" if decides else "annotator")["pk"]
@@ -330,6 +347,8 @@ def needs_are_right(batch: Batch, now: Tables) -> None:
     expected = {
         ("annotator", task["pk"])
         for task in now.free()
+        # An open plan needs nobody beyond its floor.
+        if batch.plan == "fixed" or task["slots_taken"] < batch.overlap
         if not any(now.may(member, task, batch) for member in now.of_role("annotator"))
     } | {
         ("adjudicator", pk)

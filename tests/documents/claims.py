@@ -101,6 +101,23 @@ CLAIMS: dict[str, Holds] = {
     "Labels that an adjudicator decided, under another name than the annotators of the response: %(n)s.": _has_source(
         "adjudicated"
     ),
+    "Labels that more than half of the annotations of their response have: %(n)s.": _has_source("majority"),
+    "Labels that are the lower median of differing annotations: %(n)s.": _has_source("median"),
+    "Labels that a model of all annotations of their batch held for probable enough: %(n)s.": _has_source(
+        "aggregated"
+    ),
+    "Labels that an expert gave, under another name than the annotators of the response: %(n)s.": _has_source(
+        "expert"
+    ),
+    "the majority of the annotators": lambda facts, _values: facts.sources.get("majority", 0) > 0,
+    "the median of the annotators": lambda facts, _values: facts.sources.get("median", 0) > 0,
+    "a model of all labels": lambda facts, _values: facts.sources.get("aggregated", 0) > 0,
+    "each response open to anybody's annotation until the collection ended, at least %(n)s": lambda facts, values: (
+        facts.overlap <= number(values["n"])
+    ),
+    "%(n)s annotations wanted for each response to a share of %(share)s of the prompts, and one for the others": lambda facts, values: (
+        facts.overlap <= number(values["n"])
+    ),
     "Where annotations differed by more than the tolerance, no majority of them settled a label.": lambda facts, _values: (
         set(facts.sources) <= {"single", "unanimous", "within_tolerance", "adjudicated"}
         and facts.sources.get("adjudicated", 0) > 0

@@ -50,6 +50,7 @@ PLAIN = frozenset(
             " %(prompts)s, with %(texts)s different texts; texts that stand in more than one split: %(parted)s."
         ),
         "adjudicator",
+        "expert",
         "training",
         "validation",
         "test",

@@ -505,6 +505,11 @@ class GuidelineDocument(Frozen):
         parts = [part.label for part in known.subcomponents if part.name == subcomponent] if known else []
         return (known.label, *parts) if known else ()
 
+    @property
+    def nominal_criteria(self) -> frozenset[str]:
+        """The names of those whose values have no distance."""
+        return frozenset(criterion.name for criterion in self.criteria if criterion.measurement == "nominal")
+
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria asked about a prompt of this dimension; of an unknown one, those that apply to all."""
         return tuple(criterion for criterion in self.criteria if criterion.applies(dimension))

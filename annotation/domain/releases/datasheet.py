@@ -11,8 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE
-from annotation.domain.releases.manifest import SOURCES, index_dimensions
+from annotation.domain.adjudication import (
+    ADJUDICATED,
+    AGGREGATED,
+    EXPERT,
+    MAJORITY,
+    MEDIAN,
+    SINGLE,
+    UNANIMOUS,
+    WITHIN_TOLERANCE,
+)
+from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import LabelOrigins, count_origins, find_batch_origins
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -110,12 +119,16 @@ def list_policies(manifest: Manifest) -> Iterator[BatchPolicy]:
 
 @dataclass(frozen=True)
 class SettledLabels:
-    """How many labels of a release were settled in each way; ``is_ruled``: in no other way than these."""
+    """How many labels of a release were settled in each way; ``is_ruled``: by no other policy than adjudication."""
 
     single: int
     unanimous: int
     within_tolerance: int
+    majority: int
+    median: int
+    aggregated: int
     adjudicated: int
+    expert: int
     is_ruled: bool
 
 
@@ -125,8 +138,12 @@ def count_settled(manifest: Manifest) -> SettledLabels:
         single=counts.get(SINGLE, 0),
         unanimous=counts.get(UNANIMOUS, 0),
         within_tolerance=counts.get(WITHIN_TOLERANCE, 0),
+        majority=counts.get(MAJORITY, 0),
+        median=counts.get(MEDIAN, 0),
+        aggregated=counts.get(AGGREGATED, 0),
         adjudicated=counts.get(ADJUDICATED, 0),
-        is_ruled=set(counts) <= set(SOURCES),
+        expert=counts.get(EXPERT, 0),
+        is_ruled=set(counts) <= {SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED},
     )
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE
+from annotation.domain.adjudication import SOURCES
 from annotation.domain.releases.splits import SPLITS
 
 Manifest: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
-SOURCES = (SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED)
 
 
 def order_manifest(manifest: Manifest) -> dict[str, Any]:

@@ -57,6 +57,11 @@ ORDERS = (
 )
 # What a request that leaves these out means.
 USUAL = {
+    "plan": USUAL_POLICY.plan,
+    "overlap_share": USUAL_POLICY.overlap_share,
+    "settling": USUAL_POLICY.settling,
+    "aggregation": USUAL_POLICY.aggregation,
+    "aggregation_threshold": USUAL_POLICY.aggregation_threshold,
     "pairing": USUAL_POLICY.pairing,
     "order": USUAL_POLICY.order,
     "seed": USUAL_POLICY.seed,
@@ -160,6 +165,35 @@ class BatchForm(TermsForm):
         max_value=MAX_OVERLAP,
         initial=USUAL_POLICY.overlap,
         help_text=_("Annotations per response, by different people."),
+    )
+    plan = forms.ChoiceField(
+        label=_("Plan of the collection"),
+        choices=Batch.Plan.choices,
+        widget=forms.RadioSelect,
+        initial=USUAL_POLICY.plan,
+    )
+    overlap_share = forms.FloatField(
+        label=_("Share of the prompts with this overlap"),
+        min_value=0,
+        max_value=1,
+        initial=USUAL_POLICY.overlap_share,
+        help_text=_(
+            "0.2 gives the overlap to a fifth of the prompts, drawn by the seed, and one label to the others."
+        ),
+    )
+    settling = forms.ChoiceField(
+        label=_("Gold is settled by"),
+        choices=Batch.Settling.choices,
+        widget=forms.RadioSelect,
+        initial=USUAL_POLICY.settling,
+    )
+    aggregation = forms.ChoiceField(
+        label=_("Model of the labels"), choices=Batch.Aggregation.choices, initial=USUAL_POLICY.aggregation
+    )
+    aggregation_threshold = forms.FloatField(
+        label=_("Probability that settles"),
+        initial=USUAL_POLICY.aggregation_threshold,
+        help_text=_("Above 0.5 and below 1; what is less sure goes to a third person."),
     )
     pairing = forms.ChoiceField(
         label=_("Pairing"), choices=PAIRINGS, widget=forms.RadioSelect, initial=USUAL_POLICY.pairing

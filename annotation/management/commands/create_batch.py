@@ -35,6 +35,36 @@ class Command(AssayCommand):
             default=USUAL_POLICY.overlap,
             help=f"annotations per task, 1 to {MAX_OVERLAP} (default %(default)s)",
         )
+        parser.add_argument(
+            "--overlap-share",
+            type=float,
+            default=USUAL_POLICY.overlap_share,
+            metavar="SHARE",
+            help="so many of the items get the overlap, drawn by the seed, the others one label, as in 0.2"
+            " (default %(default)s)",
+        )
+        parser.add_argument(
+            "--plan",
+            default=USUAL_POLICY.plan,
+            help="fixed; or open: at least the overlap, until the collection is ended (default %(default)s)",
+        )
+        parser.add_argument(
+            "--settling",
+            default=USUAL_POLICY.settling,
+            help=f"how gold is settled: {', '.join(Batch.Settling.values)} (default %(default)s)",
+        )
+        parser.add_argument(
+            "--aggregation",
+            default=USUAL_POLICY.aggregation,
+            help=f"the model of --settling aggregate: {', '.join(Batch.Aggregation.values)} (default %(default)s)",
+        )
+        parser.add_argument(
+            "--aggregation-threshold",
+            type=float,
+            default=USUAL_POLICY.aggregation_threshold,
+            metavar="P",
+            help="the probability from which the model settles (default %(default)s)",
+        )
         parser.add_argument("--pairing", default=USUAL_POLICY.pairing, help=", ".join(Batch.Pairing.values))
         parser.add_argument(
             "--pairs",

@@ -4,8 +4,10 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
+from annotation.domain.batch_spec import USUAL_POLICY, Policy
 from annotation.domain.formats import ANNOTATIONS, Source, get_format
 from annotation.management.base import ImportCommand
+from annotation.models import Batch
 from annotation.services.imports import (
     ImportReport,
     ImportRequest,
@@ -39,6 +41,18 @@ class Command(ImportCommand):
             "--without-final", action="store_true", help="leave the final decisions out: disputes stay open"
         )
         parser.add_argument(
+            "--plan",
+            default="fixed",
+            help="of a batch that is made: fixed, with two labels for each response; or open, with as many as there"
+            " are, until end_collection (default %(default)s)",
+        )
+        parser.add_argument(
+            "--settling",
+            default=USUAL_POLICY.settling,
+            help="how gold is settled in a batch that is made:"
+            f" {', '.join(Batch.Settling.values)} (default %(default)s)",
+        )
+        parser.add_argument(
             "--protocol",
             help="how the labels were made, in your words (who judged, how many, blind or not, in which tool):"
             " documents quote it; without it they say that it is not recorded",
@@ -52,6 +66,7 @@ class Command(ImportCommand):
             guideline=options["guideline"],
             dataset=options["dataset"],
             overlap=options["overlap"],
+            policy=_build_policy(options),
         )
         request = plan_label_files(list(files.values()), request)
         passed_over = _list_judge_files(files)
@@ -108,6 +123,12 @@ def _build_taking(
         )
 
     return take
+
+
+def _build_policy(options: dict[str, Any]) -> Policy:
+    """An open plan is content with one label: there are as many as there are."""
+    overlap = 1 if options["plan"] == "open" else USUAL_POLICY.overlap
+    return Policy(plan=options["plan"], overlap=overlap, settling=options["settling"])
 
 
 def _list_judge_files(files: dict[str, tuple[Source, str]]) -> dict[str, str]:

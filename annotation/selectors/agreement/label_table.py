@@ -26,6 +26,7 @@ from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
+from annotation.domain.adjudication import DECIDED
 from annotation.domain.agreement.label_table import (
     LabelledTask,
     PersonLabels,
@@ -232,7 +233,7 @@ def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
     decided = np.zeros(len(units), dtype=bool)
     places = {name: place for place, name in enumerate(units.criterion_names)}
     rows = [
-        (task, places[criterion], gold, source == GoldLabel.Source.ADJUDICATED)
+        (task, places[criterion], gold, source in DECIDED)
         for task, criterion, gold, source in gold_labels.values_list(
             "task_id", "criterion", "value", "source"
         ).iterator(chunk_size=CHUNK)

@@ -36,7 +36,7 @@ Labels: TypeAlias = Mapping[str, Any]
 OPEN, CLOSED = "open", "closed"
 LABELS, DECISIONS = "labels", "decisions"
 # A value that may be another than mine: what is unanimous or single is mine anyway.
-MAY_DIFFER = (GoldLabel.Source.WITHIN_TOLERANCE, GoldLabel.Source.ADJUDICATED)
+MAY_DIFFER = tuple(set(GoldLabel.Source) - {GoldLabel.Source.SINGLE, GoldLabel.Source.UNANIMOUS})
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
 
 

@@ -453,7 +453,9 @@ def _is_pool(membership: Membership) -> bool:
 def _count_left_in(stratum: StratumStanding, batch: Batch) -> int:
     """What one person can get of a stratum at most: places that are left, and tasks that they have not had."""
     not_had = stratum.every - stratum.my_submitted - stratum.my_skipped
-    return max(0, min(stratum.every * batch.overlap - stratum.submitted, not_had, stratum.open))
+    if batch.plan == Batch.Plan.OPEN and batch.collection_ended_at is None:
+        return max(0, min(not_had, stratum.open))
+    return max(0, min(stratum.needed - stratum.submitted, not_had, stratum.open))
 
 
 def _has_anything(membership: Membership) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from math import ceil
 from statistics import median
 
 from django.db.models import Count, QuerySet, prefetch_related_objects
@@ -129,6 +130,8 @@ class Plan:
     possible: int | None = None
     unpaired: bool = False
     is_limited: bool = False
+    overlap_share: float = 1
+    is_open: bool = False
 
     @property
     def tasks(self) -> int:
@@ -136,7 +139,9 @@ class Plan:
 
     @property
     def annotations(self) -> int:
-        return self.tasks * self.overlap
+        """Of an open plan at least."""
+        overlapped = ceil(round(self.overlap_share * self.tasks, 9))
+        return overlapped * self.overlap + (self.tasks - overlapped)
 
     @property
     def each(self) -> int | None:
@@ -182,6 +187,8 @@ def plan_responses(
     pairs: Sequence[Sequence[Person]] = (),
     quota: int | None = None,
     seed: int = 0,
+    overlap_share: float = 1,
+    is_open: bool = False,
 ) -> Plan:
     """The plan of a batch that is not made yet; the same as it will be when it is."""
     fields = ("prompt__dimension", "prompt__language", "model")
@@ -192,7 +199,7 @@ def plan_responses(
     prefetch_related_objects(members, "person__own_models")
     places = {person: place for place, person in enumerate(people)}
     dimensions = _count_by_dimension(tasks)
-    return _build_plan(
+    plan = _build_plan(
         tasks,
         members,
         [tuple(sorted(places[person] for person in pair)) for pair in pairs],
@@ -204,6 +211,7 @@ def plan_responses(
         seconds=seconds,
         unanswerable=_list_unanswerable(guideline, dimensions),
     )
+    return replace(plan, overlap_share=overlap_share, is_open=is_open)
 
 
 def plan_batch(batch: Batch) -> Plan:
@@ -216,7 +224,7 @@ def plan_batch(batch: Batch) -> Plan:
     keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)
     named = [[int(pk) for pk in key.split("-")] for key in keys]
     measured = measure_pace(batch.guideline.name)
-    return _build_plan(
+    plan = _build_plan(
         {build_kind(stratum): counts["open"] for stratum, counts in strata.items()},
         members,
         [tuple(places[pk] for pk in pair) for pair in named if places.keys() >= set(pair)],
@@ -232,6 +240,7 @@ def plan_batch(batch: Batch) -> Plan:
         adjudicators=batch.memberships.filter(role=Membership.Role.ADJUDICATOR, active=True).count(),
         seconds=measured.seconds if measured else None,
     )
+    return replace(plan, overlap_share=batch.overlap_share, is_open=batch.plan == Batch.Plan.OPEN)
 
 
 def _build_plan(

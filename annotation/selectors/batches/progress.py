@@ -26,6 +26,7 @@ from annotation.models import (
     Assignment,
     Batch,
     CorrectionRequest,
+    Job,
     MemberCounts,
     Membership,
     Person,
@@ -33,9 +34,12 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.access import sealed_batches
+from annotation.selectors.agreement import Coverage
+from annotation.selectors.agreement.label_table import count_coverage, read_batches
 from annotation.selectors.counts import STATES, count_by_member, count_by_stratum
 from annotation.selectors.gold_questions import exclude_gold_questions, has_gold_questions
 
+END_COLLECTION = "end_collection"
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
 ASKING = tuple(state for state in STATES if state != Task.State.WITHDRAWN)
@@ -257,6 +261,13 @@ def _count_needed_tasks(counts: Counter[str]) -> int:
     return sum(counts[state] for state in ASKING)
 
 
+def _count_needed_labels(batch: Batch, counts: Counter[str]) -> int:
+    """What the plan asks for; of an open one that is over as many as came."""
+    if batch.plan == Batch.Plan.OPEN:
+        return max(counts["labels_needed"], counts["submitted"])
+    return counts["labels_needed"]
+
+
 def _count_settled(counts: Counter[str]) -> int:
     return sum(counts[state] for state in SETTLED)
 
@@ -273,7 +284,7 @@ def _count_annotations(batch: Batch, counts: Counter[str], checks: int | None) -
     """Handed in, and asked for. With the ``checks`` handed in, for who is blind: as many are asked for as the share
     makes, so that this stays the same whatever comes next.
     """
-    done, needed = counts["submitted"], _count_needed_tasks(counts) * batch.overlap
+    done, needed = counts["submitted"], _count_needed_labels(batch, counts)
     if checks is None:
         return done, needed
     return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
@@ -304,7 +315,7 @@ def _measure_dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tu
             tasks=_count_needed_tasks(dimension_counts),
             settled=_count_settled(dimension_counts),
             disputed=dimension_counts[Task.State.DISPUTED],
-            needed=_count_needed_tasks(dimension_counts) * batch.overlap,
+            needed=_count_needed_labels(batch, dimension_counts),
             submitted=dimension_counts["submitted"],
         )
         for name, dimension_counts in counts.items()
@@ -484,3 +495,23 @@ def _count_disputed(batch: Batch) -> Counter[tuple[int, str]]:
         slot__lt=ADJUDICATION_SLOT,
     )
     return Counter(disputed.order_by().values_list("person", "task__stratum__dimension"))
+
+
+def list_planned_labels(batch: Batch) -> list[tuple[int, int]]:
+    """How many items are to get how many labels; of an open plan at least so many."""
+    work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK).exclude(state=Task.State.WITHDRAWN)
+    if batch.plan == Batch.Plan.OPEN:
+        return [(batch.overlap, work.count())]
+    counted = work.order_by("overlap").values_list("overlap").annotate(n=Count("pk"))
+    return [(overlap, n) for overlap, n in counted]
+
+
+def read_coverage(batch: Batch) -> Coverage:
+    """How many items have how many labels, and what still waits."""
+    return count_coverage(read_batches([batch]))
+
+
+def find_end_job(batch: Batch) -> Job | None:
+    """The job that ends the batch's collection, until it is done."""
+    latest = Job.objects.filter(kind=END_COLLECTION, payload__batch=batch.pk).order_by("-pk").first()
+    return None if latest is None or latest.state == Job.State.DONE else latest

@@ -355,6 +355,8 @@ def _iterate_free_tasks(
     panels = _list_panels(batch)
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
     tasks = work.filter(FREE, _build_suspect_filter(batch, place, strata, panels))
+    if batch.plan == Batch.Plan.OPEN:  # beyond its floor nothing is needed
+        tasks = tasks.filter(slots_taken__lt=batch.overlap)
     tasks = tasks.alias(had=_select_had(), able=_select_able(batch, place, strata, panels))
     for chunk, past in _iterate_chunks(tasks.filter(had__gt=F("able") - n_needed).order_by("rank")):
         if any(task.panel_id is not None and task.panel_id not in panels for task in chunk):

@@ -157,6 +157,13 @@ def describe_protocol(batch: Batch) -> dict[str, Any]:
         "guideline_version": batch.guideline.version,
         "state": batch.state,
         "overlap": batch.overlap,
+        "overlap_share": number(batch.overlap_share),
+        "plan": batch.plan,
+        "settling": batch.settling,
+        "aggregation": batch.aggregation if batch.settling == Batch.Settling.AGGREGATE else None,
+        "aggregation_threshold": (
+            batch.aggregation_threshold if batch.settling == Batch.Settling.AGGREGATE else None
+        ),
         "pairing": batch.pairing,
         "order": batch.order,
         "tolerance": number(batch.tolerance),

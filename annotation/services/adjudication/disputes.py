@@ -25,6 +25,7 @@ from annotation.models import (
     Assignment,
     Batch,
     DisputeReason,
+    GoldLabel,
     GuidelineNote,
     Membership,
     Person,
@@ -99,7 +100,8 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         verb = "second_reading" if is_repeat else "second_adjudication"
         record(actor=person, verb=verb, target=f"task:{assignment.task.repeats_id}", labels=labels)
     else:
-        execute(*sql.write_gold(assignment.task, resolve_dispute(tuple(labels), labels), decision.created_at))
+        settled = resolve_dispute(tuple(labels), labels, settling=assignment.batch.settling)
+        execute(*sql.write_gold(assignment.task, settled, decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
@@ -201,6 +203,11 @@ def _list_disputed_criteria(assignment: Assignment) -> Sequence[str]:
     task = assignment.task
     if task.kind in DECIDED_AGAIN:
         return list(Adjudication.objects.values_list("labels", flat=True).get(task=task.repeats_id))
+    if assignment.batch.settling == Batch.Settling.AGGREGATE:
+        # What the model of all labels was sure of is settled, and is never computed again.
+        settled = set(GoldLabel.objects.filter(task=task.pk).values_list("criterion", flat=True))
+        criteria = assignment.batch.guideline.document.criteria_for(task.stratum.dimension)
+        return [criterion.name for criterion in criteria if criterion.name not in settled]
     return compute_outcome(task, assignment.batch).disputed
 
 

@@ -173,7 +173,7 @@ def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outc
     nothing, such as a gold question.
     """
     task = assignment.task
-    if task.kind != Task.Kind.WORK or task.slots_taken < task.overlap:
+    if task.kind != Task.Kind.WORK or task.slots_taken < task.overlap or assignment.batch.settles_at_end:
         return None
     submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
     if len(submitted) < task.overlap:
@@ -182,8 +182,12 @@ def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outc
 
 
 def _apply_rule(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
-    nominal = frozenset(c.name for c in batch.guideline.document.criteria if c.measurement == "nominal")
-    return settle(labels, tolerance=batch.tolerance, nominal=nominal)
+    return settle(
+        labels,
+        tolerance=batch.tolerance,
+        nominal=batch.guideline.document.nominal_criteria,
+        settling=batch.settling,
+    )
 
 
 def _build_annotation(

@@ -6,7 +6,8 @@ The job creates a batch in one transaction, so that a failed, cancelled or kille
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -17,7 +18,14 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.names import check_name
-from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy, check_annotators
+from annotation.domain.batch_spec import (
+    MAX_OVERLAP,
+    AnnotatorShare,
+    BatchSpec,
+    Policy,
+    check_annotators,
+    draw_overlapped,
+)
 from annotation.models import (
     Assignment,
     Batch,
@@ -108,7 +116,9 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
 
 
 def create_empty_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
-    blocks_since = timezone.now() if policy.closes_in_blocks(policy.overlap) else None
+    # Of an open plan nothing closes before its end, whatever its floor.
+    overlap = max(policy.overlap, 2 if policy.settles_at_end else 1)
+    blocks_since = timezone.now() if policy.closes_in_blocks(overlap) else None
     fields = {
         "guideline": guideline,
         "created_by": actor,
@@ -150,6 +160,8 @@ def add_tasks(
     The batch is new, or its row is locked.
     """
     strata, counts = _make_strata(batch, responses)
+    overlapped = _draw_overlapped(batch, responses)
+    needed: Counter[int] = Counter()
     planner = Planner.build(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
     start = count_tasks(batch)
     total = sum(counts.values())
@@ -160,6 +172,8 @@ def add_tasks(
             tasks = []
             for pk, prompt, *kind in chunk:
                 stratum, position = strata[tuple(kind)], next(positions)
+                overlap = batch.overlap if overlapped is None or prompt in overlapped else 1
+                needed[stratum] += overlap
                 tasks.append(
                     Task(
                         batch_id=batch.pk,
@@ -167,7 +181,7 @@ def add_tasks(
                         prompt_id=prompt,
                         stratum_id=stratum,
                         panel_id=planner.next_panel(stratum) if planner else None,
-                        overlap=batch.overlap,
+                        overlap=MAX_OVERLAP if batch.plan == Batch.Plan.OPEN else overlap,
                         position=position,
                         rank=position,
                         # Where people are at work already, some cursors may be beyond.
@@ -178,11 +192,21 @@ def add_tasks(
             made += len(tasks)
             report(made / total)
     for stratum, n in counts.items():
-        add_batch_counts(stratum, open=n)
+        add_batch_counts(stratum, open=n, labels_needed=needed[stratum])
     if planner:
         planner.save()
     refresh_statistics(Task, rows=made)
     return made
+
+
+def _draw_overlapped(batch: Batch, responses: QuerySet[Response]) -> frozenset[Hashable] | None:
+    """The prompts whose responses get the overlap, drawn by the batch's seed; None where all do. By prompts, because
+    the responses to one are alike.
+    """
+    if batch.is_even or batch.plan == Batch.Plan.OPEN:
+        return None
+    prompts = responses.order_by("prompt_id").values_list("prompt_id", flat=True).distinct()
+    return draw_overlapped(prompts, share=batch.overlap_share, seed=batch.seed)
 
 
 def _read_chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
@@ -285,6 +309,11 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
             name=batch.name,
             state=Batch.State(locked.state).label,
             wanted=Batch.State(state).label,
+        )
+    if state == Batch.State.CLOSED and locked.state != Batch.State.DRAFT and locked.settles_at_end:
+        raise Conflict(
+            N_("End the collection of {name} before it closes: until then nothing in it is settled."),
+            name=batch.name,
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
         check_annotators(batch.overlap, count_annotators(batch))

@@ -81,7 +81,7 @@ def _measure_batch(batch: Batch, before: BatchStats | None) -> BatchStats:
     complete = count_complete_tasks(batch)
     # A complete task's labels do not change any more, so neither does agreement without another complete task; but
     # where more than two people label a task, it counts before it is complete.
-    is_settled = batch.overlap <= MIN_OPEN_LABELS
+    is_settled = batch.overlap <= MIN_OPEN_LABELS and batch.plan == Batch.Plan.FIXED
     same = before is not None and before.complete == complete and is_settled and not final
     agreement = before.agreement if before is not None and same else measure_agreement(batch)
     timed, timed_seconds = measure_time(batch)

@@ -43,7 +43,9 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
             N_("The batch {name} is open: its qualification stays as it is. A manager can let people in."),
             name=batch.name,
         )
-    if locked.blocks_since is None and terms.closes_in_blocks(locked.overlap):
+    if locked.blocks_since is None and terms.closes_in_blocks(
+        max(locked.overlap, 2 if locked.settles_at_end else 1)
+    ):
         # For good: what was submitted stays to be told apart, whatever the share becomes.
         Batch.objects.filter(pk=batch.pk).update(blocks_since=timezone.now())
     if changes:

@@ -71,7 +71,9 @@ def withdraw_tasks(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Pe
     withdrawn = 0
     for task in _lock_tasks(batch, tasks, Task.State.OPEN, Task.State.DISPUTED):
         _end_claims(task, keep=set())
-        _set_task_state(task, Task.State.WITHDRAWN, submitted=-_count_submitted(task))
+        _set_task_state(
+            task, Task.State.WITHDRAWN, submitted=-_count_submitted(task), labels_needed=-_count_needed(task)
+        )
         withdrawn += 1
     _renew_labels_version(batch)
     _record_act(batch, actor, "withdraw_tasks", tasks, reason=reason)
@@ -84,8 +86,9 @@ def restore_tasks(*, batch: Batch, tasks: Sequence[int], actor: Person | None = 
     back = 0
     for task in _lock_tasks(batch, tasks, Task.State.WITHDRAWN):
         submitted = _count_submitted(task)
-        state = Task.State.OPEN if submitted < task.overlap else Task.State.DISPUTED
-        _set_task_state(task, state, submitted=submitted)
+        is_open = submitted < task.overlap or task.batch.settles_at_end
+        state = Task.State.OPEN if is_open else Task.State.DISPUTED
+        _set_task_state(task, state, submitted=submitted, labels_needed=_count_needed(task))
         Task.objects.filter(pk=task.pk).update(requeued=True)
         back += 1
     _renew_labels_version(batch)
@@ -115,7 +118,7 @@ def _lock_tasks(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Ta
         raise Conflict(N_("The batch {name} is closed."), name=batch.name)
     locked = list(
         Task.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("stratum")
+        .select_related("stratum", "batch")
         .filter(batch=batch, pk__in=tasks, kind=Task.Kind.WORK)
         .order_by("pk")
     )
@@ -155,7 +158,7 @@ def _refuse_too_few(task: Task, members: Sequence[Membership], done: set[int]) -
         for member in filter_eligible(members, task.stratum)
         if member.person_id not in had and member.person_id not in done
     ]
-    places = task.overlap - len(done)
+    places = _count_needed(task) - len(done)
     if len(able) < places:
         raise Conflict(
             N_("Item {item} needs {places} more people, and of those named {able} may take it; name more."),
@@ -180,9 +183,15 @@ def _count_submitted(task: Task) -> int:
     return task.assignments.filter(state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT).count()
 
 
-def _set_task_state(task: Task, state: str, *, submitted: int) -> None:
+def _count_needed(task: Task) -> int:
+    """Of an open plan the floor, whatever came beyond it."""
+    return task.batch.overlap if task.batch.plan == Batch.Plan.OPEN else task.overlap
+
+
+def _set_task_state(task: Task, state: str, *, submitted: int, labels_needed: int) -> None:
     Task.objects.filter(pk=task.pk).update(state=state)
-    add_batch_counts(task.stratum_id, **{task.state: -1, state: 1, "submitted": submitted})
+    changes = {task.state: -1, state: 1, "submitted": submitted, "labels_needed": labels_needed}
+    add_batch_counts(task.stratum_id, **changes)
     task.state = state
 
 

@@ -49,7 +49,11 @@ SOURCE_LABELS: Mapping[str, str | Promise] = {
     "single": gettext_lazy("one annotator"),
     "unanimous": gettext_lazy("all annotators alike"),
     "within_tolerance": gettext_lazy("annotators within the tolerance: the lower median"),
+    "majority": gettext_lazy("the majority of the annotators"),
+    "median": gettext_lazy("the median of the annotators"),
+    "aggregated": gettext_lazy("a model of all labels"),
     "adjudicated": pgettext_lazy("datasheet", "adjudicator"),
+    "expert": pgettext_lazy("datasheet", "expert"),
 }
 SPLIT_LABELS: Mapping[str, str | Promise] = {
     "train": pgettext_lazy("split", "training"),

@@ -26,10 +26,11 @@ def build_answer_statements(assignment: Assignment, now: datetime) -> list[State
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
         return [sql.add_to_tally_of(assignment, submitted=1)]
-    gives_feedback, overlap = Batch.objects.values_list("check_feedback", "overlap").get(
-        pk=assignment.batch_id
-    )
-    if not (gives_feedback or overlap == 1):
+    gives_feedback, overlap, plan, settling = Batch.objects.values_list(
+        "check_feedback", "overlap", "plan", "settling"
+    ).get(pk=assignment.batch_id)
+    closes_at_once = overlap == 1 and plan == Batch.Plan.FIXED and settling != Batch.Settling.AGGREGATE
+    if not (gives_feedback or closes_at_once):
         return [sql.add_to_tally_of(assignment, submitted=1)]
     return [
         *([sql.tell_answer(task.pk, now)] if gives_feedback else []),

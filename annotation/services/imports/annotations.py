@@ -48,12 +48,20 @@ from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """Names the batch that the labels go into, and of what to make it. ``overlap``: for how many people."""
+    """Names the batch that the labels go into, and of what to make it, with which policy. ``overlap``: for how many
+    people, where the policy's own is not meant.
+    """
 
     batch: str
     guideline: str | None = None
     dataset: str | None = None
     overlap: int | None = None
+    policy: Policy = USUAL_POLICY
+
+    def build_policy(self) -> Policy:
+        if self.overlap is None:
+            return self.policy
+        return Policy.model_validate(self.policy.model_dump() | {"overlap": self.overlap})
 
 
 def plan_label_files(files: Sequence[tuple[Source, str]], request: ImportRequest) -> ImportRequest:
@@ -67,7 +75,8 @@ def plan_label_files(files: Sequence[tuple[Source, str]], request: ImportRequest
     tables = [source for source, format_name in files if format_name == table.NAME]
     for source in tables:
         source.options = replace(source.options, criteria=list_criterion_words(document))
-    if batch is not None or request.overlap is not None or len(tables) < len(files):
+    is_named = request.overlap is not None or request.policy.plan == "open"
+    if batch is not None or is_named or len(tables) < len(files):
         return request
     return replace(request, overlap=max(USUAL_POLICY.overlap, _count_people(tables)))
 
@@ -147,7 +156,7 @@ def _make_batch(request: ImportRequest, dataset: Dataset | None, intake: Intake)
         guideline=get_guideline(request.guideline).pk,
         dataset=dataset.pk,
         open_now=False,
-        policy=USUAL_POLICY if request.overlap is None else Policy(overlap=request.overlap),
+        policy=request.build_policy(),
     )
     batch = create_batch(spec, actor=intake.run.actor)
     intake.report.add_made("batches")
@@ -191,7 +200,7 @@ def _make_complete_batch(request: ImportRequest, intake: Intake) -> Batch:
     guideline = _get_or_load_guideline(request.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
     return create_empty_batch(
-        name=request.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor
+        name=request.batch, guideline=guideline, policy=request.build_policy(), actor=intake.run.actor
     )
 
 

@@ -162,6 +162,11 @@ class Members:
         """The id of the membership of somebody who was ``named`` in this role."""
         return self._memberships[person.pk, role]
 
+    def find_membership_id(self, person: int, role: Membership.Role) -> int:
+        """The id of the membership of whoever labelled here, in this file or before."""
+        known = self._memberships.get((person, role))
+        return known or Membership.objects.only("pk").get(batch=self._batch, person=person, role=role).pk
+
     def _get_or_make_person(self, name: str) -> Person:
         person = Person.objects.filter(username=name).first()
         if person is not None:

@@ -7,7 +7,7 @@ decide, and the database's constraints hold.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
-from annotation.domain.adjudication import Outcome, SettledValue, resolve_dispute, settle
+from annotation.domain.adjudication import DECIDED, Outcome, SettledValue, resolve_dispute, settle
 from annotation.domain.annotations import Submission, check_evidence, list_markable_texts
 from annotation.domain.assignments.eligibility import find_free_slot
 from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
@@ -45,7 +45,6 @@ class Replay:
     def __init__(self, *, intake: Intake, batch: Batch, members: Members) -> None:
         self._intake, self._batch, self._members = intake, batch, members
         self.document = batch.guideline.document
-        self._nominal = frozenset(c.name for c in self.document.criteria if c.measurement == "nominal")
         self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
         self._now: datetime = timezone.now()
         self._reset()
@@ -57,6 +56,7 @@ class Replay:
         self._decisions: list[Adjudication] = []
         self._imported: list[ImportedLabel] = []
         self._gold: list[GoldLabel] = []
+        self._overruled: list[tuple[int, str, int | float]] = []  # task, criterion and the expert's value
         self._changed_tasks: dict[int, Task] = {}
         self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
 
@@ -71,18 +71,71 @@ class Replay:
         self._submit(place, record, assignment, labels)
         counts = self._get_counts(person, Membership.Role.ANNOTATOR, place.task)
         counts["submitted"] += 1
-        if len(place.submitted) == place.task.overlap:
+        if len(place.submitted) == place.task.overlap and not self._batch.settles_at_end:
             self._settle(place, counts)
         return True
 
     def decide(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Take an adjudication; False if it was there already."""
         person = self._get_person(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
+        if self._batch.settles_at_end and place.task.state == Task.State.OPEN:
+            self._end_collection(place, record)
+        if self._may_overrule(place, record):
+            return self._overrule(place, record, person)
         if record.is_whole and place.task.state in {Task.State.AGREED, Task.State.ADJUDICATED}:
             return self._check_settled_answer(place, record)
         if place.decision is not None:
             return self._check_repeated_decision(place.decision, place, record, person)
         labels = self._check_decision(place, record)
+        self._add_decision(place, record, person, labels)
+        self._add_gold(place.task, resolve_dispute(tuple(labels), labels, settling=self._batch.settling))
+        counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
+        self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
+        return True
+
+    def _end_collection(self, place: TaskSlot, record: AdjudicationRecord) -> None:
+        """A final decision ends the collection of its response, where everybody who began has submitted."""
+        n = len(place.submitted)
+        if (
+            not n
+            or n < place.task.slots_taken
+            or (self._batch.plan == Batch.Plan.FIXED and n < place.task.overlap)
+        ):
+            return
+        place.task.overlap = n
+        first = place.submitted[0].assignment.person_id
+        membership = self._members.find_membership_id(first, Membership.Role.ANNOTATOR)
+        self._settle(place, self._counts[membership, place.task.stratum_id])
+
+    def _may_overrule(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
+        """Experts may say otherwise what the annotators agree on, where the batch's policy says so."""
+        is_free = place.task.state == Task.State.AGREED and place.decision is None
+        if self._batch.settling != Batch.Settling.EXPERTS or not is_free:
+            return False
+        settled = _list_settled_values(self._compute_outcome(place))
+        return any(record.labels.get(name, value) != value for name, value in settled.items())
+
+    def _overrule(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> bool:
+        """The expert's value of each criterion that they say otherwise becomes its gold."""
+        settled = _list_settled_values(self._compute_outcome(place))
+        try:
+            labels = {
+                name: self.document.criterion(name).check(record.labels[name])
+                for name, value in settled.items()
+                if record.labels.get(name, value) != value
+            }
+        except AssayError as error:
+            raise self._intake.add_place(error, record.line, "labels") from error
+        self._add_decision(place, record, person, labels)
+        for name, value in labels.items():
+            self._overruled.append((place.task.pk, name, value))
+        counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
+        self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
+        return True
+
+    def _add_decision(
+        self, place: TaskSlot, record: AdjudicationRecord, person: Person, labels: dict[str, int | float]
+    ) -> None:
         assignment = self._claim_adjudication(place, record, person)
         work = Submission(labels=labels, rationale=record.rationale)
         place.decision = Adjudication(
@@ -99,10 +152,6 @@ class Replay:
         )
         self._decisions.append(place.decision)
         self._add_origin(assignment, record)
-        self._add_gold(place.task, resolve_dispute(tuple(labels), labels))
-        counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
-        self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
-        return True
 
     def save(self) -> None:
         """Write what the chunk added, in the order in which the constraints want it."""
@@ -113,6 +162,10 @@ class Replay:
         Adjudication.objects.bulk_create(self._decisions)
         ImportedLabel.objects.bulk_create(self._imported)
         GoldLabel.objects.bulk_create(self._gold)
+        for task, criterion, value in self._overruled:
+            GoldLabel.objects.filter(task=task, criterion=criterion).update(
+                value=value, source=GoldLabel.Source.EXPERT
+            )
         self._save_tasks()
         for (membership, stratum), counts in self._counts.items():
             add_member_counts(membership, stratum, **counts)
@@ -123,12 +176,13 @@ class Replay:
 
     def _save_tasks(self) -> None:
         """One statement for all tasks that end alike: there are few ways to end."""
-        ids_by_end: dict[tuple[str, int, datetime | None], list[int]] = {}
+        ids_by_end: dict[tuple[str, int, int, datetime | None], list[int]] = {}
         for task in self._changed_tasks.values():
-            ids_by_end.setdefault((task.state, task.slots_taken, task.settled_at), []).append(task.pk)
-        for (state, slots_taken, settled_at), ids in ids_by_end.items():
+            end = task.state, task.slots_taken, task.overlap, task.settled_at
+            ids_by_end.setdefault(end, []).append(task.pk)
+        for (state, slots_taken, overlap, settled_at), ids in ids_by_end.items():
             Task.objects.filter(pk__in=ids).update(
-                state=state, slots_taken=slots_taken, settled_at=settled_at
+                state=state, slots_taken=slots_taken, overlap=overlap, settled_at=settled_at
             )
 
     def _get_person(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Person:
@@ -238,7 +292,10 @@ class Replay:
             raise self._build_error(
                 record,
                 "annotator",
-                N_("all {overlap} annotations of this response are taken; {name} has none of them."),
+                N_(
+                    "all {overlap} annotations of this response are taken; {name} has none of them. For as many as"
+                    " there are, import into a batch with an open plan (--plan open)."
+                ),
                 overlap=place.task.overlap,
                 name=person.username,
             )
@@ -322,7 +379,14 @@ class Replay:
 
     def _compute_outcome(self, place: TaskSlot) -> Outcome:
         labels = [annotation.labels for annotation in place.submitted]
-        return settle(labels, tolerance=self._batch.tolerance, nominal=self._nominal)
+        if self._batch.settling == Batch.Settling.AGGREGATE and place.task.state != Task.State.OPEN:
+            return _read_outcome(place.task, labels)
+        return settle(
+            labels,
+            tolerance=self._batch.tolerance,
+            nominal=self.document.nominal_criteria,
+            settling=self._batch.settling,
+        )
 
     def _check_decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, int | float]:
         """The values for the disputed criteria, all of them and no others; who answers every criterion says of the
@@ -375,3 +439,10 @@ class Replay:
 def _list_settled_values(outcome: Outcome) -> dict[str, Any]:
     """What is settled, by criterion."""
     return {name: label.value for name, label in outcome.settled.items()}
+
+
+def _read_outcome(task: Task, labels: Sequence[Mapping[str, Any]]) -> Outcome:
+    """What a model of all labels settled when the collection ended is stored, and never computed again."""
+    gold = GoldLabel.objects.filter(task=task).exclude(source__in=DECIDED)
+    settled = {label.criterion: SettledValue(label.value, label.source) for label in gold}
+    return Outcome(settled=settled, disputed=tuple(name for name in labels[0] if name not in settled))

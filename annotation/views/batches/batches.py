@@ -21,12 +21,13 @@ from annotation.selectors.access import has_role, is_awaiting_confirmation, seal
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
 from annotation.selectors.batches.plan import measure_pace, plan_batch
-from annotation.selectors.batches.progress import BatchRow, list_batch_rows
+from annotation.selectors.batches.progress import BatchRow, find_end_job, list_batch_rows
 from annotation.selectors.quality.adjudicators import (
     measure_adjudicator_agreement,
     measure_intra_rater_agreement,
 )
 from annotation.services.batches.batches import confirm_closing, set_state
+from annotation.services.batches.collection import enqueue_end
 from annotation.services.batches.monitoring import mark_alarm_seen
 from annotation.services.batches.policy import may_set_threshold, set_terms
 from annotation.views.access import person_of, role_required
@@ -71,6 +72,8 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
     context = batch_context(open_batch, person_of(request), tab="progress") | board_context(
         open_batch, person_of(request)
     )
+    if not open_batch.is_even or open_batch.settling == Batch.Settling.AGGREGATE:
+        context["ending"] = find_end_job(open_batch)
     if open_batch.state == Batch.State.DRAFT:
         context |= draft_plan_context(open_batch)
     elif not context["sealed"]:
@@ -105,6 +108,19 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
         Batch.State.CLOSED: _("The batch is closed."),
     }
     messages.success(request, words[Batch.State(changed_batch.state)])
+    return redirect("batch", name)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_end_collection(request: HttpRequest, name: str) -> HttpResponse:
+    enqueue_end(batch=get_batch(name), actor=person_of(request))
+    messages.success(
+        request,
+        _(
+            "The collection is being ended: a job settles the items, and what it cannot settle goes to a third person."
+        ),
+    )
     return redirect("batch", name)
 
 

@@ -135,6 +135,8 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
         pairs=data.get("pairs", ()),
         quota=data.get("quota"),
         seed=data.get("seed") or 0,
+        overlap_share=data.get("overlap_share") or 1,
+        is_open=data.get("plan") == Batch.Plan.OPEN,
         annotators=list(data.get("annotators", ())),
         adjudicators=list(data.get("adjudicators", ())),
         seconds=data.get("seconds") or (measured.seconds if measured else None),

@@ -41,8 +41,10 @@ from annotation.selectors.batches.progress import (
     ProgressCell,
     ProgressMatrix,
     build_progress_matrix,
+    list_planned_labels,
     measure_annotations,
     measure_progress,
+    read_coverage,
 )
 from annotation.selectors.batches.tasks import HELD_NOW, RAN_OUT
 from annotation.selectors.gold_questions import CheckResult, list_poor_results
@@ -117,6 +119,7 @@ def board_context(batch: Batch, person: Person) -> dict[str, Any]:
         "alarm": find_standing_alarm(batch),
         "outlook": forecast,
         **facts_context(batch),
+        **({} if sealed or batch.is_even else collection_context(batch)),
         **(pace_context(forecast) if forecast else {}),
     }
     return (
@@ -126,6 +129,11 @@ def board_context(batch: Batch, person: Person) -> dict[str, Any]:
     )
 
 
+def collection_context(batch: Batch) -> dict[str, Any]:
+    """Where items get unequal numbers of labels: how many are to get how many, and how many had how many."""
+    return {"plan_rows": list_planned_labels(batch), "coverage": read_coverage(batch)}
+
+
 def facts_context(batch: Batch) -> dict[str, Any]:
     """What the list of facts needs beside the batch."""
     return {
@@ -133,6 +141,7 @@ def facts_context(batch: Batch) -> dict[str, Any]:
         "second_reading_percent": round(batch.second_reading_share * 100, 2),
         "second_adjudicator_percent": round(batch.second_adjudicator_share * 100, 2),
         "check_percent": round(batch.check_share * 100, 2),
+        "overlap_share_percent": round(batch.overlap_share * 100, 2),
     }
 
 

@@ -29,6 +29,7 @@ from annotation.models import (
     Guideline,
     GuidelineNote,
     IntroductionReading,
+    LabelPosterior,
     MemberCounts,
     Membership,
     Panel,
@@ -116,6 +117,10 @@ def attacks(
         "batch_second_adjudications_a_share": changed(batch, second_adjudicator_share=1.5),
         "batch_second_readings_a_share": changed(batch, second_reading_share=2),
         "batch_overlap_in_range": changed(batch, overlap=MAX_OVERLAP + 1),
+        "batch_overlap_a_share": changed(batch, overlap_share=0),
+        "label_posterior_once": copied(
+            LabelPosterior.objects.create(task=settled, criterion="compliance", probabilities={"1": 1.0})
+        ),
         "batch_tolerance_not_negative": changed(batch, tolerance=-0.5),
         "batch_lease_positive": changed(batch, lease_seconds=0),
         "membership_once_per_role": copied(Membership.objects.get(person=lin)),

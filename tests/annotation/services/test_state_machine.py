@@ -63,6 +63,7 @@ from annotation.services.assignments import (
     release_assignment,
 )
 from annotation.services.batches.batches import create_batch, set_state
+from annotation.services.batches.collection import end_collection
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
 from annotation.services.batches.tasks import assign_tasks as tasks_assign
 from annotation.services.batches.tasks import restore_tasks as tasks_bring_back
@@ -127,6 +128,8 @@ class Batches(RuleBasedStateMachine):
         repeat_share=st.sampled_from([0, 0.5, 1]),
         second_share=st.sampled_from([0, 0.5, 1]),
         checks=st.sampled_from([(0, False), (0.5, False), (0.25, True)]),
+        collection=st.sampled_from([("fixed", 1), ("fixed", 1), ("fixed", 0.5), ("open", 1)]),
+        settling=st.sampled_from(["adjudicate", "majority"]),
     )
     def make(
         self,
@@ -137,7 +140,10 @@ class Batches(RuleBasedStateMachine):
         repeat_share: float,
         second_share: float,
         checks: tuple[float, bool],
+        collection: tuple[Any, float],
+        settling: Any,
     ) -> None:
+        plan, overlap_share = collection if pairing == "pool" else ("fixed", 1)
         groups = list(combinations(self.annotators, overlap))[:pairs]
         self.batch = create_batch(
             BatchSpec(
@@ -147,7 +153,15 @@ class Batches(RuleBasedStateMachine):
                 annotators=self.annotators,
                 adjudicators=self.adjudicators,
                 pairs=groups if pairing == "fixed" else (),
-                policy=Policy(overlap=overlap, pairing=pairing, order=order, seed=pairs),
+                policy=Policy(
+                    overlap=overlap,
+                    pairing=pairing,
+                    order=order,
+                    seed=pairs,
+                    plan=plan,
+                    overlap_share=overlap_share,
+                    settling=settling,
+                ),
             )
         )
         Batch.objects.filter(pk=self.batch.pk).update(
@@ -324,9 +338,15 @@ class Batches(RuleBasedStateMachine):
     def pause_or_open(self, pause: bool) -> None:
         self.attempt(partial(set_state, batch=self.batch, state="paused" if pause else "open"))
 
+    @rule(sure=st.integers(min_value=0, max_value=9))
+    def end_the_collection(self, sure: int) -> None:
+        if sure == 9:
+            self.attempt(partial(end_collection, batch=self.batch))
+
     @rule(sure=st.integers(min_value=0, max_value=29))
     def close(self, sure: int) -> None:
         if sure == 29:  # seldom, because little happens afterwards
+            self.attempt(partial(end_collection, batch=self.batch))
             set_state(batch=self.batch, state="closed")
 
     # What never breaks.
@@ -468,6 +488,8 @@ class Batches(RuleBasedStateMachine):
     def drain(self) -> None:
         """At the end everybody works until nothing is left: what then stands open is listed, and nothing else."""
         set_state(batch=self.batch, state="open")
+        self.attempt(partial(end_collection, batch=self.batch))
+        self.batch.refresh_from_db()
         listed = {(need.role, need.task.pk) for need in list_needs(self.batch, limit=100)}
         busy = True
         while busy:

@@ -503,7 +503,7 @@ def test_a_draft_waits_to_be_opened(
     [
         ({"name": "a/b"}, "cannot be a name"),
         ({"name": "first"}, "already a batch named first"),
-        ({"overlap": 9}, "less than or equal to 5"),
+        ({"overlap": 10001}, "less than or equal to 10000"),
         ({"annotators": []}, "at least 2 annotators; 0 are named"),
         ({"guideline": 10**6}, "Select a valid choice"),
     ],

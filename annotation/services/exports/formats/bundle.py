@@ -39,7 +39,15 @@ from annotation.models import Batch, Guideline
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.selectors.releases.selection import list_portable_strata
-from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
+from annotation.services.exports.base import (
+    ExportCounts,
+    ExportSpec,
+    Part,
+    ReportPosition,
+    WholeFile,
+    Writer,
+    refuse_other_settling,
+)
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.verification import check_gold
 
@@ -57,6 +65,18 @@ class _BundleFormat(Writer):
     options = frozenset({"rationales", "times"})
 
     def parts(self, spec: ExportSpec) -> Sequence[Part]:
+        batches = spec.release.batches.all()
+        refuse_other_settling(batches)
+        uneven = batches.exclude(plan=Batch.Plan.FIXED, overlap_share=1).first()
+        if uneven is not None:
+            raise Conflict(
+                N_(
+                    "A bundle holds batches whose responses have equal numbers of labels; those of {batch} have"
+                    " unequal ones. Choose another format."
+                ),
+                batch=uneven.name,
+            )
+
         def write(path: Path, tell: ReportPosition) -> None:
             _BundlePacker(spec).write(path, tell)
 

@@ -34,6 +34,7 @@ from annotation.services.exports.base import (
     ReportPosition,
     TextFile,
     Writer,
+    refuse_other_settling,
 )
 from annotation.services.exports.verification import check_labels
 
@@ -75,6 +76,7 @@ class _RawLabelWriter(Writer):
     options = frozenset({"real_names", "rationales", "table"})
 
     def parts(self, spec: ExportSpec) -> list[Part]:
+        refuse_other_settling(spec.release.batches.all())
         lines = _get_formatter(spec)
 
         def chunks(start: int) -> Iterator[Chunk]:
