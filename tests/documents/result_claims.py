@@ -424,9 +424,7 @@ RESULT_CLAIMS: dict[str, ResultHolds] = {
     ),
     "%(n)s model is not compared because a column of it has fewer than %(least)s gold labels.": _lacks_some_gold,
     "%(n)s models are not compared because a column of them has fewer than %(least)s gold labels.": _lacks_some_gold,
-    "Not compared: as on the board, what rests on gold and predictions has no interval there, and is no finding.": lambda facts, _values: (
-        facts.models_partly_gold > 0
-    ),
+    "Not compared: as on the board, what rests on gold and predictions has no interval there, and is no finding.": _has_predictions,
     # Gold with a person left out.
     "Labels have been corrected since this was computed: these figures are of before.": _was_corrected,
     "Labels have been corrected since: the figures below are those of then.": _was_corrected,
