@@ -98,7 +98,10 @@ def read_scorer_facts(scorer: Scorer, batches: Sequence[Batch]) -> ResultFacts:
     texts = {response.prompt_id: response.prompt.text.casefold() for response in labelled}
     held_texts = {texts[prompt] for prompt, split in prompts.items() if split == "test"}
     everywhere = Response.objects.filter(prompt__dataset__in={r.prompt.dataset_id for r in labelled})
-    of_models = everywhere.filter(model__in={response.model_id for response in labelled})
+    checks = Task.objects.filter(batch__in=batches).exclude(kind=Task.Kind.WORK)
+    of_models = everywhere.filter(model__in={response.model_id for response in labelled}).exclude(
+        pk__in=checks.values("response")
+    )
     return ResultFacts(
         batches=read_facts(batches, release),
         scorer=scorer,
@@ -186,11 +189,11 @@ def read_board_facts(run: BenchmarkRun, batches: Sequence[Batch]) -> dict[str, A
 
 
 def _count_unfinished(run: BenchmarkRun, batch: Batch) -> tuple[int, int]:
-    """Of the batch's models and dimensions that lack gold: the tasks that have it, and those that do not."""
-    tasks = batch.tasks.filter(kind=Task.Kind.WORK).exclude(state=Task.State.WITHDRAWN)
+    """Of the batch's models and dimensions of which a part has gold: the tasks that have it, and the others."""
+    tasks = batch.tasks.filter(kind=Task.Kind.WORK)
     settled = set(run.scorer.release.items.values_list("task", flat=True))
     cells: dict[tuple[int, str], Counter[bool]] = defaultdict(Counter)
     for task, model, scope in tasks.values_list("pk", "response__model", "response__prompt__dimension"):
         cells[model, scope][task in settled] += 1
-    incomplete_cells = [cell for cell in cells.values() if cell[False]]
+    incomplete_cells = [cell for cell in cells.values() if cell[True] and cell[False]]
     return sum(cell[True] for cell in incomplete_cells), sum(cell[False] for cell in incomplete_cells)
