@@ -163,11 +163,10 @@ class NewScorerForm(TrainingForm):
         choices=TARGETS,
         initial=LABEL,
         widget=forms.RadioSelect,
+        required=False,
         help_text=_(
             "Soft labels are for ngram, a frozen encoder and an ensemble of these; accuracy and the gate go by gold as"
-            " ever. On XSTest they do not help: macro-F1 .742 in place of .754, accuracy .902 in place of .901, and a"
-            " cross-entropy with the annotators of .287 in place of .288. There the annotators differ on 81 of 2,250"
-            " responses."
+            " ever. On XSTest, where annotators seldom differ, they do not help."
         ),
     )
     field_order = ["name", "release", "target", "kind", "encoder", "tuning", "evaluate", "seeds", "seed"]
@@ -189,7 +188,7 @@ class NewScorerForm(TrainingForm):
             tuning=data["tuning"],
             default_encoder=settings.ASSAY_ENCODER,
         )
-        return super().collect_fields() | {"backbone": backbone, "target": data["target"]}
+        return super().collect_fields() | {"backbone": backbone, "target": data["target"] or LABEL}
 
 
 class AdaptForm(TrainingForm):
