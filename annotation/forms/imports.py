@@ -35,7 +35,8 @@ class UploadForm(forms.Form):
     file = forms.FileField(
         label=_("File"),
         help_text=_(
-            "Prompts, responses, or people's labels: JSON lines or CSV in UTF-8, JSON of Label Studio; or a bundle."
+            "Prompts, responses, or people's labels: a spreadsheet (.xlsx), CSV, JSON, Parquet, JSON of Label Studio;"
+            " or a bundle."
         ),
     )
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -338,3 +339,20 @@ def test_labels_under_who_works_in_the_batch_are_refused_with_their_line(
     assert not Job.objects.exists()
     import_row.refresh_from_db()
     assert "taken" not in import_row.report
+
+
+def test_a_spreadsheet_is_shown_and_imported_as_it_comes(manager: Client, tmp_path: Path):
+    book = openpyxl.Workbook()
+    for row in (["编号", "问题", "维度"], ["一", "第一个问题？", "safe"], ["二", "第二个问题？", "safe"]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    import_row = upload(manager, (tmp_path / "a.xlsx").read_bytes(), "问题.xlsx")
+    assert (import_row.kind, import_row.format) == ("prompts", "table")
+    assert "第一个问题？" in page(manager, import_row)
+    press_import(manager, import_row, dataset="from a spreadsheet")
+    import_row.refresh_from_db()
+    jobs.run_now(import_row.job)
+    assert set(Prompt.objects.values_list("key", "text", "dataset__name")) == {
+        ("一", "第一个问题？", "from a spreadsheet"),
+        ("二", "第二个问题？", "from a spreadsheet"),
+    }
