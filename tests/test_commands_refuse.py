@@ -187,7 +187,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
     "collect_responses": [
         [],
         ["--model", "M", "--dataset", "none", "--endpoint", "http://127.0.0.1:9/v1"],
-        ["--model", "a/b", "--dataset", "small", "--endpoint", "http://127.0.0.1:9/v1"],
+        ["--model", "..", "--dataset", "small", "--endpoint", "http://127.0.0.1:9/v1"],
         *(
             ["--model", "M", "--dataset", "small", "--endpoint", *rest]
             for rest in (
