@@ -18,6 +18,7 @@ from annotation.api import base
 from annotation.api.base import (
     KEY,
     AssayView,
+    LabelField,
     LabelsField,
     NumberField,
     StrictSerializer,
@@ -99,12 +100,23 @@ class LevelSerializer(serializers.Serializer[Any]):
     definition = serializers.DictField(child=serializers.CharField(), help_text="By language.")
 
 
+class AskedIfSerializer(serializers.Serializer[Any]):
+    criterion = serializers.CharField()
+    comparison = serializers.ChoiceField(choices=["is", "at_most", "at_least"])
+    value = NumberField()
+
+
 class CriterionSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     question = serializers.DictField(child=serializers.CharField(), help_text="By language.")
     measurement = serializers.ChoiceField(choices=["nominal", "ordinal", "interval"])
     values = serializers.ListField(child=NumberField(), help_text="Every value that a label may take.")
     scale = LevelSerializer(many=True)
+    na = serializers.BooleanField(help_text='Whether "na", not applicable, is an answer, too.')
+    optional = serializers.BooleanField(help_text="Whether it may be left out.")
+    asked_if = AskedIfSerializer(
+        allow_null=True, help_text="Beside which answer it is asked; beside another it must be left out."
+    )
 
 
 class TurnSerializer(serializers.Serializer[Any]):
@@ -144,10 +156,8 @@ def find_criterion_body(guideline: str, criterion: Criterion) -> Any:
 class FeedbackSerializer(serializers.Serializer[Any]):
     """This was an item whose labels are known. What was submitted stands."""
 
-    given = serializers.DictField(
-        source="labels", child=NumberField(), help_text="What I said, by criterion."
-    )
-    known = serializers.DictField(child=NumberField(), help_text="What is right, by criterion.")
+    given = serializers.DictField(source="labels", child=LabelField(), help_text="What I said, by criterion.")
+    known = serializers.DictField(child=LabelField(), help_text="What is right, by criterion.")
     explanation = serializers.CharField(help_text="Why; may be empty.")
 
 

@@ -20,6 +20,7 @@ from rest_framework.views import APIView
 
 from annotation.core.errors import N_, AssayError
 from annotation.domain.formats.rows import ESCAPED_NUL
+from annotation.domain.guidelines import NA
 from annotation.models import Person
 
 MAX_NUMBER = 1_000_000
@@ -62,10 +63,21 @@ class NumberField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
+class LabelField(NumberField):
+    """A level's value, or "na" where the criterion allows that it is not applicable."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return NA if data == NA else super().to_internal_value(data)
+
+    def run_validators(self, value: Any) -> None:
+        if value != NA:
+            super().run_validators(value)
+
+
 class LabelsField(serializers.DictField):
     """``{criterion: level value}``."""
 
-    child = NumberField()
+    child = LabelField()
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from annotation.core.errors import N_, Unprocessable
-from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.domain.guidelines import Criterion, GuidelineDocument, Label
 from annotation.domain.guidelines.prose import is_blank
 
 MAX_SPANS = 200
@@ -59,7 +59,7 @@ def check_annotation(
     evidence: Sequence[Mapping[str, Any]],
     rationale: str,
     texts: Callable[[], Sequence[str | None]],
-) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+) -> tuple[dict[str, Label], list[dict[str, Any]]]:
     """The labels and the spans of evidence as they are stored; Unprocessable where the guideline does not allow them.
 
     The ``texts`` of the response are read only where there are spans, or some are missing.
@@ -106,22 +106,23 @@ def check_completeness(
     """
     marked = {(span["criterion"], span["level"]) for span in evidence}
     for criterion in criteria:
-        level = criterion.level(labels[criterion.name])
+        label = labels.get(criterion.name)
+        level = criterion.level(label)
         requires = level.requires if level else ()
-        unmarked = "evidence" in requires and (criterion.name, labels[criterion.name]) not in marked
+        unmarked = "evidence" in requires and (criterion.name, label) not in marked
         if unmarked and has_markable_text(texts()):
             raise Unprocessable(
                 N_(
                     'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
                 ),
-                level=labels[criterion.name],
+                level=label,
                 criterion=criterion.name,
                 lacks="evidence",
             )
         if "rationale" in requires and not rationale.strip():
             raise Unprocessable(
                 N_('Level {level} of "{criterion}" needs a rationale: write why.'),
-                level=labels[criterion.name],
+                level=label,
                 criterion=criterion.name,
                 lacks="rationale",
             )
@@ -163,13 +164,12 @@ def _check_span(
         )
     criterion = _get_criterion(span.get("criterion"), criteria)
     level = span.get("level")
-    return Span(
-        turn,
-        start,
-        end,
-        criterion.name,
-        criterion.check(labels.get(criterion.name) if level is None else level),
-    )
+    value = criterion.check(labels.get(criterion.name) if level is None else level)
+    if isinstance(value, str):
+        raise Unprocessable(
+            N_('"{criterion}" is not applicable here: evidence speaks for a level.'), criterion=criterion.name
+        )
+    return Span(turn, start, end, criterion.name, value)
 
 
 def _get_criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:

@@ -12,8 +12,9 @@ from annotation.core.errors import N_
 from annotation.core.proportions import wilson
 from annotation.core.sampling import block_of, count_drawn
 from annotation.domain.agreement import Pattern, Patterns, measure_agreement, pool
+from annotation.domain.guidelines import Label
 
-Labels: TypeAlias = Mapping[str, float]
+Labels: TypeAlias = Mapping[str, Label]
 QualificationMeasure: TypeAlias = Literal["accuracy", "kappa"]
 T = TypeVar("T", bound=Hashable)
 # A round with fewer gold questions tells nothing: with all of five right the interval still begins at 0.57.
@@ -69,10 +70,24 @@ def draw_balanced(items: Iterable[tuple[T, Hashable]], number: int, *, seed: int
 
 @dataclass(frozen=True)
 class GoldScale:
-    """Of a criterion: its values in order, and whether distances count as agreement within a tolerance."""
+    """Of a criterion: its values in order, whether distances count as agreement within a tolerance, and its own."""
 
     values: tuple[float, ...]
     nominal: bool
+    tolerance: float | None = None
+
+
+def _find_tolerance(scale: GoldScale, tolerance: float) -> float:
+    if scale.nominal:
+        return 0
+    return tolerance if scale.tolerance is None else scale.tolerance
+
+
+def _is_near(label: Label, known: Label, tolerance: float) -> bool:
+    """What is not applicable is near itself alone."""
+    if isinstance(label, str) or isinstance(known, str):
+        return label == known
+    return abs(label - known) <= tolerance
 
 
 @dataclass(frozen=True)
@@ -90,13 +105,18 @@ class Answer:
         """Whether no label is further from the right one than the batch lets two annotators differ."""
         return all(
             name in self.labels
-            and abs(self.labels[name] - value) <= (0 if scales[name].nominal else tolerance)
+            and _is_near(self.labels[name], value, _find_tolerance(scales[name], tolerance))
             for name, value in self.known.items()
         )
 
     def pairs(self) -> list[tuple[str, float, float]]:
-        """(criterion, right, given) of each label."""
-        return [(name, value, self.labels[name]) for name, value in self.known.items() if name in self.labels]
+        """(criterion, right, given) of each label; of numbers alone, since "not applicable" is on no scale."""
+        stated = ((name, value, self.labels.get(name)) for name, value in self.known.items())
+        return [
+            (name, value, label)
+            for name, value, label in stated
+            if isinstance(value, int | float) and isinstance(label, int | float)
+        ]
 
 
 Confusion: TypeAlias = dict[str, Counter[tuple[float, float]]]

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Self
+
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.adjudication import SettledValue
+from annotation.domain.guidelines import Label
+from annotation.domain.releases.canonical import number
 from annotation.models.adjudication import Adjudication
 from annotation.models.assignments import Task
 from annotation.models.base import Authored
@@ -28,7 +34,7 @@ class GoldLabel(models.Model):
         Task, models.PROTECT, related_name="gold_labels", verbose_name=_("task"), db_index=False
     )
     criterion = models.CharField(_("criterion"), max_length=100)
-    value = models.FloatField(_("value"))
+    value = models.FloatField(_("value"), null=True, blank=True, help_text=_("Empty: not applicable."))
     source = models.CharField(_("source"), max_length=16, choices=Source.choices)
     created_at = models.DateTimeField(_("created"))
 
@@ -38,7 +44,18 @@ class GoldLabel(models.Model):
         constraints = [models.UniqueConstraint(fields=["task", "criterion"], name="gold_label_once")]
 
     def __str__(self) -> str:
-        return f"{self.task_id}/{self.criterion}={self.value:g}"
+        return f"{self.task_id}/{self.criterion}={self.label}"
+
+    @classmethod
+    def settle(cls, task: Task, criterion: str, settled: SettledValue, now: datetime) -> Self:
+        """Not written yet."""
+        value = None if isinstance(settled.value, str) else settled.value
+        return cls(task=task, criterion=criterion, value=value, source=settled.source, created_at=now)
+
+    @property
+    def label(self) -> Label:
+        """As an annotation has it."""
+        return number(self.value)
 
 
 class LabelPosterior(models.Model):
@@ -122,7 +139,7 @@ class ReleasedLabel(models.Model):
     gold_label = models.ForeignKey(GoldLabel, models.PROTECT, related_name="+")
     task = models.ForeignKey(Task, models.PROTECT, related_name="released_labels")
     criterion = models.CharField(_("criterion"), max_length=100)
-    value = models.FloatField(_("value"))
+    value = models.FloatField(_("value"), null=True, blank=True, help_text=_("Empty: not applicable."))
     source = models.CharField(_("source"), max_length=16, choices=GoldLabel.Source.choices)
     adjudication = models.ForeignKey(Adjudication, models.PROTECT, null=True, blank=True, related_name="+")
     chance = models.FloatField(

@@ -616,10 +616,7 @@ def tell_answer(task_id: int, now: datetime) -> Statement:
 
 def write_gold(task: Task, settled: Mapping[str, SettledValue], now: datetime) -> list[Statement]:
     """The gold labels of the ``settled`` criteria."""
-    labels = [
-        GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)
-        for criterion, gold in settled.items()
-    ]
+    labels = [GoldLabel.settle(task, criterion, gold, now) for criterion, gold in settled.items()]
     return [insert_object(label) for label in labels]
 
 
@@ -884,7 +881,7 @@ class FrozenLabel(NamedTuple):
     model: int
     batch: int
     criterion: str
-    value: int | float
+    value: int | float | None
     source: str
     position: int
     response_sha256: str
@@ -915,8 +912,8 @@ WHERE l.id > %s AND l.id <= %s AND l.release_id + 0 = %s
 ORDER BY l.id
 """
 
-ReleasedValue: TypeAlias = tuple[int, str, float, str]
-"""Task, criterion, value and source: a plain tuple, because there are as many as labels."""
+ReleasedValue: TypeAlias = tuple[int, str, float | None, str]
+"""Task, criterion, value (None: not applicable) and source: a plain tuple, because there are as many as labels."""
 ReleasedText: TypeAlias = tuple[int, int, int, int, str, str, str, str, str]
 """Task, batch, model, dataset, prompt's key, dimension, subcomponent, text, and turns as JSON."""
 
@@ -1044,7 +1041,10 @@ CHANGES_AT_ONCE = 2000
 
 
 class LabelChangeCount(NamedTuple):
-    """Changes of one kind, in one dimension and criterion, from one value to another; None: it was not there."""
+    """Changes of one kind, in one dimension and criterion, from one value to another.
+
+    None: it was not there; of a changed value: not applicable.
+    """
 
     kind: str
     dimension: str
@@ -1055,9 +1055,9 @@ class LabelChangeCount(NamedTuple):
 
 
 class LabelSide(NamedTuple):
-    """A label as one of the two releases has it."""
+    """A label as one of the two releases has it; ``value`` None: not applicable."""
 
-    value: float
+    value: float | None
     source: str
     guideline_version: str
     task: int
@@ -1079,7 +1079,7 @@ class LabelChange(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> LabelChange:
-        before, after = (None if side[0] is None else LabelSide(*side) for side in (row[8:12], row[12:16]))
+        before, after = (None if side[3] is None else LabelSide(*side) for side in (row[8:12], row[12:16]))
         return cls._make([*row[:8], before, after])
 
 
@@ -1115,6 +1115,7 @@ def _change_params(before: int, after: int, filters: Mapping[str, str]) -> dict[
 
 # Two labels are about the same thing when their ``LabelKey`` is the same. Nearly always they come from the same task,
 # which an index finds at once; only what is left over on either side is compared by the key.
+OTHER_VALUE = "({after} <> {before} OR ({after} IS NULL) <> ({before} IS NULL))"
 CHANGED_PAIRS = f"""
 WITH left_over AS (
     SELECT o.id AS before_id, CAST(NULL AS BIGINT) AS after_id, o.task_id, o.criterion
@@ -1134,7 +1135,8 @@ pairs AS (
     FROM {RELEASED_LABELS} o
     JOIN {RELEASED_LABELS} n
         ON n.release_id = %(after)s AND n.task_id = o.task_id AND n.criterion = o.criterion
-    WHERE o.release_id = %(before)s AND (n.value <> o.value OR n.source <> o.source)
+    WHERE o.release_id = %(before)s
+        AND ({OTHER_VALUE.format(before="o.value", after="n.value")} OR n.source <> o.source)
     UNION ALL
     SELECT MAX(l.before_id), MAX(l.after_id)
     FROM left_over l
@@ -1146,9 +1148,9 @@ pairs AS (
 ),
 changes AS (
     SELECT c.*,
-        CASE WHEN old_value IS NULL THEN 'added' WHEN new_value IS NULL THEN 'removed'
-            WHEN old_value <> new_value THEN 'value' WHEN old_source <> new_source THEN 'source'
-            WHEN old_version <> new_version THEN 'version' END AS kind
+        CASE WHEN old_task IS NULL THEN 'added' WHEN new_task IS NULL THEN 'removed'
+            WHEN {OTHER_VALUE.format(before="old_value", after="new_value")} THEN 'value'
+            WHEN old_source <> new_source THEN 'source' WHEN old_version <> new_version THEN 'version' END AS kind
     FROM (
         SELECT p.dimension, COALESCE(n.criterion, o.criterion) AS criterion, d.name AS dataset, p.id AS prompt_id,
             p.key, p.text, p.language, m.name AS model, t.id AS task_id,

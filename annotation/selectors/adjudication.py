@@ -22,7 +22,7 @@ from django.utils.translation import get_language
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.adjudication import DECIDED
-from annotation.domain.guidelines import localize
+from annotation.domain.guidelines import Criterion, localize
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
@@ -281,12 +281,48 @@ def build_dispute(assignment: Assignment) -> Dispute:
     """
     settled = GoldLabel.objects.filter(task__in=_select_judged_task(assignment))
     settled = settled.exclude(source__in=DECIDED)
-    agreed = set(settled.values_list("criterion", flat=True))
+    agreed = dict(settled.values_list("criterion", "value"))
     work_item = build_item(assignment)
-    criteria = tuple(criterion for criterion in work_item.criteria if criterion.name not in agreed)
+    criteria = _list_disputed(assignment, work_item.criteria, agreed)
     verdict = _find_verdict(assignment)
     sides = _list_sides(assignment) if verdict else ()
     return Dispute(item=replace(work_item, criteria=criteria), verdict=verdict, sides=sides)
+
+
+def _list_disputed(
+    assignment: Assignment, criteria: Sequence[Criterion], agreed: Mapping[str, float | None]
+) -> tuple[Criterion, ...]:
+    """Those that are not ``agreed``: of what may stay unanswered, what somebody answered; of what hangs on another
+    criterion, what an agreed value has asked, or the decision may.
+    """
+    answered: set[str] | None = None
+    disputed: dict[str, Criterion] = {}
+    for criterion in criteria:
+        if criterion.name in agreed:
+            continue
+        condition = criterion.asked_if
+        if condition is not None and condition.criterion in disputed:
+            disputed[criterion.name] = criterion
+            continue
+        if condition is not None and not condition.holds(agreed.get(condition.criterion)):
+            continue
+        if criterion.optional:
+            if answered is None:
+                answered = _find_answered(assignment)
+            if criterion.name not in answered:
+                continue
+        disputed[criterion.name] = criterion
+    return tuple(disputed.values())
+
+
+def _find_answered(assignment: Assignment) -> set[str]:
+    """The criteria that any annotator answered."""
+    annotations = Annotation.objects.filter(
+        assignment__task__in=_select_judged_task(assignment),
+        current=True,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+    )
+    return {name for labels in annotations.values_list("labels", flat=True) for name in labels}
 
 
 def list_reasons() -> list[Reason]:

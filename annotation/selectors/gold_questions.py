@@ -206,7 +206,9 @@ def list_open_checks(batch: Batch) -> QuerySet[Task]:
 
 def build_scales(document: GuidelineDocument) -> dict[str, GoldScale]:
     return {
-        criterion.name: GoldScale(tuple(criterion.values), criterion.measurement == "nominal")
+        criterion.name: GoldScale(
+            tuple(criterion.values), criterion.measurement == "nominal", criterion.tolerance
+        )
         for criterion in document.criteria
     }
 

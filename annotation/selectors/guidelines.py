@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.formatting import format_compact
-from annotation.domain.guidelines import GuidelineDocument, localize
+from annotation.domain.guidelines import NA, GuidelineDocument, Label, localize
 from annotation.domain.guidelines.document import Criterion
 from annotation.models import (
     Batch,
@@ -219,17 +219,28 @@ def group_by_clause(
     return by_clause
 
 
-def level_text(criterion: Criterion, value: float) -> str:
-    """``3 Full compliance`` in the reader's language; the number alone where the level has no name."""
+def level_text(criterion: Criterion, value: Label | None) -> str:
+    """``3 Full compliance`` in the reader's language; the number alone where the level has no name.
+
+    None is how a table has "not applicable".
+    """
+    if value is None or isinstance(value, str):
+        return _label_value(value)
     level = criterion.level(value)
     name = localize(level.name, get_language() or "en") if level else ""
     return f"{format_compact(value)} {name}".strip()
 
 
-def label_text(document: GuidelineDocument, criterion: str, value: float) -> str:
+def _label_value(value: Label | None) -> str:
+    if value is None or value == NA:
+        return gettext("Not applicable")
+    return value if isinstance(value, str) else format_compact(value)
+
+
+def label_text(document: GuidelineDocument, criterion: str, value: Label | None) -> str:
     """As ``level_text``, also for a criterion that the document does not have."""
     known = next((declared for declared in document.criteria if declared.name == criterion), None)
-    return level_text(known, value) if known else format_compact(value)
+    return level_text(known, value) if known else _label_value(value)
 
 
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:

@@ -28,7 +28,7 @@ from annotation.models import (
     GoldRelease,
     Task,
 )
-from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.agreement import LabelPatterns, applicability_to_json
 from annotation.selectors.counts import count_by_stratum
 from annotation.selectors.origins import add_origins, count_imported_work
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
@@ -60,6 +60,7 @@ def build_batches_report(batches: Sequence[Batch]) -> dict[str, Any]:
         "imported": count_imported_work(ordered),
         "agreement": [row.to_json() for row in patterns.report([("dimension",)])],
         "coverage": patterns.labels.coverage.to_json(),
+        "not_applicable": [applicability_to_json(row) for row in patterns.list_applicability()],
         **_describe_present(ordered),
         "gold": _count_gold(
             ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]

@@ -255,8 +255,10 @@ class DuplicateLabels:
 
     def _format_contradiction(self, same: list[FrozenLabel]) -> str:
         label = self.names.settled(same[0])
-        places = sorted((self.names.batches[other.batch].name, other.position, other.value) for other in same)
-        values = ", ".join(f"{batch}: {number(value)}" for batch, _position, value in places)
+        places = sorted(
+            (self.names.batches[other.batch].name, other.position, str(number(other.value))) for other in same
+        )
+        values = ", ".join(f"{batch}: {value}" for batch, _position, value in places)
         return f"{label.dataset}/{label.prompt} {label.model} {label.criterion} ({values})"
 
     def delete_dropped(self) -> None:

@@ -24,6 +24,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
+from annotation.domain.guidelines.values import order_level
 from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import count_origins, find_batch_origins, list_import_protocols
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
@@ -281,7 +282,7 @@ def gold_context(report: Report) -> dict[str, Any]:
         "criteria": [
             {
                 "label": _criterion_name(report, name),
-                "levels": sorted(counts.items(), key=lambda item: float(item[0])),
+                "levels": sorted(counts.items(), key=lambda item: order_level(item[0])),
             }
             for name, counts in gold["by_level"].items()
         ],

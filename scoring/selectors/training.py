@@ -98,7 +98,8 @@ def _read_labels(release: GoldRelease, heads: Sequence[Head]) -> tuple[dict[int,
     scales = {head.criterion: head.values for head in heads}
     labels: dict[int, Labels] = defaultdict(dict)
     left_out = 0
-    rows = release.items.order_by("task__batch__guideline__published_at", "pk").values_list(
+    labelled = release.items.filter(value__isnull=False)  # nothing is learned of what is not applicable
+    rows = labelled.order_by("task__batch__guideline__published_at", "pk").values_list(
         "task__response_id", "criterion", "value"
     )
     for response, criterion, value in rows.iterator(chunk_size=CHUNK):

@@ -12,7 +12,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.domain.formats import generic
 from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_rows
-from annotation.domain.guidelines import Criterion
+from annotation.domain.guidelines import Criterion, Label
 from annotation.models import Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.services.audit import record
@@ -35,7 +35,7 @@ def add_must_fail(
     guideline_name: str,
     response: Response,
     criterion: str = "",
-    refused: Sequence[Value] = (),
+    refused: Sequence[Label] = (),
     reason: str = "",
     actor: Person | None = None,
 ) -> list[RegressionCase]:
@@ -100,10 +100,10 @@ def _get_criteria(guideline: Guideline, response: Response, criterion: str) -> l
 
 
 def _get_refused_values(
-    guideline: Guideline, response: Response, criterion: Criterion, refused: Sequence[Value]
+    guideline: Guideline, response: Response, criterion: Criterion, refused: Sequence[Label]
 ) -> list[Value]:
     dimension = response.prompt.dimension or None
-    values = [criterion.check(value) for value in refused] or list(
+    values = [criterion.check_level(value) for value in refused] or list(
         harmless_levels(guideline.document, dimension, criterion.name)
     )
     if not values:
@@ -203,7 +203,7 @@ def _add_row(guideline_name: str, row: FileRow, actor: Person | None) -> list[Re
         raise row.error(error.template, **error.params) from error
 
 
-def _read_refused(row: FileRow) -> list[float]:
+def _read_refused(row: FileRow) -> list[Label]:
     """A number, a list of numbers, or in CSV numbers with ``;`` between them."""
     if not row.has("refused"):
         return []

@@ -60,7 +60,7 @@
     if (!found.length) return aim();
     const question = document.querySelector("[data-criterion][data-current]");
     const level = question?.querySelector(":checked, [type=number]")?.value;
-    if (!level) return say("noLevel");
+    if (!level || Number.isNaN(Number(level))) return say("noLevel"); // not applicable is none
     const of = { criterion: question.dataset.criterion, level: Number(level) };
     getSelection().removeAllRanges();
     const marked = found.map((span) => ({ ...span, ...of }));
@@ -172,7 +172,7 @@
   function onSubmit(event) {
     const form = event.target;
     if (!box || form !== field().form) return;
-    for (const level of form.querySelectorAll("[data-requires]:checked")) {
+    for (const level of form.querySelectorAll("[data-requires]:checked:enabled")) {
       const { name, value, dataset } = level;
       const marked = !turns().length || spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
       const given = { evidence: marked, rationale: form.elements.rationale.value.trim() };

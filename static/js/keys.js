@@ -15,8 +15,9 @@ const keys = (() => {
 
   // ---- the questions, and the guideline of the one at hand
 
-  const questions = () => [...document.querySelectorAll("form[data-item] fieldset[data-criterion]")];
-  const inputs = (question) => [...question.querySelectorAll("input")];
+  const FORM = "form[data-item]";
+  const questions = () => [...document.querySelectorAll(`${FORM} fieldset[data-criterion]:not([hidden])`)];
+  const inputs = (question) => [...question.querySelectorAll("input:enabled")];
   const isAnswered = (question) => inputs(question).every((input) => input.validity.valid);
   const current = () => questions().find((question) => "current" in question.dataset) || questions()[0];
 
@@ -34,11 +35,38 @@ const keys = (() => {
     (all.find((input) => input.checked) || all[0]).focus();
   }
 
+  // What is answered with a number; not applicable is none, and neither is what is not asked.
+  function numberOf(question) {
+    if (question.hidden) return NaN;
+    const value = question.querySelector(":checked:enabled, [type=number]:enabled")?.value;
+    return value ? Number(value) : NaN;
+  }
+
+  const HOLDS = { is: (number, bound) => number === bound, at_most: (number, bound) => number <= bound,
+    at_least: (number, bound) => number >= bound };
+
+  // Some questions are asked beside some answers only, in the guideline's order: what they hang on stands before them.
+  function ask() {
+    for (const question of document.querySelectorAll(`${FORM} fieldset[data-criterion]`)) {
+      const [box, na] = question.querySelectorAll("[type=number], [type=checkbox]");
+      if (na) box.disabled = na.checked;
+      for (const input of question.querySelectorAll("[type=radio], [type=number]")) {
+        input.required = !("optional" in question.dataset); // a form without scripts cannot tell when it is asked
+      }
+      const { askedIf, comparison, bound } = question.dataset;
+      const first = askedIf && document.querySelector(`${FORM} fieldset[data-criterion="${askedIf}"]`);
+      if (!first) continue;
+      const isAsked = HOLDS[comparison](numberOf(first), Number(bound));
+      if (!isAsked && question.contains(document.activeElement)) moveTo(first);
+      question.hidden = question.disabled = !isAsked;
+    }
+  }
+
   // Whether the press is used up: a digit of a number is still to be typed, into the box that has the focus now.
   function choose(digit) {
     const question = current();
-    const box = question?.querySelector("[type=number]");
-    if (box) {
+    const box = question?.querySelector("[type=number]:enabled");
+    if (box && /\d/.test(digit)) {
       box.focus();
       box.select();
       return false;
@@ -47,6 +75,7 @@ const keys = (() => {
     if (!input) return true;
     input.click();
     input.focus();
+    if (!isAnswered(question)) return true; // it is typed now
     const all = questions();
     moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
     return true;
@@ -96,6 +125,7 @@ const keys = (() => {
   // An item has come on the screen.
   function arrive() {
     guideAsWished();
+    ask();
     const [first] = questions();
     if (first) makeCurrent(questions().find((one) => !isAnswered(one)) || first);
     const refused = questions().find((question) => "refused" in question.dataset);
@@ -128,7 +158,7 @@ const keys = (() => {
   function pick(digit) {
     const menu = document.querySelector("[data-menu][open]");
     if (!menu) return choose(digit);
-    const choice = menu.querySelectorAll("[type=radio], [type=checkbox]")[(Number(digit) + 9) % 10];
+    const choice = menu.querySelectorAll("[type=radio], [type=checkbox]")[(Number(digit) + 9) % 10]; // none for a sign
     choice?.click();
     choice?.focus();
     return true;
@@ -167,7 +197,7 @@ const keys = (() => {
     const single = document.querySelector("[data-single-keys]")?.dataset.singleKeys !== "no";
     if (event.altKey === single) return false; // who turned single keys off presses Alt with each
     const key = keyOf(event);
-    if (/^\d$/.test(key)) return pick(key);
+    if (/^[\d.-]$/.test(key)) return pick(key);
     const control = key.length === 1 && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     if (control) press(control);
     return Boolean(control);
@@ -193,6 +223,7 @@ const keys = (() => {
   }
   document.addEventListener("keydown", onKey);
   document.addEventListener("input", () => sayMissing(false));
+  for (const kind of ["input", "change", "assay:item"]) document.addEventListener(kind, ask, true);
   document.addEventListener("focusin", ({ target }) => {
     const question = target.closest?.("fieldset[data-criterion]");
     if (question) makeCurrent(question);

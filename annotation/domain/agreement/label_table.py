@@ -19,6 +19,8 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
 Codes: TypeAlias = npt.NDArray[np.int64]
 NOBODY = -1
+APPLICABILITY = " na"
+"""After the name of a criterion: of units that tell who found it not applicable. No criterion's name has a blank."""
 # Up to so many, whole numbers are counted, not sorted.
 MAX_COUNTED_VALUES = 1000
 MAX_BINS = 1 << 21
@@ -104,6 +106,28 @@ class Units:
             numbers += column
             numbers += 1
         return numbers
+
+    @cached_property
+    def numbered(self) -> Units:
+        """Those whose labels are values of a scale; all but those of ``applicability``."""
+        mask = self._is_applicability
+        return self.where(~mask) if mask.any() else self
+
+    @cached_property
+    def applicability(self) -> Units:
+        """Those that say of a criterion, here under its own name, who found it not applicable (1) and who did not."""
+        units = self.where(self._is_applicability)
+        names = tuple(name.removesuffix(APPLICABILITY) for name in self.criterion_names)
+        places = {name: names.index(name) for name in names}
+        renumbered = np.array([places[name] for name in names], dtype=np.int32)
+        return replace(units, criterion_names=names, criterion=renumbered[units.criterion])
+
+    @cached_property
+    def _is_applicability(self) -> npt.NDArray[np.bool_]:
+        marked = [place for place, name in enumerate(self.criterion_names) if name.endswith(APPLICABILITY)]
+        if not marked:
+            return np.zeros(len(self), dtype=bool)
+        return np.isin(self.criterion, marked)
 
     def kinds(self, column: str) -> tuple[Codes, Codes]:
         """``index_keys`` of a whole-numbered column, worked out once."""

@@ -19,6 +19,7 @@ from annotation.domain.formats.base import (
     ResponseRecord,
 )
 from annotation.domain.formats.rows import FileRow, csv_rows
+from annotation.domain.guidelines import Label
 
 PROMPT_REF = ("prompt_id", "prompt")
 
@@ -42,9 +43,9 @@ def _read_judgements(row: FileRow) -> Iterator[Judgement]:
     yield generic.read_judgement(row, _read_labels(row), evidence=[], flags=flags)
 
 
-def _read_labels(row: FileRow) -> dict[str, float]:
-    """The filled cells: an empty one means that the criterion was not asked."""
-    labels = {}
+def _read_labels(row: FileRow) -> dict[str, Label]:
+    """The filled cells: an empty one means that the criterion was not asked, or not answered."""
+    labels: dict[str, Label] = {}
     for column in row.fields:
         if column.startswith(LABEL) and row.has(column):
             labels[column.removeprefix(LABEL)] = generic.read_value(row, column, row.fields[column])

@@ -16,6 +16,7 @@ from annotation.domain.formats.base import (
     PromptRef,
 )
 from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, as_number
+from annotation.domain.guidelines import NA, Label
 
 PROMPT_FIELDS = frozenset(
     {"id", "prompt", "dimension", "subcomponent", "language", "attack_method"},
@@ -59,8 +60,18 @@ def read_prompt_ref(row: FileRow) -> PromptRef:
     return prompt_ref
 
 
-def read_value(row: FileRow, field: str, raw: object) -> float:
-    """A label's value as a number; whether it is on the scale is the guideline's to say."""
+# How people write "not applicable", without capitals and outer blanks.
+NA_WORDS = frozenset({NA, "n/a", "n.a.", "not applicable", "不适用"})
+
+
+def is_na(raw: object) -> bool:
+    return isinstance(raw, str) and raw.strip().casefold() in NA_WORDS
+
+
+def read_value(row: FileRow, field: str, raw: object) -> Label:
+    """A label's value as a number, or ``NA``; whether it is an answer here is the guideline's to say."""
+    if is_na(raw):
+        return NA
     number = as_number(raw)
     if number is None or isinstance(raw, bool):
         raise row.error(

@@ -66,7 +66,11 @@ def _read_labels(row: FileRow) -> Mapping[str, Any]:
     labels = row.fields.get("labels")
     if not isinstance(labels, dict) or not labels:
         raise row.error(N_('write the labels as {{"criterion": value}}.'), field="labels")
-    return {name: generic.read_value(row, f"labels.{name}", value) for name, value in labels.items()}
+    return {
+        name: generic.read_value(row, f"labels.{name}", value)
+        for name, value in labels.items()
+        if value is not None  # not asked, or not answered
+    }
 
 
 def read_evidence(row: FileRow) -> list[Mapping[str, Any]]:

@@ -34,6 +34,8 @@ ROLE_FIELDS, TEXT_FIELDS = ("role", "author", "speaker"), ("text", "content")
 ROLES = {"bot": MARKABLE, "model": MARKABLE, "human": "user"}
 # The controls of this site's own configuration; no criterion can be called so, for a criterion's name has no hyphen.
 PERSON, ROLE, RATIONALE, FLAGS = "assay-person", "assay-role", "assay-rationale", "assay-flags"
+# After a criterion's name, of the choice beside its stars or its number: that it is not applicable.
+NA_SUFFIX = "-na"
 DIMENSION, EVIDENCE, SPANS = "assay-dimension", "assay-evidence", "assay-spans"
 ANNOTATOR, ADJUDICATOR, GOLD = "annotator", "adjudicator", "gold"
 RATIONALE_FIELDS = (RATIONALE, "rationale", "comment", "comments", "explanation", "reason")
@@ -368,6 +370,7 @@ def _add_value(
     elif is_text or name in RATIONALE_FIELDS:
         results.words[name] = "\n".join(str(choice) for choice in choices)
     elif name not in OWN_CONTROLS:
+        name = name.removesuffix(NA_SUFFIX)
         if stated_value is None:
             raise item.error(N_("nothing is chosen here; choose, or take the result out."), field="value")
         results.labels[name] = choices[0] if len(choices) == 1 else choices

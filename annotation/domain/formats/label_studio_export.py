@@ -21,14 +21,15 @@ from annotation.domain.formats.label_studio import (
     DIMENSION,
     EVIDENCE,
     GOLD,
+    NA_SUFFIX,
     PERSON,
     RATIONALE,
     ROLE,
     SPANS,
 )
 from annotation.domain.formats.labels import EQUALS
-from annotation.domain.guidelines import Criterion, GuidelineDocument
-from annotation.domain.guidelines.values import LocalizedText
+from annotation.domain.guidelines import NA, Criterion, GuidelineDocument, Label
+from annotation.domain.guidelines.values import NOT_APPLICABLE, LocalizedText
 from annotation.domain.releases.canonical import number
 
 PROMPT_TEXT, RESPONSE_TEXT, TURNS = "assay-prompt", "assay-response", "assay-turns"
@@ -72,8 +73,10 @@ class LabelStudioControl:
             return "rating"
         return "choices" if len(self.values) <= MAX_CHOICES else "number"
 
-    def value(self, label: float) -> dict[str, Any]:
+    def value(self, label: Label) -> dict[str, Any]:
         """The label as the ``value`` of a result."""
+        if label == NA:
+            return {"choices": [NA]}
         return {"choices": [str(number(label))]} if self.kind == "choices" else {self.kind: label}
 
 
@@ -82,7 +85,7 @@ class ExportedAnnotation:
     """One annotation, as it is exported to Label Studio."""
 
     role: str
-    labels: Mapping[str, int | float]
+    labels: Mapping[str, Label]
     person: str = ""
     rationale: str = ""
     flags: Sequence[str] = ()
@@ -185,6 +188,9 @@ def _add_condition(view: Element, criterion: Criterion) -> Element:
 def _add_question(view: Element, control: LabelStudioControl) -> None:
     criterion = control.criterion
     SubElement(view, "Header", value=_join_languages(criterion.question), size="5")
+    if criterion.na and control.kind != "choices":
+        beside = _add_control(view, "Choices", criterion.name + NA_SUFFIX, choice="single", showInline="true")
+        SubElement(beside, "Choice", value=_join_languages(NOT_APPLICABLE), alias=NA)
     if control.kind == "rating":
         _add_control(view, "Rating", criterion.name, maxRating=str(len(control.values)))
     elif control.kind == "number":
@@ -202,6 +208,8 @@ def _add_question(view: Element, control: LabelStudioControl) -> None:
                 alias=alias,
                 hint=hint,
             )
+        if criterion.na:
+            SubElement(choices, "Choice", value=_join_languages(NOT_APPLICABLE), alias=NA)
 
 
 def _add_origin(view: Element) -> None:
@@ -271,7 +279,10 @@ def _iterate_results(
         yield _build_result(DIMENSION, "choices", {"choices": [dimension]})
     for criterion, label in exported.labels.items():
         control = layout.criteria[criterion]
-        yield _build_result(criterion, control.kind, control.value(label))
+        if label != NA or control.kind == "choices":
+            yield _build_result(criterion, control.kind, control.value(label))
+        else:
+            yield _build_result(criterion + NA_SUFFIX, "choices", control.value(label))
     if exported.rationale:
         yield _build_result(RATIONALE, "textarea", {"text": [exported.rationale]})
     if exported.flags:

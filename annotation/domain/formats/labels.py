@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from annotation.core.errors import N_, Unprocessable
 from annotation.core.names import find_nearest
+from annotation.domain.formats.generic import is_na
 from annotation.domain.formats.rows import as_number
-from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.domain.guidelines import NA, Criterion, GuidelineDocument
 
 # What goes before the level in a span's label: ``fairness=1``.
 EQUALS = "="
@@ -113,6 +114,8 @@ class Wording:
             stated_value = stated_value[0]
         if not isinstance(stated_value, str):
             return stated_value
+        if criterion.na and is_na(stated_value):
+            return NA
         known = self._levels[criterion.name].get(_fold_word(stated_value))
         number = as_number(stated_value) if known is None else known
         if number is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotation.domain.guidelines.document import (
     AppliesTo,
+    AskedIf,
     Criterion,
     Dimension,
     GuidelineDocument,
@@ -14,13 +15,16 @@ from annotation.domain.guidelines.document import (
     Subcomponent,
 )
 from annotation.domain.guidelines.parser import parse_guideline
-from annotation.domain.guidelines.values import LocalizedText, find_language, localize
+from annotation.domain.guidelines.values import NA, Label, LocalizedText, find_language, localize
 
 __all__ = [
+    "NA",
     "AppliesTo",
+    "AskedIf",
     "Criterion",
     "Dimension",
     "GuidelineDocument",
+    "Label",
     "Level",
     "LevelExample",
     "LocalizedText",

@@ -291,6 +291,13 @@ def _list_criterion_clauses(
     }
     if criterion.range is not None:
         fields["range"] = f"{criterion.range.min} - {criterion.range.max}"
+    if criterion.asked_if is not None:
+        condition = criterion.asked_if
+        first = document.criterion(condition.criterion)
+        fields["asked_if"] = f"{localize(first.label, language)} {condition.sign} {condition.value}"
+    fields |= {name: say("allowed") for name in ("na", "optional") if getattr(criterion, name)}
+    if criterion.tolerance is not None:
+        fields["tolerance"] = str(criterion.tolerance)
     yield section, _WrittenClause("criterion", section, fields["label"], fields, name)
     for level in criterion.scale:
         value = level.value

@@ -11,13 +11,15 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from annotation.core.errors import N_, NotFound, Unprocessable
 from annotation.domain.guidelines.values import (
     FORMULA,
+    NA,
     Frozen,
     Identifier,
+    Label,
     Language,
     LocalizedText,
     MetricName,
@@ -59,13 +61,30 @@ def check_criterion(criterion: Criterion) -> None:
         _check_range(criterion)
     if criterion.applies_to != "all":
         _check_unique(criterion.applies_to.dimensions, "applies_to", "dimensions", inside=True)
+    if criterion.tolerance is not None:
+        _check_tolerance(criterion)
+
+
+def _check_tolerance(criterion: Criterion) -> None:
+    assert criterion.tolerance is not None
+    if criterion.measurement == "nominal":
+        raise flaw(N_("A nominal scale has no distances; remove the tolerance."), at=("tolerance",))
+    if criterion.tolerance < 0:
+        raise flaw(N_("The tolerance is 0 or more."), at=("tolerance",))
+
+
+def check_condition(condition: AskedIf) -> None:
+    """Exactly one comparison; what it refers to is checked with the document."""
+    comparisons = [name for name in COMPARISONS if getattr(condition, name) is not None]
+    if len(comparisons) != 1:
+        raise flaw(N_("Give one of is, at_most and at_least."), at=tuple(comparisons[1:2]))
 
 
 def _check_range(criterion: Criterion) -> None:
     bounds = criterion.range
     assert bounds is not None
-    if criterion.measurement != "interval":
-        raise flaw(N_("Only an interval scale has a range; name every level instead."), at=("range",))
+    if criterion.measurement == "nominal":
+        raise flaw(N_("A nominal scale has no range; name every level instead."), at=("range",))
     for side, value in (("min", bounds.min), ("max", bounds.max)):
         if not isinstance(value, int):
             raise flaw(N_("{value} is not a whole number; use one."), at=("range", side), value=value)
@@ -123,6 +142,9 @@ def check_document(document: GuidelineDocument) -> None:
     for field in ("dimensions", "criteria", "metrics"):
         _check_unique((part.name for part in getattr(document, field)), field, "name")
     _check_applicability(document)
+    for index, criterion in enumerate(document.criteria):
+        if criterion.asked_if is not None:
+            _check_asked_if(document, criterion, index)
     for index, metric in enumerate(document.metrics):
         _check_metric_scope(document, metric, ("metrics", index))
         _check_metric_levels(document, metric, ("metrics", index))
@@ -189,6 +211,43 @@ def _check_applicability(document: GuidelineDocument) -> None:
                 at=("dimensions", index, "name"),
                 name=name,
             )
+
+
+def _check_asked_if(document: GuidelineDocument, criterion: Criterion, index: int) -> None:
+    condition = criterion.asked_if
+    assert condition is not None
+    at: Location = ("criteria", index, "asked_if")
+    earlier = {earlier.name: earlier for earlier in document.criteria[:index]}
+    first = earlier.get(condition.criterion)
+    if first is None:
+        raise flaw(
+            N_('No criterion before this one is called "{name}"; it may depend on {known}.'),
+            at=(*at, "criterion"),
+            name=condition.criterion,
+            known=", ".join(earlier) or "-",
+        )
+    if criterion.applies_to != first.applies_to:
+        raise flaw(
+            N_(
+                'This applies to other prompts than "{name}", on which it depends; give both the same applies_to.'
+            ),
+            at=(*at, "criterion"),
+            name=first.name,
+        )
+    if condition.value not in first.values:
+        raise flaw(
+            N_('{value} is no value of "{name}"; use one of {known}.'),
+            at=(*at, condition.comparison),
+            value=condition.value,
+            name=first.name,
+            known=", ".join(map(str, first.values)),
+        )
+    if first.measurement == "nominal" and condition.comparison != "is":
+        raise flaw(
+            N_('"{name}" is nominal and has no order; compare by is.'),
+            at=(*at, condition.comparison),
+            name=first.name,
+        )
 
 
 def _check_known(document: GuidelineDocument, names: Iterable[str], place: Location) -> None:
@@ -381,7 +440,56 @@ CountedLevels = Annotated[
 ]
 
 
+COMPARISONS = ("is_", "at_most", "at_least")
+
+
+class AskedIf(Frozen):
+    """A criterion is asked only where an earlier one has such a value; "not applicable" is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+    criterion: Identifier
+    is_: Annotated[Number | None, Field(alias="is")] = None
+    at_most: Number | None = None
+    at_least: Number | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_condition(self)
+        return self
+
+    @property
+    def comparison(self) -> str:
+        """``is``, ``at_most`` or ``at_least``."""
+        return next(name for name in COMPARISONS if getattr(self, name) is not None).rstrip("_")
+
+    @property
+    def sign(self) -> str:
+        """The comparison in no language."""
+        return {"is": "=", "at_most": "≤", "at_least": "≥"}[self.comparison]
+
+    @property
+    def value(self) -> int | float:
+        return next(bound for bound in (self.is_, self.at_most, self.at_least) if bound is not None)
+
+    def holds(self, label: object) -> bool:
+        """Whether the criterion is asked beside this label of the earlier one; None: that has none."""
+        number = as_number(label)
+        if number is None:
+            return False
+        match self.comparison:
+            case "is":
+                return number == self.value
+            case "at_most":
+                return number <= self.value
+        return number >= self.value
+
+
 class Criterion(Frozen):
+    """``na``: "not applicable" is an answer, too. ``optional``: it may stay unanswered. ``tolerance`` is in place of
+    the batch's.
+    """
+
     name: Identifier
     label: LocalizedText
     question: LocalizedText
@@ -389,6 +497,10 @@ class Criterion(Frozen):
     measurement: Literal["nominal", "ordinal", "interval"]
     range: Range | None = None
     scale: Annotated[tuple[Level, ...], Field(min_length=2)]
+    na: Annotated[bool, Field(strict=True)] = False
+    optional: Annotated[bool, Field(strict=True)] = False
+    asked_if: AskedIf | None = None
+    tolerance: Number | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -402,15 +514,37 @@ class Criterion(Frozen):
             return tuple(range(int(self.range.min), int(self.range.max) + 1))
         return tuple(sorted(level.value for level in self.scale))
 
-    def level(self, value: int | float) -> Level | None:
+    def level(self, value: Label | None) -> Level | None:
         """The level of this value; None between the anchors of a range and off the scale."""
         return next((level for level in self.scale if level.value == value), None)
 
     def applies(self, dimension: str | None) -> bool:
         return self.applies_to == "all" or dimension in self.applies_to.dimensions
 
-    def check(self, label: object) -> int | float:
-        """The label as a number of the scale, or Unprocessable."""
+    @property
+    def may_lack_value(self) -> bool:
+        """Whether a response that was judged may have no number here."""
+        return self.na or self.optional or self.asked_if is not None
+
+    @property
+    def answers(self) -> str:
+        """What may be answered, as an error message lists it."""
+        return ", ".join(map(str, (*self.values, NA) if self.na else self.values))
+
+    def check(self, label: object) -> Label:
+        """The label as a number of the scale, or ``NA`` where that is allowed; else Unprocessable."""
+        if self.na and label == NA:
+            return NA
+        if not self.na:
+            return self.check_level(label)
+        try:
+            return self.check_level(label)
+        except Unprocessable as error:
+            error.params["allowed"] = self.answers
+            raise
+
+    def check_level(self, label: object) -> int | float:
+        """The label as a number of the scale; else Unprocessable, also where it is ``NA``."""
         number = as_number(label)
         if number is None or number not in self.values:
             raise Unprocessable(
@@ -420,6 +554,10 @@ class Criterion(Frozen):
                 allowed=", ".join(map(str, self.values)),
             )
         return number
+
+    def is_asked(self, labels: Mapping[str, object]) -> bool:
+        """Whether it is asked beside these labels of the same response."""
+        return self.asked_if is None or self.asked_if.holds(labels.get(self.asked_if.criterion))
 
 
 class Metric(Frozen):
@@ -534,8 +672,11 @@ class GuidelineDocument(Frozen):
             if metric.criteria is None or criterion.name in metric.criteria
         )
 
-    def check_labels(self, dimension: str | None, labels: Mapping[str, object]) -> dict[str, int | float]:
-        """A value of its scale for each applicable criterion, in the guideline's order; else Unprocessable."""
+    def check_labels(self, dimension: str | None, labels: Mapping[str, object]) -> dict[str, Label]:
+        """A label for each criterion that is asked, in the guideline's order; else Unprocessable.
+
+        One that is optional may be missing. Nothing is answered that another answer makes needless.
+        """
         criteria = self.criteria_for(dimension)
         names = [criterion.name for criterion in criteria]
         for name in labels:
@@ -546,14 +687,19 @@ class GuidelineDocument(Frozen):
                     value=show(labels[name]),
                     known=", ".join(names) or "-",
                 )
+        checked: dict[str, Label] = {}
         for criterion in criteria:
-            if criterion.name not in labels:
+            if not criterion.is_asked(checked):
+                _refuse_unasked(criterion, labels)
+            elif criterion.name in labels:
+                checked[criterion.name] = criterion.check(labels[criterion.name])
+            elif not criterion.optional:
                 raise Unprocessable(
                     N_('"{criterion}" has no label; give one of {allowed}.'),
                     criterion=criterion.name,
-                    allowed=", ".join(map(str, criterion.values)),
+                    allowed=criterion.answers,
                 )
-        return {criterion.name: criterion.check(labels[criterion.name]) for criterion in criteria}
+        return checked
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
@@ -572,6 +718,20 @@ class GuidelineDocument(Frozen):
         content = self.model_dump(mode="json", exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _refuse_unasked(criterion: Criterion, labels: Mapping[str, object]) -> None:
+    if criterion.name not in labels:
+        return
+    condition = criterion.asked_if
+    assert condition is not None
+    raise Unprocessable(
+        N_('"{criterion}" is asked only where {other} {comparison} {value}; leave it out here.'),
+        criterion=criterion.name,
+        other=condition.criterion,
+        comparison=condition.sign,
+        value=condition.value,
+    )
 
 
 Named = TypeVar("Named", Criterion, Metric)

@@ -13,6 +13,11 @@ from pydantic_core import PydanticCustomError
 from annotation.core.errors import N_
 
 FLAW = "guideline"
+NA = "na"
+"""The label "not applicable": outside every scale, and never a number. A gold label stores it as null."""
+Label: TypeAlias = int | float | str
+"""What a person answers: a value of the scale, or ``NA``."""
+NOT_APPLICABLE = {"en": "Not applicable", "zh": "不适用"}
 MAX_NUMBER = 1_000_000
 PROMPT, RESPONSE = "{prompt}", "{response}"
 MAX_TEMPLATE_CHARACTERS = 2000
@@ -37,6 +42,16 @@ def as_number(value: object) -> int | float | None:
     if not isinstance(value, float) or not math.isfinite(value):
         return None
     return int(value) if value == int(value) else value
+
+
+def order_level(value: str) -> float:
+    """By which the values of a scale are sorted where they are keys of JSON; ``NA`` comes last."""
+    return math.inf if value == NA else float(value)
+
+
+def parse_level(value: str) -> Label:
+    """A value of a scale that is a key of JSON."""
+    return NA if value == NA else float(value)
 
 
 def show(value: object) -> str:

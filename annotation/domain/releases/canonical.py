@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, NamedTuple, TypeAlias, overload
 
 from annotation.core.errors import N_, AssayError
+from annotation.domain.guidelines.values import NA, Label
 
-Value: TypeAlias = int | float
+Value: TypeAlias = Label
 
 RUN = 50_000
 """Lines that are sorted in memory at a time; more of them go through temporary files."""
@@ -64,9 +65,18 @@ class SettledLabel(NamedTuple):
         return (_encode([*self[:7], number(self.value), self.source]) + "\n").encode()
 
 
-def number(value: Value) -> Value:
-    """3.0 as 3, and 2.5 as it is; a value that is no number is refused."""
-    if not math.isfinite(value):
+@overload
+def number(value: float) -> int | float: ...
+@overload
+def number(value: Value | None) -> Value: ...
+def number(value: Value | None) -> Value:
+    """3.0 as 3, and 2.5 as it is; None, which stands for "not applicable" in a table, as ``NA``.
+
+    Anything else that is no number is refused.
+    """
+    if value is None or value == NA:
+        return NA
+    if isinstance(value, str) or not math.isfinite(value):
         raise AssayError(N_("{value} is not a number and cannot be a gold label."), value=value)
     return int(value) if value == int(value) else value
 

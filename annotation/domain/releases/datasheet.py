@@ -21,6 +21,7 @@ from annotation.domain.adjudication import (
     UNANIMOUS,
     WITHIN_TOLERANCE,
 )
+from annotation.domain.guidelines.values import order_level
 from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import LabelOrigins, count_origins, find_batch_origins
 
@@ -73,7 +74,7 @@ class GuidelineTexts:
 def list_levels(manifest: Manifest) -> Iterator[tuple[str, str, int]]:
     """Criterion, level and the number of labels."""
     for criterion, levels in manifest["counts"]["by_level"].items():
-        for value in sorted(levels, key=float):
+        for value in sorted(levels, key=order_level):
             yield criterion, value, levels[value]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from annotation.domain.guidelines.values import parse_level
 from annotation.domain.releases.canonical import Value, number
 from annotation.domain.releases.splits import split_of
 
@@ -65,10 +66,14 @@ def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[st
             f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}'
             f"{_encode_source(dimension, subcomponent, model)}"
             f"{_quoted(response) if isinstance(response, str) else _ENCODER.encode(response)}"
-            f', "labels": {_encode_object(tuple([(name, repr(value)) for name, value in labels.items()]), order)}'
+            f', "labels": {_encode_object(tuple([(name, _label(value)) for name, value in labels.items()]), order)}'
             f', "sources": {_encode_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'
             f"{_encode_end(*guideline, row.split)}"
         )
+
+
+def _label(value: Value) -> str:
+    return _word(value) if isinstance(value, str) else repr(value)
 
 
 @lru_cache(maxsize=4096)
@@ -192,7 +197,7 @@ def cell_rows(
             subcomponent,
             model,
             _parse_turns(response, is_text) or response,
-            {name: number(float(cells[place])) for place, name in filled},
+            {name: number(parse_level(cells[place])) for place, name in filled},
             {name: cells[place + shift] for place, name in filled},
             cells[-3],
             cells[-2],

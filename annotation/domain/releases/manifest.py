@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from annotation.domain.adjudication import SOURCES
+from annotation.domain.guidelines.values import order_level
 from annotation.domain.releases.splits import SPLITS
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -89,4 +90,4 @@ def _list_subcomponents(dimension: Mapping[str, Any]) -> list[str]:
 
 
 def _order_by_number(levels: Mapping[str, T]) -> dict[str, T]:
-    return {value: levels[value] for value in sorted(levels, key=float)}
+    return {value: levels[value] for value in sorted(levels, key=order_level)}

@@ -11,7 +11,7 @@ from annotation.core.terminal import format_table
 from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
-from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
+from annotation.selectors.agreement import FACETS, LabelPatterns, applicability_to_json, parse_groupings
 from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 from annotation.selectors.batches import get_batch
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
@@ -54,6 +54,7 @@ class Command(AssayCommand):
         patterns = LabelPatterns(batches)
         return {
             "rows": [row.to_json() for row in patterns.report(groupings)],
+            "not_applicable": [applicability_to_json(row) for row in patterns.list_applicability()],
             "coverage": patterns.labels.coverage.to_json(),
             "adjudicators": {
                 "drawn": seconds.drawn,
@@ -72,6 +73,8 @@ class Command(AssayCommand):
         for line in format_table([heads, *lines], texts=TEXTS):
             self.stdout.write(line)
         self._show_weighing(rows)
+        for row in data["not_applicable"]:
+            self.stdout.write(_describe_applicability(row))
         self.stdout.write(_describe_coverage(data["coverage"]))
         for row in data["adjudicators"]["rows"]:
             share = _format_statistic(row["percent_agreement"])
@@ -95,6 +98,14 @@ def _build_line(
     effect = format_decimal(percent["design_effect"] if percent else None, 2)
     counts = str(row["n"]), str(row["disputed"]), effect
     return name, group, *counts, *(_format_statistic(row[name]) for name in statistics)
+
+
+def _describe_applicability(row: Mapping[str, Any]) -> str:
+    """Apart from the figures above, which are of numbers alone."""
+    counts = f"not applicable in {row['not_applicable']} of {row['labels']} labels"
+    pairs = f"n {row['n']}, differing {row['disputed']}"
+    alpha = f"nominal alpha {_format_statistic(row['alpha_nominal'])}"
+    return f"{row['criterion']}: {counts}; {pairs}, {alpha}"
 
 
 def _describe_coverage(coverage: Mapping[str, Any]) -> str:

@@ -12,7 +12,13 @@ from annotation.selectors.agreement.groupings import (
     parse_narrowing,
 )
 from annotation.selectors.agreement.label_table import COMPLETE, MIN_OPEN_LABELS, Coverage
-from annotation.selectors.agreement.report import LabelPatterns, LevelConfusion, PatternCounts, ReportRow
+from annotation.selectors.agreement.report import (
+    LabelPatterns,
+    LevelConfusion,
+    PatternCounts,
+    ReportRow,
+    applicability_to_json,
+)
 
 __all__ = [
     "COMPLETE",
@@ -26,6 +32,7 @@ __all__ = [
     "Narrowing",
     "PatternCounts",
     "ReportRow",
+    "applicability_to_json",
     "parse_groupings",
     "parse_narrowing",
 ]

@@ -28,6 +28,7 @@ from django.utils import timezone
 
 from annotation.domain.adjudication import DECIDED
 from annotation.domain.agreement.label_table import (
+    APPLICABILITY,
     LabelledTask,
     PersonLabels,
     Units,
@@ -35,6 +36,7 @@ from annotation.domain.agreement.label_table import (
     replace_tasks,
 )
 from annotation.domain.agreement.label_table import join_units as label_table_joined
+from annotation.domain.guidelines import NA
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
 from annotation.selectors.counts import STATES, count_by_stratum
 
@@ -188,11 +190,19 @@ def clear_units() -> None:
 
 @dataclass(frozen=True)
 class BatchUnits:
-    """The units of some batches with their strata, by which they are told apart, and the marks that they had."""
+    """The units of some batches with their strata, by which they are told apart, and the marks that they had.
 
-    units: Units
+    ``answers`` are those of ``units``, whose labels are numbers, with those that tell who found a criterion not
+    applicable.
+    """
+
+    answers: Units
     strata: dict[int, Stratum]
     marks: Marks
+
+    @property
+    def units(self) -> Units:
+        return self.answers.numbered
 
 
 def read_batches(batches: Iterable[Batch]) -> BatchUnits:
@@ -228,6 +238,7 @@ def _join(parts: Sequence[Units]) -> Units:
 def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
     """The gold of the ``units`` of these batches; what rests on one person's word is none."""
     settled = GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches])
+    settled = settled.filter(value__isnull=False)  # "not applicable" is on no scale
     gold_labels = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
     value = np.full(len(units), np.nan, dtype=np.float32)
     decided = np.zeros(len(units), dtype=bool)
@@ -254,7 +265,7 @@ def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
 
 def count_coverage(reading: BatchUnits) -> Coverage:
     """Of the work of the batches that were read, all of it: an open task that has no unit has one label, or none."""
-    units, marks = reading.units, [mark for _batch, mark in reading.marks]
+    units, marks = reading.answers, [mark for _batch, mark in reading.marks]
     n_labels = np.zeros(len(units), dtype=np.int64)
     for column in units.person.T:
         n_labels += column >= 0
@@ -357,18 +368,21 @@ def _iterate_tasks(
     )
     rows: Iterable[tuple[Any, ...]] = task_labels.iterator(chunk_size=CHUNK)
     days = _DayCache()
+    may_be_na = frozenset(criterion.name for criterion in batch.guideline.document.criteria if criterion.na)
     for task, of_task in groupby(rows, key=itemgetter(0)):
         task_rows = list(of_task)
         if task_rows[0][4] == Task.State.OPEN:
             if len(task_rows) < MIN_OPEN_LABELS:
                 continue
             open_tasks.add(task)
-        yield _build_labelled(task_rows, days)
+        yield _build_labelled(task_rows, days, may_be_na)
 
 
-def _build_labelled(rows: Sequence[tuple[Any, ...]], days: _DayCache) -> LabelledTask:
+def _build_labelled(
+    rows: Sequence[tuple[Any, ...]], days: _DayCache, may_be_na: frozenset[str]
+) -> LabelledTask:
     person_labels = [
-        PersonLabels(person, _parse_labels(labels), days.of(at), seconds)
+        PersonLabels(person, _parse_labels(labels, may_be_na), days.of(at), seconds)
         for *_task, person, labels, at, seconds in rows
     ]
     task, prompt, stratum, subcomponent = rows[0][:4]
@@ -376,10 +390,17 @@ def _build_labelled(rows: Sequence[tuple[Any, ...]], days: _DayCache) -> Labelle
 
 
 @lru_cache(maxsize=10_000)
-def _parse_labels(labels: str) -> dict[str, float]:
-    """There are few different ones; nobody writes to them."""
-    values: dict[str, float] = json.loads(labels)
-    return values
+def _parse_labels(labels: str, may_be_na: frozenset[str]) -> dict[str, float]:
+    """The numbers, and of criteria that may be not applicable whether they are. There are few different ones; nobody
+    writes to them.
+    """
+    answers: dict[str, Any] = json.loads(labels)
+    if not may_be_na:
+        return answers
+    numbers = {name: value for name, value in answers.items() if not isinstance(value, str)}
+    return numbers | {
+        f"{name}{APPLICABILITY}": float(value == NA) for name, value in answers.items() if name in may_be_na
+    }
 
 
 class _DayCache:

@@ -45,18 +45,27 @@ class ComparableLabels:
         self._guideline = {pk: guidelines[of_batch[stratum.batch_id]] for pk, stratum in self._strata.items()}
         models = {stratum.model_id for stratum in self._strata.values()}
         self._models = dict(EvaluatedModel.objects.filter(pk__in=models).values_list("pk", "name"))
-        named = Person.objects.filter(pk__in=reading.units.people).values_list("pk", "username")
+        named = Person.objects.filter(pk__in=reading.answers.people).values_list("pk", "username")
         self.people = dict(
             sorted(named, key=itemgetter(1))
         )  # by code points, whatever the database's collation
         self.narrowing = narrowing
-        self._all = reading.units
+        self._all, self._answers = reading.units, reading.answers
         self._weights = WeightReader(self.batches, self.marks, self._strata)
         self.coverage = count_coverage(reading)
 
     @cached_property
     def units(self) -> Units:
         return self._all if self.narrowing == EVERYTHING else self._narrowed(self.narrowing)
+
+    @cached_property
+    def applicability(self) -> ComparableLabels:
+        """Who found a criterion not applicable (1), of those criteria that may be; narrowed as these are."""
+        labels = self.with_units(self._answers.applicability)
+        if self.narrowing != EVERYTHING:
+            labels._all = labels.units
+            labels.__dict__["units"] = labels._narrowed(self.narrowing)
+        return labels
 
     @cached_property
     def weights(self) -> Weights | float:
@@ -138,7 +147,7 @@ class ComparableLabels:
     def with_units(self, units: Units) -> ComparableLabels:
         """The same names over other units."""
         labels = object.__new__(ComparableLabels)
-        computed = {"units", "scales", "reasons", "weights"}
+        computed = {"units", "scales", "reasons", "weights", "applicability"}
         labels.__dict__.update({name: value for name, value in self.__dict__.items() if name not in computed})
         labels.__dict__["units"] = units
         return labels

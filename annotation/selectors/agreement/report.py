@@ -164,6 +164,27 @@ class PatternCounts:
         return replace(measured, statistics={**measured.statistics, **withheld})
 
 
+ON_APPLICABILITY = ("percent_agreement", "cohen_kappa", "alpha_nominal", "gwet_ac1")
+
+
+def applicability_to_json(counted: PatternCounts) -> dict[str, Any]:
+    """A row of ``LabelPatterns.list_applicability``; ``labels`` says how often it was found not applicable."""
+    row = counted.measure(ON_APPLICABILITY)
+    stated = Counter[Value]()
+    for pattern, n in counted.counts.counts.items():
+        for label in _drop_missing(pattern):
+            stated[label] += n
+    return {
+        "guideline": counted.guideline,
+        "criterion": counted.criterion,
+        "labels": stated.total(),
+        "not_applicable": stated[1],
+        "n": row.n,
+        "disputed": row.disputed,
+        **{name: statistic_to_json(row.statistics[name]) for name in ON_APPLICABILITY},
+    }
+
+
 def _list_weights(labels: ComparableLabels) -> Weights | None:
     return None if isinstance(labels.weights, float) else labels.weights
 
@@ -307,6 +328,25 @@ class LabelPatterns:
         return PatternCounts(
             guideline, criterion, group, measurement, values, to_exact_counts(counts or NO_COUNTS, values)
         )
+
+    def list_applicability(self) -> list[PatternCounts]:
+        """How well people agree on whether a criterion is applicable at all: a row for each that may be otherwise."""
+        return self.labels.cache("applicability", self._count_applicability)
+
+    def _count_applicability(self) -> list[PatternCounts]:
+        labels = self.labels.applicability
+        scales = labels.scales
+        people = find_people(labels.units, scales)
+        units = order_two_people(labels.units, scales, people, list(labels.people))
+        patterns = count_patterns(units, scales, labels.weights)
+        return [
+            PatternCounts(
+                *scale, {}, "nominal", (0, 1), to_exact_counts(patterns[scale], (0, 1)), len(people[scale])
+            )
+            for guideline in self.labels.guideline_names()
+            for scale in ((guideline, criterion) for criterion in self.labels.criteria(guideline))
+            if scale in patterns
+        ]
 
     def confusions(self) -> list[LevelConfusion]:
         """Which levels are taken for each other, the most frequent first."""

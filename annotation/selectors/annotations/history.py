@@ -13,10 +13,10 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.db.models import Exists, F, FloatField, Func, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, FloatField, Func, OuterRef, Q, QuerySet, TextField
 from django.utils import timezone
 
-from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines import NA, GuidelineDocument, Label
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -68,7 +68,7 @@ class HistoryOutcome:
     """
 
     own_labels: Labels
-    finals: Mapping[str, float]
+    finals: Mapping[str, Label]
     overruled: tuple[str, ...]
     reason: Mapping[str, str]
     words: str
@@ -97,19 +97,33 @@ class HistoryRow:
     verdict: Labels | None
 
 
-class LabelValue(Func):
-    """The number that labels (JSON) give to the criterion that another column names; null where they give none."""
+class _Answer(Func):
+    """What labels (JSON) give to the criterion that another column names; null where they give nothing."""
 
     arity = 2
-    output_field = FloatField()
+    on_sqlite = on_postgresql = "%s"
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        json = {"template": "JSON_EXTRACT(%(expressions)s || '\"')", "arg_joiner": ", '$.\"' || "}
+        json = {
+            "template": self.on_sqlite % "JSON_EXTRACT(%(expressions)s || '\"')",
+            "arg_joiner": ", '$.\"' || ",
+        }
         return self.as_sql(compiler, connection, **json, **context)
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        json = {"template": "(%(expressions)s)::double precision", "arg_joiner": " ->> "}
+        json = {"template": self.on_postgresql % "(%(expressions)s)", "arg_joiner": " ->> "}
         return self.as_sql(compiler, connection, **json, **context)
+
+
+class LabelText(_Answer):
+    output_field = TextField()
+
+
+class LabelValue(_Answer):
+    """Null also where the criterion is not applicable, which is no number."""
+
+    output_field = FloatField()
+    on_sqlite, on_postgresql = f"NULLIF(%s, '{NA}')", f"NULLIF(%s, '{NA}')::double precision"
 
 
 def list_history(
@@ -171,11 +185,20 @@ def _filter_marked(
 
 def list_overruled_labels(person: Person) -> QuerySet[Any]:
     """One for each criterion whose final value is another than the person's."""
-    return list_labels_with_gold(person).filter(source__in=MAY_DIFFER).exclude(mine=F("final"))
+    labels = list_labels_with_gold(person).filter(source__in=MAY_DIFFER)
+    return labels.filter(
+        Q(mine__lt=F("final"))
+        | Q(mine__gt=F("final"))
+        | Q(mine__isnull=True, final__isnull=False)
+        | Q(mine__isnull=False, final__isnull=True)
+    )
 
 
 def list_labels_with_gold(person: Person) -> QuerySet[Any]:
-    """The person's current annotations, each as often as its task has gold labels: ``mine``, ``final``, ``source``."""
+    """The person's current annotations, each as often as its task has gold labels: ``mine``, ``final``, ``source``.
+
+    ``mine`` and ``final`` are null where the criterion is not applicable.
+    """
     gold = "assignment__task__gold_labels__"
     return (
         Annotation.objects.filter(
@@ -185,8 +208,8 @@ def list_labels_with_gold(person: Person) -> QuerySet[Any]:
             assignment__task__state__in=SETTLED,
         )
         .annotate(criterion=F(f"{gold}criterion"), final=F(f"{gold}value"), source=F(f"{gold}source"))
-        .annotate(mine=LabelValue("labels", "criterion"))
-        .filter(mine__isnull=False)
+        .annotate(mine=LabelValue("labels", "criterion"), answer=LabelText("labels", "criterion"))
+        .filter(answer__isnull=False)
     )
 
 
@@ -290,15 +313,15 @@ def _build_outcome(
         label
         for label in gold
         if label.criterion in own_labels
-        and (label.source == GoldLabel.Source.ADJUDICATED or label.value != own_labels[label.criterion])
+        and (label.source == GoldLabel.Source.ADJUDICATED or label.label != own_labels[label.criterion])
     ]
     if not final_labels:
         return None
     return HistoryOutcome(
         own_labels=own_labels,
-        finals={label.criterion: label.value for label in final_labels},
+        finals={label.criterion: label.label for label in final_labels},
         overruled=tuple(
-            label.criterion for label in final_labels if label.value != own_labels[label.criterion]
+            label.criterion for label in final_labels if label.label != own_labels[label.criterion]
         ),
         reason=decision.reason.words if decision and decision.reason else {},
         words=decision.rationale if decision else "",

@@ -111,7 +111,11 @@ def _count_compared(person: Person) -> list[tuple[int, str, str, float, float, i
     """(batch, dimension, criterion, mine, final, how often) in batches whose results are open. A label that nobody
     else gave (``single``) is its own gold: nothing to compare.
     """
-    labels = list_labels_with_gold(person).exclude(assignment__batch__in=sealed_batches(person))
+    labels = (
+        list_labels_with_gold(person)
+        .filter(mine__isnull=False, final__isnull=False)
+        .exclude(assignment__batch__in=sealed_batches(person))
+    )
     rows = labels.exclude(source=GoldLabel.Source.SINGLE).values_list(
         "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
     )

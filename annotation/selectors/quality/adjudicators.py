@@ -113,7 +113,7 @@ def measure_intra_rater_agreement(batch: Batch | None = None) -> list[IntraRater
         "assignment__person", "task__prompt", "labels", "task__repeats__adjudication__labels"
     )
     rates = _measure_decided_alike(
-        (person, prompt, labels[name] == value)
+        (person, prompt, labels.get(name) == value)
         for person, prompt, labels, first_labels in decisions
         for name, value in first_labels.items()
     )
@@ -173,7 +173,7 @@ def measure_adjudicator_agreement(batches: Iterable[Batch]) -> SecondAdjudicatio
         "batch__guideline__name", "prompt", "adjudication__labels", "repeats__adjudication__labels"
     )
     rates = _measure_decided_alike(
-        ((guideline, criterion), prompt, labels[criterion] == value)
+        ((guideline, criterion), prompt, labels.get(criterion) == value)
         for guideline, prompt, labels, first_labels in decisions
         for criterion, value in first_labels.items()
     )

@@ -131,8 +131,10 @@ def _list_task_posteriors(
     tasks_by_id = {
         task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*RELATED).only(*NAMES)
     }
-    settled = GoldLabel.objects.filter(task__in=tasks).values_list("task_id", "criterion", "value")
-    gold = {(task, criterion): number(value) for task, criterion, value in settled}
+    settled = GoldLabel.objects.filter(task__in=tasks, value__isnull=False).values_list(
+        "task_id", "criterion", "value"
+    )
+    gold = {(task, criterion): number(value) for task, criterion, value in settled if value is not None}
     for task in tasks:
         for aggregate in aggregates:
             position = int(np.searchsorted(aggregate.tasks, task))

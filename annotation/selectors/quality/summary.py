@@ -12,6 +12,8 @@ from statistics import median
 from typing import Any
 
 from annotation.core.proportions import wilson
+from annotation.domain.guidelines import Label
+from annotation.domain.releases.canonical import number
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assignment, GoldLabel, Person, Task
 from annotation.selectors.agreement import COMPLETE
 
@@ -155,15 +157,15 @@ def _iterate_labels(
         yield task, batch, state, own_label, partner_labels[task]
 
 
-def _list_final_labels(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
+def _list_final_labels(tasks: Sequence[int]) -> dict[int, dict[str, Label]]:
     """The gold labels by task and criterion, but for those that are every annotator's own: of one person, and where
     all agree.
     """
     own_sources = (GoldLabel.Source.SINGLE, GoldLabel.Source.UNANIMOUS)
     rows = GoldLabel.objects.filter(task__in=tasks).exclude(source__in=own_sources)
-    labels_by_task: dict[int, dict[str, float]] = defaultdict(dict)
+    labels_by_task: dict[int, dict[str, Label]] = defaultdict(dict)
     for task, criterion, value in rows.values_list("task", "criterion", "value"):
-        labels_by_task[task][criterion] = value
+        labels_by_task[task][criterion] = number(value)
     return labels_by_task
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.db.models import F, Max, Min, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet
 
 from annotation.domain.releases.canonical import LabelKey, SettledLabel, number
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
@@ -55,7 +55,7 @@ class ReleaseNames:
             self.models[label.model],
             label.response_sha256,
             label.criterion,
-            label.value,
+            number(label.value),
             label.source,
         )
 
@@ -82,8 +82,10 @@ def list_contradicted_keys(batches: Iterable[Batch]) -> QuerySet[Any, Any]:
     keys: QuerySet[Any, Any] = (
         list_settled_labels(batches)
         .values(*_KEY)
-        .annotate(low=Min("value"), high=Max("value"))
-        .filter(low__lt=F("high"))
+        .annotate(low=Min("value"), high=Max("value"), numbers=Count("value"), all=Count("pk"))
+        .filter(
+            Q(low__lt=F("high")) | Q(numbers__gt=0, numbers__lt=F("all"))
+        )  # a number and "not applicable"
         .order_by(*(_KEY[place] for place in (1, 2, 0, 4, 3)))
     )
     return keys

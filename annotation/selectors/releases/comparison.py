@@ -76,13 +76,19 @@ class ReleaseDifference:
             ],
         }
 
-    def moves(self) -> list[tuple[str, float, float, int]]:
+    def moves(self) -> list[tuple[str, float | None, float | None, int]]:
         """Criterion, value before, value after, and how often, the most frequent first."""
-        counts: Counter[tuple[str, float, float]] = Counter()
+        counts: Counter[tuple[str, float | None, float | None]] = Counter()
         for group in self.groups:
-            if group.kind == VALUE and group.before is not None and group.after is not None:
+            if group.kind == VALUE:
                 counts[group.criterion, group.before, group.after] += group.count
-        return [(*move, n) for move, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+        return [(*move, n) for move, n in sorted(counts.items(), key=_build_move_key)]
+
+
+def _build_move_key(item: tuple[tuple[str, float | None, float | None], int]) -> tuple[Any, ...]:
+    """The most frequent first; "not applicable" after every number."""
+    (criterion, *values), n = item
+    return -n, criterion, [(value is None, value or 0) for value in values]
 
 
 def _describe_release(release: GoldRelease) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from annotation.domain.adjudication import ADJUDICATED
 from annotation.domain.datasets import SameTexts
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.document import Dimension
+from annotation.domain.guidelines.values import NA, NOT_APPLICABLE
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.splits import SPLITS, split_of
 from annotation.models import (
@@ -245,7 +246,8 @@ def _describe_criterion(document: GuidelineDocument, name: str) -> dict[str, Any
         "name": name,
         "label": _localize(criterion.label),
         "measurement": criterion.measurement,
-        "levels": {str(level.value): _localize(level.name) for level in criterion.scale},
+        "levels": {str(level.value): _localize(level.name) for level in criterion.scale}
+        | ({NA: NOT_APPLICABLE} if criterion.na else {}),
     }
 
 

@@ -35,7 +35,7 @@ _number = lru_cache(maxsize=1024)(number)
 ANNOTATOR, ADJUDICATOR = "annotator", "adjudicator"
 
 
-Label: TypeAlias = tuple[str, float, str]
+Label: TypeAlias = tuple[str, float | None, str]
 """Criterion, value and source: a plain tuple, because there are as many as labels."""
 
 

@@ -17,8 +17,9 @@ from django.utils.crypto import salted_hmac
 
 from annotation.core.errors import N_, Conflict, Unprocessable
 from annotation.core.sql import execute
-from annotation.domain.adjudication import is_repeated, resolve_dispute
+from annotation.domain.adjudication import SettlementRules, is_repeated, resolve_dispute
 from annotation.domain.annotations import Submission
+from annotation.domain.guidelines import Label
 from annotation.models import (
     DECIDED_AGAIN,
     Adjudication,
@@ -100,7 +101,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         verb = "second_reading" if is_repeat else "second_adjudication"
         record(actor=person, verb=verb, target=f"task:{assignment.task.repeats_id}", labels=labels)
     else:
-        settled = resolve_dispute(tuple(labels), labels, settling=assignment.batch.settling)
+        settled = resolve_dispute(tuple(labels), labels, _list_rules(assignment))
         execute(*sql.write_gold(assignment.task, settled, decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
@@ -111,7 +112,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
 
 
 def _write_decision(
-    assignment: Assignment, labels: dict[str, int | float], reason: DisputeReason, key: str, work: Submission
+    assignment: Assignment, labels: dict[str, Label], reason: DisputeReason, key: str, work: Submission
 ) -> Adjudication:
     """The decision; its task is over with it, and is counted."""
     now = timezone.now()
@@ -190,19 +191,27 @@ def _seed_draw(salt: str, member: Membership) -> str:
     return salted_hmac(salt, str(member.pk)).hexdigest()
 
 
-def _check_decision(assignment: Assignment, work: Submission) -> dict[str, int | float]:
+def _list_rules(assignment: Assignment) -> SettlementRules:
+    batch = assignment.batch
+    return SettlementRules.of(batch.guideline.document, batch.tolerance, batch.settling)
+
+
+def _check_decision(assignment: Assignment, work: Submission) -> dict[str, Label]:
     """The labels for the disputed criteria, all of them and no others, as the guideline allows them."""
-    disputed = _list_disputed_criteria(assignment)
-    resolve_dispute(disputed, work.labels)
-    document = assignment.batch.guideline.document
-    return {name: document.criterion(name).check(work.labels[name]) for name in disputed}
+    document, rules = assignment.batch.guideline.document, _list_rules(assignment)
+    decided = resolve_dispute(_list_disputed_criteria(assignment, rules), work.labels, rules)
+    return {name: document.criterion(name).check(label.value) for name, label in decided.items()}
 
 
-def _list_disputed_criteria(assignment: Assignment) -> Sequence[str]:
-    """Of a repeat or second adjudication those that were decided the first time."""
+def _list_disputed_criteria(assignment: Assignment, rules: SettlementRules) -> Sequence[str]:
+    """Of a repeat or second adjudication those that were decided the first time, and what hangs on them."""
     task = assignment.task
     if task.kind in DECIDED_AGAIN:
-        return list(Adjudication.objects.values_list("labels", flat=True).get(task=task.repeats_id))
+        decided = list(Adjudication.objects.values_list("labels", flat=True).get(task=task.repeats_id))
+        for name, condition in rules.conditions.items():
+            if condition.criterion in decided and name not in decided:
+                decided.append(name)
+        return decided
     if assignment.batch.settling == Batch.Settling.AGGREGATE:
         # What the model of all labels was sure of is settled, and is never computed again.
         settled = set(GoldLabel.objects.filter(task=task.pk).values_list("criterion", flat=True))
@@ -229,14 +238,14 @@ def _get_reason(work: Submission) -> DisputeReason:
     return reasons[work.reason]
 
 
-def _leave_notes(assignment: Assignment, labels: dict[str, int | float], text: str) -> None:
-    for criterion, level in labels.items():
+def _leave_notes(assignment: Assignment, labels: dict[str, Label], text: str) -> None:
+    for criterion, label in labels.items():
         leave_note(
             guideline=assignment.batch.guideline,
             source=GuidelineNote.Source.ADJUDICATION,
             author=assignment.person,
             criterion=criterion,
-            level=level,
+            level=None if isinstance(label, str) else label,
             text=text,
             task=assignment.task,
         )

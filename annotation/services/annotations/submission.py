@@ -17,8 +17,9 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict, Unprocessable
 from annotation.core.sql import Statement, execute
-from annotation.domain.adjudication import Outcome, settle
+from annotation.domain.adjudication import Outcome, SettlementRules, settle
 from annotation.domain.annotations import GUIDELINE_UNCLEAR, Submission, check_annotation
+from annotation.domain.guidelines import Label
 from annotation.models import (
     Annotation,
     Assignment,
@@ -182,18 +183,14 @@ def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outc
 
 
 def _apply_rule(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
-    return settle(
-        labels,
-        tolerance=batch.tolerance,
-        nominal=batch.guideline.document.nominal_criteria,
-        settling=batch.settling,
-    )
+    rules = SettlementRules.of(batch.guideline.document, batch.tolerance, batch.settling)
+    return settle(labels, rules)
 
 
 def _build_annotation(
     assignment: Assignment,
     work: Submission,
-    labels: dict[str, int | float],
+    labels: dict[str, Label],
     evidence: list[dict[str, Any]],
     *,
     key: str,
@@ -239,7 +236,7 @@ def _is_requested_before(assignment: Assignment, key: str, work: Submission) -> 
 
 
 def _request_correction(
-    assignment: Assignment, *, work: Submission, labels: dict[str, int | float], key: str
+    assignment: Assignment, *, work: Submission, labels: dict[str, Label], key: str
 ) -> None:
     """A request for the manager; the same wish under another key is the same request while it waits."""
     _request, created = CorrectionRequest.objects.get_or_create(
@@ -276,7 +273,7 @@ def _refuse_unless_open(assignment: Assignment) -> None:
 
 def _check_submission(
     assignment: Assignment, work: Submission
-) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+) -> tuple[dict[str, Label], list[dict[str, Any]]]:
     """The labels and the evidence as they are stored."""
     return check_annotation(
         assignment.batch.guideline.document,
@@ -288,11 +285,12 @@ def _check_submission(
     )
 
 
-def _leave_unclear_note(assignment: Assignment, work: Submission, labels: Mapping[str, int | float]) -> None:
+def _leave_unclear_note(assignment: Assignment, work: Submission, labels: Mapping[str, Label]) -> None:
     """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
     if GUIDELINE_UNCLEAR not in work.flags:
         return
-    criterion, level = next(iter(labels.items())) if len(labels) == 1 else ("", None)
+    criterion, label = next(iter(labels.items())) if len(labels) == 1 else ("", None)
+    level = None if isinstance(label, str) else label
     leave_note(
         guideline=assignment.batch.guideline,
         source=GuidelineNote.Source.FLAG,

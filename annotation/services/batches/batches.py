@@ -115,7 +115,25 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
     return batch, responses
 
 
+# What takes every criterion by itself, and a number for granted.
+NUMBERS_ONLY = ("aggregate", "experts")
+
+
+def _refuse_settling(guideline: Guideline, policy: Policy) -> None:
+    criteria = [c.name for c in guideline.document.criteria if c.may_lack_value]
+    if criteria and policy.settling in NUMBERS_ONLY:
+        raise AssayError(
+            N_(
+                "Gold cannot be settled by {settling} where a response may have no level of a criterion, as of "
+                "{criteria} (na, optional or asked_if); choose another policy."
+            ),
+            settling=policy.settling,
+            criteria=", ".join(criteria),
+        )
+
+
 def create_empty_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
+    _refuse_settling(guideline, policy)
     # Of an open plan nothing closes before its end, whatever its floor.
     overlap = max(policy.overlap, 2 if policy.settles_at_end else 1)
     blocks_since = timezone.now() if policy.closes_in_blocks(overlap) else None

@@ -16,7 +16,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict
-from annotation.domain.adjudication import AGGREGATED, Outcome, SettledValue, settle
+from annotation.domain.adjudication import AGGREGATED, Outcome, SettledValue, SettlementRules, settle
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
@@ -209,8 +209,7 @@ def _settle_chunk(batch: Batch, tasks: Sequence[Task]) -> None:
     for task in tasks:
         outcome = _find_outcome(batch, labels[task.pk], posteriors[task.pk])
         gold += [
-            GoldLabel(task=task, criterion=name, value=label.value, source=label.source, created_at=now)
-            for name, label in outcome.settled.items()
+            GoldLabel.settle(task, name, label, now) for name, label in outcome.settled.items()
         ]
         settled_at = None if outcome.disputed else now
         Task.objects.filter(pk=task.pk).update(state=outcome.state, settled_at=settled_at)
@@ -226,9 +225,7 @@ def _find_outcome(
 ) -> Outcome:
     """By the pure rule; where a model settles, by its probabilities alone."""
     document = batch.guideline.document
-    outcome = settle(
-        labels, tolerance=batch.tolerance, nominal=document.nominal_criteria, settling=batch.settling
-    )
+    outcome = settle(labels, SettlementRules.of(document, batch.tolerance, batch.settling))
     if batch.settling != Batch.Settling.AGGREGATE:
         return outcome
     settled: dict[str, SettledValue] = {}

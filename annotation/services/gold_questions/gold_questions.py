@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.domain.guidelines import Label
 from annotation.models import Batch, GoldQuestion, Person, Response, Stratum, Task
 from annotation.services.audit import record
 
@@ -141,7 +142,7 @@ def refuse_unfit(batch: Batch, response: Response, answer: GoldAnswer) -> None:
     _check_labels(batch, response, answer)
 
 
-def _check_labels(batch: Batch, response: Response, answer: GoldAnswer) -> dict[str, int | float]:
+def _check_labels(batch: Batch, response: Response, answer: GoldAnswer) -> dict[str, Label]:
     return batch.guideline.document.check_labels(response.prompt.dimension, answer.labels)
 
 

@@ -10,12 +10,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from annotation.core.errors import N_, AssayError, Conflict, InputError
+from annotation.core.errors import N_, AssayError, Conflict, InputError, Unprocessable
 from annotation.domain.formats import generic
 from annotation.domain.formats.base import LABEL
 from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_rows
 from annotation.domain.gold_questions import Labels, draw_balanced
-from annotation.domain.releases.canonical import number as plain
+from annotation.domain.guidelines import GuidelineDocument, Label
+from annotation.domain.releases.canonical import number
 from annotation.models import (
     Adjudication,
     Batch,
@@ -130,14 +131,14 @@ class _SettledTask:
     labels: Labels
 
     @property
-    def kind(self) -> tuple[str, tuple[tuple[str, float], ...]]:
+    def kind(self) -> tuple[str, tuple[tuple[str, Label], ...]]:
         return self.dimension, tuple(sorted(self.labels.items()))
 
 
 def _group_by_task(rows: Any) -> Iterator[tuple[int, list[tuple[str, float, str]]]]:
     ordered = rows.order_by("task", "criterion").iterator(chunk_size=CHUNK)
     for task, labels in groupby(ordered, key=lambda row: row[0]):
-        yield task, [(criterion, value, source) for _task, criterion, value, source in labels]
+        yield task, [(criterion, number(value), source) for _task, criterion, value, source in labels]
 
 
 def _sample_tasks(
@@ -168,10 +169,7 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
         Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True)
     )
     used_responses |= set(GoldQuestion.objects.filter(batch=batch).values_list("response", flat=True))
-    criteria = {
-        dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
-        for dimension in worked.dimensions
-    }
+    document = batch.guideline.document
     candidates: list[_SettledTask] = []
     ids = sorted(labels)
     for start in range(0, len(ids), CHUNK):
@@ -180,14 +178,24 @@ def _list_candidates(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settle
         for task, response, dimension, language in rows:
             if (
                 response in used_responses
-                or criteria.get(dimension) != set(labels[task])
+                or dimension not in worked.dimensions
+                or not _is_complete(document, dimension, labels[task])
                 or worked.is_foreign(language)
             ):
                 continue
             used_responses.add(response)
-            gold_labels = {name: plain(value) for name, value in labels[task].items()}
+            gold_labels = {name: number(value) for name, value in labels[task].items()}
             candidates.append(_SettledTask(task, response, dimension, gold_labels))
     return candidates
+
+
+def _is_complete(document: GuidelineDocument, dimension: str, labels: Labels) -> bool:
+    """Whether everything that is asked is settled."""
+    try:
+        document.check_labels(dimension, labels)
+    except Unprocessable:
+        return False
+    return True
 
 
 def _build_answers(tasks: Sequence[_SettledTask]) -> list[GoldAnswer]:
@@ -283,11 +291,13 @@ def get_response(row: FileRow) -> Response:
     return responses[0]
 
 
-def _read_labels(row: FileRow) -> dict[str, float]:
+def _read_labels(row: FileRow) -> dict[str, Label]:
     """``labels`` as an object, or the columns ``label.<criterion>``."""
     if isinstance(row.fields.get("labels"), dict):
         return {
-            name: generic.read_value(row, "labels", value) for name, value in row.fields["labels"].items()
+            name: generic.read_value(row, "labels", value)
+            for name, value in row.fields["labels"].items()
+            if value is not None
         }
     columns = [field for field in row.fields if field.startswith(LABEL) and row.has(field)]
     if not columns:

@@ -15,11 +15,19 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
-from annotation.domain.adjudication import DECIDED, Outcome, SettledValue, resolve_dispute, settle
+from annotation.domain.adjudication import (
+    DECIDED,
+    Outcome,
+    SettledValue,
+    SettlementRules,
+    resolve_dispute,
+    settle,
+)
 from annotation.domain.annotations import Submission, check_evidence, list_markable_texts
 from annotation.domain.assignments.eligibility import find_free_slot
 from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
 from annotation.domain.formats.base import Judgement
+from annotation.domain.guidelines import Label
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -45,6 +53,7 @@ class Replay:
     def __init__(self, *, intake: Intake, batch: Batch, members: Members) -> None:
         self._intake, self._batch, self._members = intake, batch, members
         self.document = batch.guideline.document
+        self._rules = SettlementRules.of(self.document, batch.tolerance, batch.settling)
         self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
         self._now: datetime = timezone.now()
         self._reset()
@@ -88,7 +97,7 @@ class Replay:
             return self._check_repeated_decision(place.decision, place, record, person)
         labels = self._check_decision(place, record)
         self._add_decision(place, record, person, labels)
-        self._add_gold(place.task, resolve_dispute(tuple(labels), labels, settling=self._batch.settling))
+        self._add_gold(place.task, resolve_dispute(tuple(labels), labels, self._rules))
         counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
         self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
         return True
@@ -191,14 +200,14 @@ class Replay:
         except AssayError as error:
             raise self._intake.add_place(error, record.line, field) from error
 
-    def _check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, int | float]:
+    def _check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, Label]:
         try:
             return self.document.check_labels(place.task.response.prompt.dimension, record.labels)
         except AssayError as error:
             raise self._intake.add_place(error, record.line, "labels") from error
 
     def _check_evidence(
-        self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, int | float]
+        self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, Label]
     ) -> list[dict[str, Any]]:
         """What a level requires is asked of people who label here, not of labels made elsewhere."""
         if not record.evidence:
@@ -215,7 +224,7 @@ class Replay:
             raise self._intake.add_place(error, record.line, "evidence") from error
 
     def _check_repeated_annotation(
-        self, record: AnnotationRecord, labels: Mapping[str, int | float], past: list[Annotation]
+        self, record: AnnotationRecord, labels: Mapping[str, Label], past: list[Annotation]
     ) -> bool:
         """The same once more changes nothing, also after a correction here; other labels contradict."""
         if any(revision.labels == labels for revision in past):
@@ -343,7 +352,7 @@ class Replay:
         place: TaskSlot,
         record: AnnotationRecord,
         assignment: Assignment,
-        labels: Mapping[str, int | float],
+        labels: Mapping[str, Label],
     ) -> None:
         evidence = self._check_evidence(place, record, labels)
         work = Submission(
@@ -381,14 +390,9 @@ class Replay:
         labels = [annotation.labels for annotation in place.submitted]
         if self._batch.settling == Batch.Settling.AGGREGATE and place.task.state != Task.State.OPEN:
             return _read_outcome(place.task, labels)
-        return settle(
-            labels,
-            tolerance=self._batch.tolerance,
-            nominal=self.document.nominal_criteria,
-            settling=self._batch.settling,
-        )
+        return settle(labels, self._rules)
 
-    def _check_decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, int | float]:
+    def _check_decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, Label]:
         """The values for the disputed criteria, all of them and no others; who answers every criterion says of the
         others what they were settled as.
         """
@@ -399,8 +403,8 @@ class Replay:
             self._refuse_overruling(record, _list_settled_values(outcome))
             labels = {name: value for name, value in labels.items() if name in disputed}
         try:
-            resolve_dispute(disputed, labels)
-            return {name: self.document.criterion(name).check(record.labels[name]) for name in disputed}
+            decided = resolve_dispute(disputed, labels, self._rules)
+            return {name: self.document.criterion(name).check(label.value) for name, label in decided.items()}
         except AssayError as error:
             raise self._intake.add_place(error, record.line, "labels") from error
 
@@ -418,10 +422,7 @@ class Replay:
         )
 
     def _add_gold(self, task: Task, settled: Mapping[str, SettledValue]) -> None:
-        self._gold += [
-            GoldLabel(task=task, criterion=name, value=label.value, source=label.source, created_at=self._now)
-            for name, label in settled.items()
-        ]
+        self._gold += [GoldLabel.settle(task, name, label, self._now) for name, label in settled.items()]
 
     def _set_task_state(self, task: Task, state: Task.State, counts: Counter[str]) -> None:
         counts.update({task.state: -1, state: 1})
@@ -444,5 +445,5 @@ def _list_settled_values(outcome: Outcome) -> dict[str, Any]:
 def _read_outcome(task: Task, labels: Sequence[Mapping[str, Any]]) -> Outcome:
     """What a model of all labels settled when the collection ended is stored, and never computed again."""
     gold = GoldLabel.objects.filter(task=task).exclude(source__in=DECIDED)
-    settled = {label.criterion: SettledValue(label.value, label.source) for label in gold}
+    settled = {label.criterion: SettledValue(label.label, label.source) for label in gold}
     return Outcome(settled=settled, disputed=tuple(name for name in labels[0] if name not in settled))

@@ -230,16 +230,17 @@ def show_dispute(
 def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None) -> dict[str, Any]:
     """What the page shows after the verdict, which the decision begins with."""
     item = dispute.item
+    questions = list_questions(item.criteria, verdict.labels, item.guideline)
     context: dict[str, Any] = {
         "turns": mark_turns(item, {side.letter: side.evidence for side in dispute.sides}),
         "sides": list_side_cards(dispute.sides, item.criteria),
         "marked": any(side.evidence for side in dispute.sides),
         "verdict": verdict,
-        "judged": list_questions(item.criteria, verdict.labels, item.guideline),
+        "judged": [question for question in questions if question.name in verdict.labels],
         "reasons": list_reasons(),
     }
     if form is None:
-        context |= {"questions": context["judged"], "values": {"rationale": verdict.rationale}}
+        context |= {"questions": questions, "values": {"rationale": verdict.rationale}}
     return context
 
 

@@ -17,6 +17,7 @@ from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.agreement import (
     LabelPatterns,
     PatternCounts,
+    applicability_to_json,
     parse_narrowing,
 )
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
@@ -60,11 +61,15 @@ def agreement(request: HttpRequest) -> HttpResponse:
         words=GuidelineWords(patterns.guidelines.values()),
         page=request.GET.get("page"),
     )
-    has_labels = any(overall_row.n for overall_row in overall)
+    has_labels = any(row.n for row in (*overall, *patterns.list_applicability()))
     context = {
         **frame_context(tab_query, choice),
         "has_labels": has_labels,
         "coverage": patterns.labels.coverage,
+        "applicability": [
+            applicability_to_json(row) | {"label": tab_query.words.criterion(row.guideline, row.criterion)}
+            for row in patterns.list_applicability()
+        ],
         "sealed": sealed_batches(person).count(),
         "batches": list_readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",

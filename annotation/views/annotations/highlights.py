@@ -15,6 +15,7 @@ from annotation.domain.annotations import MARKABLE, cut_segments
 from annotation.domain.guidelines import Criterion, localize
 from annotation.domain.guidelines.prose import is_blank
 from annotation.selectors.assignments.items import Turn, WorkItem
+from annotation.selectors.guidelines import level_text
 
 # The group of what the reader marked.
 OWN_GROUP = "mine"
@@ -119,6 +120,5 @@ def level_words(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
     )
     if criterion is None:
         return format_compact(value)
-    language, level = get_language() or "en", criterion.level(value)
-    name = f"{format_compact(value)} {localize(level.name, language) if level else ''}".strip()
+    language, name = get_language() or "en", level_text(criterion, value)
     return f"{localize(criterion.label, language)}: {name}" if len(criteria) > 1 else name

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.domain.guidelines import NA
 from annotation.forms.annotations import HistoryForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.annotations.history import (
@@ -111,7 +112,9 @@ def describe_draft_labels(draft: DraftRow) -> list[tuple[str, str]]:
     return [
         (
             criterion_label(draft.document, name),
-            label_text(draft.document, name, value) if isinstance(value, int | float) else str(value),
+            label_text(draft.document, name, value)
+            if isinstance(value, int | float) or value == NA
+            else str(value),
         )
         for name, value in draft.labels.items()
     ]
@@ -200,7 +203,9 @@ def show_item(
 ) -> HttpResponse:
     """What was submitted, to be corrected; a decision of an adjudicator is only shown."""
     item = build_item(assignment)
-    criteria = [criterion for criterion in item.criteria if criterion.name in done.labels]
+    criteria = [
+        criterion for criterion in item.criteria if not done.adjudication or criterion.name in done.labels
+    ]
     context: dict[str, Any] = {
         "item": item,
         "turns": mark_turns(item, {OWN_GROUP: done.evidence}),

@@ -14,14 +14,14 @@ from django.middleware.csrf import get_token
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 from django_htmx.http import HttpResponseClientRedirect
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact
 from annotation.domain.annotations import FLAGS, flag_text
-from annotation.domain.guidelines import Criterion, Level, find_language, localize
+from annotation.domain.guidelines import NA, AskedIf, Criterion, Level, find_language, localize
 from annotation.forms.annotations import LABEL, SKIP_REASONS, WorkForm
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.adjudication import Side
@@ -34,6 +34,8 @@ from annotation.views.guidelines.introduction import localize_introduction
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
 DIGITS = "1234567890"
 MAX_KEYS = len(DIGITS)
+# What is no level has keys of its own.
+NA_KEY, UNANSWERED_KEY = "-", "."
 # The lease is given out anew well before it ends, also when one request of the kind is lost.
 EXTENSIONS_PER_LEASE = 3
 MAX_EXTENSION_SECONDS = 240
@@ -41,7 +43,9 @@ MAX_EXTENSION_SECONDS = 240
 
 @dataclass(frozen=True)
 class LevelCard:
-    """One level to choose. ``key`` is the digit that chooses it: of ``level_keys``."""
+    """One answer to choose. ``key`` chooses it: a digit of ``level_keys``, or that of what is no level: ``value`` is
+    ``NA`` where the criterion is not applicable, and empty where it is left unanswered.
+    """
 
     key: str
     value: str
@@ -49,6 +53,14 @@ class LevelCard:
     definition: str
     requires: tuple[str, ...]
     is_chosen: bool
+
+    @property
+    def is_level(self) -> bool:
+        return self.value not in ("", NA)
+
+    @property
+    def words(self) -> str:
+        return f"{self.value} {self.name}" if self.is_level else self.name
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,7 @@ class GuideLevel:
 class Question:
     """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards.
 
-    ``guide`` is the guideline's part on it, as HTML.
+    ``guide`` is the guideline's part on it, as HTML. ``condition`` says beside what answer it is asked; None: always.
     """
 
     name: str
@@ -85,6 +97,10 @@ class Question:
     highest: str
     typed: str
     guide: SafeString
+    allows_na: bool
+    is_na: bool
+    optional: bool
+    condition: AskedIf | None
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,7 @@ def list_questions(
     """The criteria of the guideline (its sha256) in the reader's language, with the ``labels`` at hand chosen."""
     open_questions = [find_question(criterion, guideline) for criterion in criteria]
     return [
-        choose_level(question, labels[question.name]) if question.name in labels else question
+        choose_answer(question, labels[question.name]) if question.name in labels else question
         for question in open_questions
     ]
 
@@ -151,7 +167,9 @@ def list_side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> lis
         SideCard(
             letter=side.letter,
             labels=tuple(
-                build_side_label(criterion, side.labels[criterion.name]) for criterion in criterion_list
+                build_side_label(criterion, side.labels[criterion.name])
+                for criterion in criterion_list
+                if criterion.name in side.labels
             ),
             rationale=side.rationale,
             flags=tuple(flag_text(flag) for flag in side.flags),
@@ -270,18 +288,26 @@ def build_question(criterion: Criterion, language: str) -> Question:
         lang=lang,
         label=label,
         question=question,
-        cards=tuple(list_level_cards(criterion, language)) if keyed else (),
+        cards=(*list_level_cards(criterion, language), *list_other_cards(criterion)) if keyed else (),
         lowest=str(criterion.values[0]),
         highest=str(criterion.values[-1]),
         typed="",
         guide=render_to_string("annotation/annotations/_criterion.html", guide),
+        allows_na=criterion.na,
+        is_na=False,
+        optional=criterion.optional,
+        condition=criterion.asked_if,
     )
 
 
-def choose_level(question: Question, value: Any) -> Question:
-    """The question with the value ``given`` chosen, whatever it is."""
-    cards = tuple(replace(card, is_chosen=float(card.value) == value) for card in question.cards)
-    return replace(question, cards=cards, typed=str(value))
+def choose_answer(question: Question, value: Any) -> Question:
+    """The question with this answer chosen, whatever it is."""
+    is_na = value == NA
+    cards = tuple(
+        replace(card, is_chosen=float(card.value) == value if card.is_level else is_na and card.value == NA)
+        for card in question.cards
+    )
+    return replace(question, cards=cards, typed="" if is_na else str(value), is_na=is_na)
 
 
 def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
@@ -295,6 +321,14 @@ def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]
             requires=level.requires if level else (),
             is_chosen=False,
         )
+
+
+def list_other_cards(criterion: Criterion) -> Iterable[LevelCard]:
+    """What else may be answered; nothing, as long as nobody chose anything."""
+    if criterion.na:
+        yield LevelCard(NA_KEY, NA, gettext("Not applicable"), "", (), is_chosen=False)
+    if criterion.optional:
+        yield LevelCard(UNANSWERED_KEY, "", gettext("No answer"), "", (), is_chosen=True)
 
 
 def build_guide_level(level: Level, language: str) -> GuideLevel:
@@ -317,9 +351,12 @@ def build_guide_level(level: Level, language: str) -> GuideLevel:
 
 def build_side_label(criterion: Criterion, value: Any) -> SideLabel:
     language = get_language() or "en"
+    label = localize(criterion.label, language)
+    if value == NA:
+        return SideLabel(criterion=label, value="", name=gettext("Not applicable"))
     level = criterion.level(value)
     return SideLabel(
-        criterion=localize(criterion.label, language),
+        criterion=label,
         value=format_compact(value),
         name=localize(level.name, language) if level else "",
     )

@@ -7,7 +7,7 @@ from math import floor
 
 from django.utils.translation import gettext as _
 
-from annotation.core.formatting import format_compact, format_decimal, format_percent_compact
+from annotation.core.formatting import UNDEFINED, format_compact, format_decimal, format_percent_compact
 from annotation.domain.gold_questions import MIN_ITEMS, TOO_FEW
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Batch, Person, Qualification
@@ -40,8 +40,10 @@ def describe_feedback(feedback: Feedback, document: GuidelineDocument) -> Feedba
             FeedbackLine(
                 criterion=criterion_label(document, name) if many else "",
                 known=label_text(document, name, known),
-                label=label_text(document, name, feedback.labels[name]),
-                is_right=feedback.labels[name] == known,
+                label=label_text(document, name, feedback.labels[name])
+                if name in feedback.labels
+                else UNDEFINED,
+                is_right=feedback.labels.get(name) == known,
             )
             for name, known in feedback.known.items()
         ),

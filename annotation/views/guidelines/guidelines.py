@@ -13,8 +13,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, InputError
+from annotation.core.formatting import format_compact
 from annotation.core.http import breadcrumbs
-from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.domain.guidelines.prose import split_blocks
 from annotation.forms.guidelines import GuidelineForm, clause_value
 from annotation.models import MANAGER, ROLES, GuidelineNote
@@ -23,6 +24,7 @@ from annotation.selectors.guidelines import (
     ClauseKey,
     choose_language,
     count_open_notes,
+    criterion_label,
     get_guideline_version,
     group_by_clause,
     list_families,
@@ -160,6 +162,26 @@ def list_dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def list_other_answers(document: GuidelineDocument, criterion: Criterion) -> list[str]:
+    """When it is asked, and what may be answered beside its levels."""
+    words = []
+    if criterion.asked_if is not None:
+        condition = criterion.asked_if
+        first = criterion_label(document, condition.criterion)
+        words.append(
+            _("asked only where {criterion} {sign} {value}").format(
+                criterion=first, sign=condition.sign, value=condition.value
+            )
+        )
+    if criterion.na:
+        words.append(_("may be not applicable"))
+    if criterion.optional:
+        words.append(_("may stay unanswered"))
+    if criterion.tolerance is not None:
+        words.append(_("tolerance {tolerance}").format(tolerance=format_compact(criterion.tolerance)))
+    return words
+
+
 def list_criteria(
     document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]
 ) -> list[dict[str, Any]]:
@@ -172,6 +194,7 @@ def list_criteria(
             if criterion.applies_to == "all"
             else [labels[name] for name in criterion.applies_to.dimensions],
             "scale": [level_context(criterion.name, level, notes) for level in written["scale"][::-1]],
+            "others": list_other_answers(document, criterion),
             "notes": notes.get((criterion.name, None), ()),
             "clause": clause_value(criterion.name, None),
         }

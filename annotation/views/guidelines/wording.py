@@ -20,6 +20,10 @@ FIELDS = {
     "applies_to": gettext_lazy("Asked about"),
     "measurement": gettext_lazy("Kind of scale"),
     "range": gettext_lazy("Range"),
+    "asked_if": gettext_lazy("Asked only where"),
+    "na": gettext_lazy("Not applicable"),
+    "optional": gettext_lazy("No answer"),
+    "tolerance": gettext_lazy("Tolerance"),
     "reason": gettext_lazy("The reason one would give"),
     "requires": gettext_lazy("Must be given"),
     "prompt": gettext_lazy("Prompt"),
@@ -45,6 +49,7 @@ KINDS = {
 }
 CODES = {
     "all": gettext_lazy("every prompt"),
+    "allowed": gettext_lazy("allowed"),
     "nominal": gettext_lazy("kinds without an order"),
     "ordinal": gettext_lazy("ordered levels"),
     "interval": gettext_lazy("equal steps"),

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.formatting import format_compact
 from annotation.core.http import as_attachment
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.releases.canonical import number
 from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
 from annotation.models.sql import LabelChange, LabelSide
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
@@ -180,9 +180,9 @@ def dimension_name(documents: dict[str, GuidelineDocument], name: str) -> str:
     return dimension_label(known, name) if known else name
 
 
-def level_name(documents: dict[str, GuidelineDocument], criterion: str, value: float) -> str:
+def level_name(documents: dict[str, GuidelineDocument], criterion: str, value: float | None) -> str:
     document = find_document(documents, criterion)
-    return label_text(document, criterion, value) if document else format_compact(value)
+    return label_text(document, criterion, value) if document else str(number(value))
 
 
 def list_tables(documents: dict[str, GuidelineDocument], counted: ReleaseDifference) -> list[dict[str, Any]]:
@@ -207,7 +207,11 @@ def list_tables(documents: dict[str, GuidelineDocument], counted: ReleaseDiffere
 
 
 def move_row(
-    documents: dict[str, GuidelineDocument], criterion: str, before: float, after: float, n: int
+    documents: dict[str, GuidelineDocument],
+    criterion: str,
+    before: float | None,
+    after: float | None,
+    n: int,
 ) -> dict[str, Any]:
     return {
         "criterion": criterion_name(documents, criterion),

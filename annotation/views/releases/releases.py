@@ -23,6 +23,7 @@ from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.formatting import format_compact, format_part
 from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument, localize
+from annotation.domain.guidelines.values import Label, parse_level
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
@@ -332,7 +333,8 @@ def count_levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]
         document = asking[criterion]
         label = criterion_label(document, criterion)
         levels += [
-            (f"{label} · {label_text(document, criterion, float(value))}", n) for value, n in counts.items()
+            (f"{label} · {label_text(document, criterion, parse_level(value))}", n)
+            for value, n in counts.items()
         ]
     return levels
 
@@ -359,6 +361,12 @@ def list_filters(release: GoldRelease, choices: dict[str, str]) -> list[dict[str
     ]
 
 
+def describe_answer(document: GuidelineDocument, labels: Mapping[str, Label], criterion: str) -> str:
+    """The number alone, since the gold beside it has the level's name."""
+    label = labels.get(criterion)
+    return label_text(document, criterion, label) if isinstance(label, str) else format_compact(label)
+
+
 def label_row(label_sources: LabelSources) -> dict[str, Any]:
     label = label_sources.released
     document = label.task.batch.guideline.document
@@ -367,7 +375,11 @@ def label_row(label_sources: LabelSources) -> dict[str, Any]:
         "criterion": criterion_label(document, label.criterion),
         "gold": label_text(document, label.criterion, label.value),
         "annotations": [
-            (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), find_origin(a))
+            (
+                a.assignment.person.username,
+                describe_answer(document, a.labels, label.criterion),
+                find_origin(a),
+            )
             for a in label_sources.annotations
         ],
         "decided_by": label_sources.decision.assignment.person.username if label_sources.decision else None,

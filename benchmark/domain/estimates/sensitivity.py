@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from annotation.domain.adjudication import ADJUDICATED, Value, settle
-from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.adjudication import ADJUDICATED, NO_RULES, SettlementRules, Value, settle
+from annotation.domain.guidelines import GuidelineDocument, Label
 from benchmark.domain.estimates.estimates import OVERALL, Bounds, ResponseKey, compute_estimates
 from benchmark.domain.leaderboards.metrics import compute_factor, list_metric_scopes
 from benchmark.domain.leaderboards.responses import CountedResponse, Labels
@@ -34,16 +34,15 @@ class GoldTask:
     """A task behind the gold of one response, with what each person said.
 
     ``annotations`` are (person, labels); ``gold`` are the labels as the release has them, by criterion, and ``sources``
-    what settled each. ``tolerance`` and ``nominal`` are those of the task's batch.
+    what settled each, by the ``rules`` of the task's batch. What is not applicable is no gold here.
     """
 
     key: ResponseKey
-    annotations: Sequence[tuple[int, Mapping[str, Value]]]
+    annotations: Sequence[tuple[int, Mapping[str, Label]]]
     gold: Mapping[str, Value]
     sources: Mapping[str, str]
     adjudicator: int | None = None
-    tolerance: float = 0
-    nominal: frozenset[str] = frozenset()
+    rules: SettlementRules = NO_RULES
 
     @property
     def participants(self) -> Iterable[Participant]:
@@ -86,11 +85,15 @@ class GoldTask:
         values = decided | settled
         return {criterion: values[criterion] for criterion in self.gold if criterion in values}
 
-    def _settle(self, annotations: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+    def _settle(self, annotations: Sequence[Mapping[str, Label]]) -> dict[str, Value]:
         if not annotations:
             return {}
-        outcome = settle(annotations, tolerance=self.tolerance, nominal=self.nominal)
-        return {criterion: settled.value for criterion, settled in outcome.settled.items()}
+        outcome = settle(annotations, self.rules)
+        return {
+            criterion: settled.value
+            for criterion, settled in outcome.settled.items()
+            if not isinstance(settled.value, str)
+        }
 
 
 @dataclass(frozen=True)

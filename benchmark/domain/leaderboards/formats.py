@@ -196,6 +196,6 @@ def _parse_value(place: _FileLine, row: Mapping[str, Any], criterion: Criterion)
     if "predicted" not in row:
         raise place.build_error(N_("this field is missing; add it."), "predicted")
     try:
-        return criterion.check(row["predicted"])
+        return criterion.check_level(row["predicted"])
     except Unprocessable as error:
         raise place.build_error(error.template, "predicted", **error.params) from None

@@ -10,8 +10,9 @@ from django.conf import settings
 from django.db.models import Count, Max, QuerySet
 from django.utils.dateparse import parse_datetime
 
-from annotation.domain.adjudication import Value
-from annotation.domain.guidelines.values import as_number
+from annotation.domain.adjudication import SettlementRules, Value
+from annotation.domain.guidelines.values import Label, as_number
+from annotation.domain.releases.canonical import number
 from annotation.domain.releases.pseudonyms import assign_pseudonyms
 from annotation.models import Annotation, Batch, Job, Person
 from annotation.selectors.jobs import DEAD, StoredResult, find_job_at_work, hash_basis
@@ -134,39 +135,29 @@ def list_gold_tasks(run: BenchmarkRun) -> list[GoldTask]:
             gold={criterion: value for criterion, (value, _source) in gold[task].items()},
             sources={criterion: source for criterion, (_value, source) in gold[task].items()},
             adjudicator=adjudicators.get(task),
-            tolerance=rules[batch][0],
-            nominal=rules[batch][1],
+            rules=rules[batch],
         )
         for task, (response, batch) in places.items()
     ]
 
 
-def _list_annotations(run: BenchmarkRun) -> Mapping[int, list[tuple[int, dict[str, Value]]]]:
+def _list_annotations(run: BenchmarkRun) -> Mapping[int, list[tuple[int, dict[str, Label]]]]:
     """By task, in the order of the people."""
     rows = (
         _filter_annotations(run)
         .order_by("assignment__task", "assignment__person")
         .values_list("assignment__task", "assignment__person", "labels")
     )
-    annotations: dict[int, list[tuple[int, dict[str, Value]]]] = defaultdict(list)
+    annotations: dict[int, list[tuple[int, dict[str, Label]]]] = defaultdict(list)
     for task, person, labels in rows.iterator(CHUNK):
-        annotations[task].append(
-            (person, {criterion: _to_number(value) for criterion, value in labels.items()})
-        )
+        annotations[task].append((person, {criterion: number(value) for criterion, value in labels.items()}))
     return annotations
 
 
-def _find_rules(batches: set[int]) -> dict[int, tuple[float, frozenset[str]]]:
-    """By batch its tolerance, and the criteria that it does not apply to."""
+def _find_rules(batches: set[int]) -> dict[int, SettlementRules]:
+    """By batch."""
     return {
-        batch.pk: (
-            batch.tolerance,
-            frozenset(
-                criterion.name
-                for criterion in batch.guideline.document.criteria
-                if criterion.measurement == "nominal"
-            ),
-        )
+        batch.pk: SettlementRules.of(batch.guideline.document, batch.tolerance)
         for batch in Batch.objects.select_related("guideline").filter(pk__in=batches)
     }
 

@@ -72,6 +72,7 @@ class ReleaseComparison:
         return {
             (task, criterion): value
             for task, criterion, value in items.values_list("task_id", "criterion", "value")
+            if value is not None
         }
 
     @cached_property

@@ -155,20 +155,32 @@ def list_gold(run: BenchmarkRun) -> dict[Key, ItemSource]:
     A label of an older version of the guideline that is not on the scorer's scale is no label here.
     """
     scorer = run.scorer
-    labels = ReleasedLabel.objects.filter(
-        release=scorer.release,
-        task__kind=Task.Kind.WORK,
-        task__batch__guideline__name=scorer.guideline.name,
-        task__response__in=list_run_responses(run).order_by().values("pk"),
-    ).order_by("task__batch__guideline__published_at", "pk")
+    labels = _list_released_labels(run).order_by("task__batch__guideline__published_at", "pk")
     allowed = {criterion.name: set(criterion.values) for criterion in scorer.guideline.document.criteria}
     return {
         (response, criterion): ItemSource(pk, value, RunItem.Basis.GOLD)
         for response, criterion, pk, value in labels.values_list(
             "task__response_id", "criterion", "pk", "value"
         ).iterator()
-        if value in allowed.get(criterion, ())
+        if value is not None and value in allowed.get(criterion, ())
     }
+
+
+def _list_released_labels(run: BenchmarkRun) -> QuerySet[ReleasedLabel]:
+    """Those of the scorer's release that are of the run's responses."""
+    scorer = run.scorer
+    return ReleasedLabel.objects.filter(
+        release=scorer.release,
+        task__kind=Task.Kind.WORK,
+        task__batch__guideline__name=scorer.guideline.name,
+        task__response__in=list_run_responses(run).order_by().values("pk"),
+    )
+
+
+def list_judged_responses(run: BenchmarkRun) -> frozenset[int]:
+    """The run's responses of which the scorer's release has any label, "not applicable" too."""
+    labels = _list_released_labels(run).order_by()
+    return frozenset(labels.values_list("task__response_id", flat=True).distinct())
 
 
 def list_current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:

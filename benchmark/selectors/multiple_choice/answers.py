@@ -329,7 +329,11 @@ def list_settled_answers(
     rows = labels.order_by("task__settled_at", "pk").values_list(
         "task__response_id", "value", "task_id", "task__batch__guideline_id"
     )
-    return {response: SettledAnswer(value, task, version) for response, value, task, version in rows}
+    return {
+        response: SettledAnswer(value, task, version)
+        for response, value, task, version in rows
+        if value is not None
+    }
 
 
 def _list_open_answers(

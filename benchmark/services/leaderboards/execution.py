@@ -43,7 +43,14 @@ from benchmark.selectors.leaderboards.items import (
     find_scope,
     list_counted_responses,
 )
-from benchmark.selectors.leaderboards.runs import AS_LABELS, ItemSource, Key, list_gold, list_run_responses
+from benchmark.selectors.leaderboards.runs import (
+    AS_LABELS,
+    ItemSource,
+    Key,
+    list_gold,
+    list_judged_responses,
+    list_run_responses,
+)
 from scoring.models import Prediction
 from scoring.services import score
 from scoring.services.predictions.predictions import PREDICTING
@@ -154,6 +161,8 @@ def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
     gold, predicted, criteria = list_gold(run), _load_predictions(run), _criteria_by_dimension(run)
+    may_lack = [c.name for c in run.scorer.guideline.document.criteria if c.may_lack_value]
+    judged = list_judged_responses(run) if may_lack else frozenset()
     responses = list(
         list_judgeable_responses(run).select_related(None).values_list("pk", "prompt__dimension")
     )
@@ -163,6 +172,8 @@ def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
             (response, criterion)
             for response, dimension in responses[start : start + CHUNK]
             for criterion in criteria[dimension]
+            # Where people said that there is no value, no prediction stands for it.
+            if criterion not in may_lack or response not in judged or (response, criterion) in gold
         ]
         RunItem.objects.bulk_create(_build_items(run, keys, gold, predicted), ignore_conflicts=True)
     return run.items.count()

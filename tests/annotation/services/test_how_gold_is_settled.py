@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from annotation.core.errors import AssayError, Conflict, InputError
-from annotation.domain.adjudication import settle
+from annotation.domain.adjudication import SettlementRules, settle
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy, draw_overlapped
 from annotation.domain.formats import Source
@@ -188,7 +188,7 @@ def test_a_plan_that_cannot_be_is_refused(fields: dict[str, Any]):
     ],
 )
 def test_a_policy_settles_what_it_may(settling: str, values: tuple[int, ...], value: int | None, source: str):
-    outcome = settle([{"kind": each} for each in values], settling=settling)
+    outcome = settle([{"kind": each} for each in values], SettlementRules(settling=settling))
     if value is None:
         assert outcome.disputed == ("kind",)
     else:
@@ -197,7 +197,7 @@ def test_a_policy_settles_what_it_may(settling: str, values: tuple[int, ...], va
 
 def test_names_have_no_median():
     labels = [{"kind": value} for value in (1, 2, 3)]
-    assert settle(labels, settling="median", nominal=frozenset({"kind"})).disputed == ("kind",)
+    assert settle(labels, SettlementRules(settling="median", nominal=frozenset({"kind"}))).disputed == ("kind",)
 
 
 @pytest.mark.both_databases

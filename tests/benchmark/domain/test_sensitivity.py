@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from annotation.domain.adjudication import settle
+from annotation.domain.adjudication import SettlementRules, settle
 from annotation.domain.guidelines import parse_guideline
 from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.estimates.sensitivity import (
@@ -49,7 +49,7 @@ def task(
         gold={"compliance": gold},
         sources={"compliance": source},
         adjudicator=adjudicator,
-        tolerance=tolerance,
+        rules=SettlementRules(tolerance),
     )
 
 
@@ -77,7 +77,7 @@ def test_without_its_only_label_a_task_has_no_gold() -> None:
 def test_each_batch_has_its_own_tolerance() -> None:
     within = task(1, 2, 3, gold=2, source="within_tolerance", tolerance=2)
     assert within.resettle((WU, ANNOTATOR)) == {"compliance": 1}  # the lower median of 1 and 2
-    strict = replace(within, tolerance=0)
+    strict = replace(within, rules=SettlementRules())
     assert not strict.is_reproducible  # a label was corrected after the release: nothing is settled again
     assert list_gold_without([strict])[WU, ANNOTATOR].changes == {}
     assert list_gold_without([strict])[WU, ANNOTATOR].fixed == 1
@@ -108,7 +108,7 @@ def settled_site(seed: int) -> tuple[list[CountedResponse], list[GoldTask]]:
             annotations = [
                 (person, {"compliance": value}) for person, value in zip(people, values, strict=True)
             ]
-            outcome = settle([labels for _person, labels in annotations], tolerance=tolerance)
+            outcome = settle([labels for _person, labels in annotations], SettlementRules(tolerance))
             known = outcome.settled.get("compliance")
             gold, source = (known.value, known.source) if known else (true, "adjudicated")
             tasks.append(
@@ -118,7 +118,7 @@ def settled_site(seed: int) -> tuple[list[CountedResponse], list[GoldTask]]:
                     {"compliance": gold},
                     {"compliance": source},
                     None if known else 9,
-                    tolerance,
+                    SettlementRules(tolerance),
                 )
             )
             labels = (("compliance", gold),)
@@ -135,7 +135,7 @@ def recount(rows: Sequence[CountedResponse], tasks: Sequence[GoldTask], person: 
         remaining = [
             labels for annotator, labels in own.annotations if role == ADJUDICATOR or annotator != person
         ]
-        settled = settle(remaining, tolerance=own.tolerance).settled if remaining else {}
+        settled = settle(remaining, own.rules).settled if remaining else {}
         if "compliance" in settled:
             value = settled["compliance"].value
         elif remaining and not (role == ADJUDICATOR and own.adjudicator == person):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotation.core.errors import N_
+from annotation.domain.guidelines import NA
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.gold_file import GoldRow, response_cell
 from annotation.selectors.releases.rows import CHUNK, ReleasedRow
@@ -48,7 +49,8 @@ class _Parquet(Writer):
 
 
 def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
-    """``label.<criterion>`` is int64 where all of its values are whole, else double; null where there is no gold.
+    """``label.<criterion>`` is int64 where all of its values are whole, else double; null where there is no gold, and
+    where the criterion is not applicable: then its source is there.
 
     ``dictionaries``: whether columns of few values are of the type dictionary (in the file they are kept so anyway).
     """
@@ -74,7 +76,7 @@ def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
 
 
 def _is_integral(levels: Iterable[str]) -> bool:
-    return all(float(level).is_integer() for level in levels)
+    return all(float(level).is_integer() for level in levels if level != NA)
 
 
 def write_parquet(
@@ -100,7 +102,8 @@ def _build_columns(rows: Sequence[GoldRow], names: Sequence[str]) -> dict[str, l
 def _read_column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
     kind, _dot, criterion = name.partition(".")
     if kind == "label":
-        return (row.labels.get(criterion) for row in rows)
+        labels = (row.labels.get(criterion) for row in rows)
+        return (None if label == NA else label for label in labels)
     if kind == "source":
         return (row.sources.get(criterion) for row in rows)
     if name == "response":
@@ -125,7 +128,7 @@ def _build_rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
     criteria = [name.removeprefix("label.") for name in columns if name.startswith("label.")]
     for place in range(len(columns["dataset"])):
         row = {name: values[place] for name, values in columns.items()}
-        labelled = [name for name in criteria if row[f"label.{name}"] is not None]
+        labelled = [name for name in criteria if row[f"source.{name}"] is not None]
         yield GoldRow(
             **{name: row[name] for name in (*LEADING_COLUMNS, "guideline", "guideline_version")},
             response=row["response"] if row["turns"] is None else row["turns"],

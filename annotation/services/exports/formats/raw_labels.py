@@ -16,6 +16,7 @@ from typing import Any
 
 from annotation.core.errors import N_
 from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE, lower_median
+from annotation.domain.guidelines.values import parse_level
 from annotation.domain.releases.canonical import SettledLabel, Value, number
 from annotation.domain.releases.gold_file import (
     MARK,
@@ -196,14 +197,16 @@ def _settle_records(records: Sequence[Record]) -> tuple[Value, str]:
         return decided[0], ADJUDICATED
     if len(annotated) == 1:
         return annotated[0], SINGLE
-    return lower_median(annotated), UNANIMOUS if len(set(annotated)) == 1 else WITHIN_TOLERANCE
+    if len(set(annotated)) == 1:
+        return annotated[0], UNANIMOUS
+    return lower_median(annotated), WITHIN_TOLERANCE
 
 
 def _from_csv(lines: Iterable[str]) -> Iterator[Record]:
     csv.field_size_limit(MAX_CELL_CHARACTERS)
     for row in csv.DictReader(lines):
         record: dict[str, Any] = {name: unescape_cell(cell) for name, cell in row.items()}
-        yield record | {"label": number(float(row["label"]))}
+        yield record | {"label": number(parse_level(row["label"]))}
 
 
 LABELS = _RawLabelWriter()
