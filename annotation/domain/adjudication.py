@@ -115,9 +115,7 @@ def _get_value(settled: Mapping[str, SettledValue], criterion: str) -> Label | N
     return settled[criterion].value if criterion in settled else None
 
 
-def _settle_criterion(
-    criterion: str, values: Sequence[Label], rules: SettlementRules
-) -> SettledValue | None:
+def _settle_criterion(criterion: str, values: Sequence[Label], rules: SettlementRules) -> SettledValue | None:
     if len(values) == 1:
         return SettledValue(values[0], SINGLE)
     if values and len(set(values)) == 1:

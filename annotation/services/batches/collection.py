@@ -208,9 +208,7 @@ def _settle_chunk(batch: Batch, tasks: Sequence[Task]) -> None:
     changes: dict[int, Counter[str]] = defaultdict(Counter)
     for task in tasks:
         outcome = _find_outcome(batch, labels[task.pk], posteriors[task.pk])
-        gold += [
-            GoldLabel.settle(task, name, label, now) for name, label in outcome.settled.items()
-        ]
+        gold += [GoldLabel.settle(task, name, label, now) for name, label in outcome.settled.items()]
         settled_at = None if outcome.disputed else now
         Task.objects.filter(pk=task.pk).update(state=outcome.state, settled_at=settled_at)
         changes[task.stratum_id].update({Task.State.OPEN.value: -1, outcome.state: 1})

@@ -69,6 +69,19 @@ def test_no_definition_or_reason_serves_two_levels(document: GuidelineDocument) 
         assert len(set(reasons)) == len(reasons)
 
 
+@pytest.mark.parametrize(
+    ("name", "sha256"),
+    [
+        ("fine", "7e8a7623dd019477e91b3ef2b8e4104c6d5bc31eed5a05b62c4817090bcfbda2"),
+        ("flames", "dde3dbc540cbcd7accf178fca3dda35ff10bc036e17a32e8584632d416304336"),
+        ("multiple-choice", "e83090eb0f7fb20d73debae0bf4b7a706c9707f06cf2885dfde3f1c78d04677b"),
+        ("xstest", "25445b827eec3178ed3e1e190af36728d48762c46df67d230f2022b08abecc4c"),
+    ],
+)
+def test_what_the_document_learned_since_changes_no_published_hash(name: str, sha256: str) -> None:
+    assert load(name).sha256 == sha256
+
+
 def test_it_survives_storage_and_keeps_its_hash(document: GuidelineDocument) -> None:
     restored = GuidelineDocument.from_json(document.to_json())
     assert restored == document

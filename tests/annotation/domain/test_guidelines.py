@@ -490,7 +490,7 @@ def test_two_criteria_of_which_one_is_a_range_with_named_anchors() -> None:
         ("{min: 1, max: 10}", "{min: 0, max: 1000000}", 24, "criteria[1].range.max"),
         ("{min: 1, max: 10}", "{min: 0.5, max: 10}", 24, "criteria[1].range.min"),
         ("{min: 1, max: 10}", "{min: 1, max: 9}", 27, "criteria[1].scale[1].value"),
-        ("measurement: interval", "measurement: ordinal", 24, "criteria[1].range"),
+        ("measurement: interval", "measurement: nominal", 24, "criteria[1].range"),
     ],
 )
 def test_a_range_that_does_not_hold_its_anchors_is_refused(old: str, new: str, line: int, field: str) -> None:

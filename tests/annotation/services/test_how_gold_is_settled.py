@@ -197,7 +197,9 @@ def test_a_policy_settles_what_it_may(settling: str, values: tuple[int, ...], va
 
 def test_names_have_no_median():
     labels = [{"kind": value} for value in (1, 2, 3)]
-    assert settle(labels, SettlementRules(settling="median", nominal=frozenset({"kind"}))).disputed == ("kind",)
+    assert settle(labels, SettlementRules(settling="median", nominal=frozenset({"kind"}))).disputed == (
+        "kind",
+    )
 
 
 @pytest.mark.both_databases

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from annotation.core.errors import N_, InputError
-from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, ROLE
+from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, NA_SUFFIX, ROLE
 from annotation.domain.formats.label_studio_export import (
     AnnotationEncoder,
     ExportedAnnotation,
@@ -19,6 +19,7 @@ from annotation.domain.formats.label_studio_export import (
     build_layout,
 )
 from annotation.domain.formats.rows import as_number
+from annotation.domain.guidelines import NA, Label
 from annotation.domain.releases.gold_file import GoldRow
 from annotation.models import Guideline, Response
 from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
@@ -186,9 +187,9 @@ def _read_gold_row(task: Mapping[str, Any]) -> GoldRow:
         model=data["model"],
         response=data.get("dialogue") or data["response"],
         labels={
-            result["from_name"]: _read_value(result)
+            criterion: _read_value(result)
             for result in truth["result"]
-            if result["from_name"] in sources
+            if (criterion := result["from_name"].removesuffix(NA_SUFFIX)) in sources
         },
         sources=sources,
         guideline=data["guideline"],
@@ -202,8 +203,10 @@ def _find_role(annotation_json: Mapping[str, Any]) -> str | None:
     )
 
 
-def _read_value(result: Mapping[str, Any]) -> int | float:
+def _read_value(result: Mapping[str, Any]) -> Label:
     value = result["value"][result["type"]]
+    if value == [NA]:
+        return NA
     number = as_number(value[0] if isinstance(value, list) else value)
     assert number is not None, "written by this very export"
     return number
