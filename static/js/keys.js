@@ -171,6 +171,7 @@ const keys = (() => {
   function onText(event) {
     if (event.key === "Escape") leave();
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+    else if (event.key === "-" && event.target.min >= 0 && current()?.querySelector("[data-digit='-']")) choose("-");
     else return false;
     return true;
   }
