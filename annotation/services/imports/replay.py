@@ -65,7 +65,7 @@ class Replay:
         self._decisions: list[Adjudication] = []
         self._imported: list[ImportedLabel] = []
         self._gold: list[GoldLabel] = []
-        self._overruled: list[tuple[int, str, int | float]] = []  # task, criterion and the expert's value
+        self._overruled: list[tuple[int, str, Label]] = []  # task, criterion and the expert's value
         self._changed_tasks: dict[int, Task] = {}
         self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
 
@@ -143,7 +143,7 @@ class Replay:
         return True
 
     def _add_decision(
-        self, place: TaskSlot, record: AdjudicationRecord, person: Person, labels: dict[str, int | float]
+        self, place: TaskSlot, record: AdjudicationRecord, person: Person, labels: dict[str, Label]
     ) -> None:
         assignment = self._claim_adjudication(place, record, person)
         work = Submission(labels=labels, rationale=record.rationale)

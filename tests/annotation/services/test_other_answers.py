@@ -165,7 +165,7 @@ def test_the_canonical_form_has_na_and_no_number_for_it(release: GoldRelease, tm
     assert release.manifest["counts"]["by_level"]["empathy"] == {"1": 1, "2": 1, "3": 2, "na": 1}
 
 
-@pytest.mark.parametrize("format_name", ["jsonl", "csv", "parquet", "hf", "labels", "label_studio"])
+@pytest.mark.parametrize("format_name", ["jsonl", "csv", "parquet", "hf", "labels", "label_studio", "xlsx"])
 def test_each_export_reads_back_to_the_same_hash(
     release: GoldRelease, tmp_path: Path, format_name: str
 ) -> None:
