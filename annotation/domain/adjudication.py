@@ -149,8 +149,8 @@ def resolve_dispute(
 
     One that is optional may be left open: then it has no gold.
     """
-    asked = [criterion for criterion in disputed if _is_asked(criterion, decision, disputed, rules)]
-    missing = [name for name in asked if name not in decision and name not in rules.optional]
+    required = [criterion for criterion in disputed if _is_asked(criterion, decision, disputed, rules)]
+    missing = [name for name in required if name not in decision and name not in rules.optional]
     if missing:
         raise Unprocessable(N_("The decision lacks {criteria}."), criteria=", ".join(missing))
     extra = [criterion for criterion in decision if criterion not in disputed]
@@ -160,14 +160,16 @@ def resolve_dispute(
             criteria=", ".join(extra),
             disputed=", ".join(disputed),
         )
-    needless = [criterion for criterion in decision if criterion not in asked]
+    needless = [criterion for criterion in decision if criterion not in required]
     if needless:
         raise Unprocessable(
             N_("{criteria} is not asked beside what you decided; leave it out."), criteria=", ".join(needless)
         )
     source = EXPERT if rules.settling == "experts" else ADJUDICATED
     return {
-        criterion: SettledValue(decision[criterion], source) for criterion in asked if criterion in decision
+        criterion: SettledValue(decision[criterion], source)
+        for criterion in required
+        if criterion in decision
     }
 
 

@@ -31,7 +31,7 @@ def care(dataset: Dataset, lin: Person, chen: Person, wu: Person) -> Batch:
     return make_batch(guideline, dataset, annotators=[lin, chen], adjudicators=[wu])
 
 
-def shown(page: Page) -> list[str]:
+def list_shown(page: Page) -> list[str]:
     names: list[str] = page.evaluate(
         "[...document.querySelectorAll('form[data-item] fieldset[data-criterion]:not([hidden])')]"
         ".map((question) => question.dataset.criterion)"
@@ -44,9 +44,9 @@ def test_questions_come_and_go_with_the_answer_and_the_focus_stays(
 ) -> None:
     page = sign_in(lin)
     page.goto("/work/")
-    assert shown(page) == ["empathy", "depth", "note"]
+    assert list_shown(page) == ["empathy", "depth", "note"]
     press(page, "1")
-    assert shown(page) == ["empathy", "repair", "depth", "note"]
+    assert list_shown(page) == ["empathy", "repair", "depth", "note"]
     assert current(page) == focused(page) == "repair"
     press(page, "3")
     assert current(page) == "depth"
@@ -55,7 +55,7 @@ def test_questions_come_and_go_with_the_answer_and_the_focus_stays(
     expect(page.locator("[data-criterion=depth] [type=number]")).to_be_disabled()
     page.locator("[data-criterion=empathy] input").first.focus()
     press(page, "-")
-    assert shown(page) == ["empathy", "depth", "note"]
+    assert list_shown(page) == ["empathy", "depth", "note"]
     expect(
         page.locator("[data-criterion=empathy]").get_by_role("radio", name="Not applicable")
     ).to_be_checked()

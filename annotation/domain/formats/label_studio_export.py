@@ -189,8 +189,10 @@ def _add_question(view: Element, control: LabelStudioControl) -> None:
     criterion = control.criterion
     SubElement(view, "Header", value=_join_languages(criterion.question), size="5")
     if criterion.na and control.kind != "choices":
-        beside = _add_control(view, "Choices", criterion.name + NA_SUFFIX, choice="single", showInline="true")
-        SubElement(beside, "Choice", value=_join_languages(NOT_APPLICABLE), alias=NA)
+        choices = _add_control(
+            view, "Choices", criterion.name + NA_SUFFIX, choice="single", showInline="true"
+        )
+        SubElement(choices, "Choice", value=_join_languages(NOT_APPLICABLE), alias=NA)
     if control.kind == "rating":
         _add_control(view, "Rating", criterion.name, maxRating=str(len(control.values)))
     elif control.kind == "number":

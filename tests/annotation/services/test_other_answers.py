@@ -139,11 +139,11 @@ def test_agreement_is_of_numbers_and_apart_of_who_says_na(settled: Batch) -> Non
     assert (rows["empathy"].agreement.n, rows["empathy"].agreement.disputed) == (3, 0)
     assert rows["repair"].agreement.n == 1
     assert rows["note"].agreement.n == 0
-    (apart,) = map(applicability_to_json, patterns.list_applicability())
-    assert (apart["criterion"], apart["labels"], apart["not_applicable"]) == ("empathy", 10, 3)
-    assert (apart["n"], apart["disputed"]) == (5, 1)
+    (row,) = map(applicability_to_json, patterns.list_applicability())
+    assert (row["criterion"], row["labels"], row["not_applicable"]) == ("empathy", 10, 3)
+    assert (row["n"], row["disputed"]) == (5, 1)
     # By hand: observed disagreement 2/10; 3 of na and 7 of levels expect 2 * 3 * 7 / (10 * 9).
-    assert apart["alpha_nominal"]["value"] == pytest.approx(1 - (2 / 10) / (2 * 3 * 7 / 90))
+    assert row["alpha_nominal"]["value"] == pytest.approx(1 - (2 / 10) / (2 * 3 * 7 / 90))
     assert patterns.labels.coverage.items == ((2, 5),)
 
 
@@ -196,8 +196,8 @@ def test_the_same_comes_in_from_files(
 ) -> None:
     words = {NA: "N/A"}
     lines = ["prompt_id,model,annotator,adjudicator,label.empathy,label.repair,label.note"]
-    for place, said in enumerate(SAID):
-        for name, labels in zip(("lin", "chen"), said, strict=True):
+    for place, pair in enumerate(SAID):
+        for name, labels in zip(("lin", "chen"), pair, strict=True):
             cells = [
                 str(words.get(labels.get(c, ""), labels.get(c, ""))) for c in ("empathy", "repair", "note")
             ]
