@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from django import forms
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
-from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
+from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES, table
 from annotation.domain.formats.bundle import BundleManifest
+from annotation.domain.formats.mapping import LABEL, list_fields
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import MAX_PROTOCOL_CHARACTERS
 from annotation.models import Batch, Dataset, Guideline, Import
+from annotation.selectors.guidelines import choose_language, to_language
+from annotation.selectors.imports.uploads import FIELD_NAMES, Column
 from annotation.services.imports import BundleNames
 
 MAX_NAME_CHARACTERS = 100
@@ -32,6 +38,8 @@ def build_protocol_field() -> forms.CharField:
 
 
 class UploadForm(forms.Form):
+    """``kind`` and ``dataset`` are there where a page led on to this one."""
+
     file = forms.FileField(
         label=_("File"),
         help_text=_(
@@ -39,11 +47,98 @@ class UploadForm(forms.Form):
             " or a bundle."
         ),
     )
+    kind = forms.ChoiceField(choices=Import.Kind.choices, required=False, widget=forms.HiddenInput)
+    dataset = forms.CharField(max_length=MAX_NAME_CHARACTERS, required=False, widget=forms.HiddenInput)
+
+
+FORMAT_NAMES = {
+    table.NAME: _("table (spreadsheet, CSV, JSON, Parquet)"),
+    "jsonl": _("jsonl, by its own names of fields"),
+    "csv": _("csv, by its own names of fields"),
+}
+ENCODINGS = ("utf-8", "gb18030", "big5", "utf-16", "shift_jis", "euc_jp", "windows-1252")
 
 
 class ImportKindForm(forms.Form):
     kind = forms.ChoiceField(label=_("It holds"), choices=Import.Kind.choices)
-    format = forms.ChoiceField(label=_("Format"), choices=[(name, name) for name in FORMATS])
+    format = forms.ChoiceField(
+        label=_("Format"),
+        choices=[
+            (name, FORMAT_NAMES.get(name, name))
+            for name in sorted(FORMATS, key=lambda name: name != table.NAME)
+        ],
+    )
+    sheet = forms.CharField(label=_("Sheet"), required=False, widget=forms.HiddenInput)
+    encoding = forms.ChoiceField(
+        label=_("Encoding"),
+        required=False,
+        choices=[("", _("as the bytes show it")), *((name, name.upper()) for name in ENCODINGS)],
+    )
+
+    def offer_sheets(self, sheets: Sequence[str]) -> None:
+        """Where there are several to choose from."""
+        if len(sheets) > 1:
+            choices = [(sheet, sheet) for sheet in sheets]
+            self.fields["sheet"] = forms.ChoiceField(label=_("Sheet"), required=False, choices=choices)
+
+
+def list_field_choices(kind: str, columns: Iterable[Column], document: GuidelineDocument | None) -> list[Any]:
+    """What a column can be: not used, a field, or the labels of a criterion."""
+    fields = [(name, FIELD_NAMES[name]) for name in list_fields(kind)]
+    criteria = list(document.criteria) if document is not None and kind == ANNOTATIONS else []
+    language = choose_language(document, get_language() or "en") if document is not None else ""
+    labels = {f"{LABEL}{criterion.name}": to_language(criterion.label, language) for criterion in criteria}
+    labels |= {
+        column.field: column.field.removeprefix(LABEL)
+        for column in columns
+        if column.field.startswith(LABEL) and column.field not in labels
+    }
+    named = [(name, _("label: %(criterion)s") % {"criterion": label}) for name, label in labels.items()]
+    return [("", _("not used")), *fields, *named]
+
+
+class ColumnsForm(forms.Form):
+    """The field of each column of a table. The selects belong to the form of the target, where they are sent."""
+
+    def __init__(
+        self, kind: str, columns: Sequence[Column], document: GuidelineDocument | None, *args: Any
+    ) -> None:
+        super().__init__(*args)
+        self._columns = columns
+        choices = list_field_choices(kind, columns, document)
+        for place, column in enumerate(columns):
+            field = forms.ChoiceField(
+                label=column.name, required=False, choices=choices, initial=column.field
+            )
+            field.widget.attrs |= {"form": "import-form"}
+            self.fields[column_name(place)] = field
+
+    @property
+    def rows(self) -> list[tuple[Column, forms.BoundField]]:
+        return [(column, self[column_name(place)]) for place, column in enumerate(self._columns)]
+
+
+def column_name(place: int) -> str:
+    return f"column-{place}"
+
+
+def read_choices(data: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+    """The field of each column, as the selects were sent; empty where none were."""
+    if column_name(0) not in data:
+        return {}
+    return {column: data.get(column_name(place), "") for place, column in enumerate(columns)}
+
+
+def build_guideline_field() -> forms.ModelChoiceField[Guideline]:
+    return forms.ModelChoiceField(
+        Guideline.objects.exclude(published_at=None),
+        label=_("Guideline"),
+        required=False,
+        empty_label=_("none: dimensions are not checked"),
+        help_text=_(
+            "Dimensions and subcomponents that it does not know are refused, with the nearest that it has."
+        ),
+    )
 
 
 class TargetForm(forms.Form):
@@ -66,6 +161,7 @@ class PromptsForm(TargetForm):
         max_length=MAX_NAME_CHARACTERS,
         help_text=_("An existing one, or the name of a new one."),
     )
+    guideline = build_guideline_field()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -88,6 +184,7 @@ class ImportResponsesForm(TargetForm):
         required=False,
         help_text=_("A name for this gathering, if the same model is asked the same prompts more than once."),
     )
+    guideline = build_guideline_field()
 
 
 class LogForm(ImportResponsesForm):
@@ -111,8 +208,11 @@ class AnnotationsForm(TargetForm):
     guideline = forms.ModelChoiceField(
         Guideline.objects.exclude(published_at=None), label=_("Guideline"), required=False
     )
-    dataset = forms.ModelChoiceField(
-        Dataset.objects.all(), to_field_name="name", label=_("Dataset"), required=False
+    dataset = forms.CharField(
+        label=_("Dataset"),
+        max_length=MAX_NAME_CHARACTERS,
+        required=False,
+        help_text=_("For a new batch. It may be new where the table has the prompts and the responses too."),
     )
     model = forms.CharField(
         label=_("Model"),
@@ -127,6 +227,7 @@ class AnnotationsForm(TargetForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
         self.suggest("batch", Batch.objects.exclude(state="closed").values_list("name", flat=True))
 
 
@@ -173,6 +274,22 @@ TARGETS: dict[str, type[TargetForm]] = {
 
 def get_target_form(kind: str, format_name: str) -> type[TargetForm]:
     return LogForm if kind == RESPONSES and FORMATS[format_name].is_log else TARGETS[kind]
+
+
+def build_initial(target: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``list_options`` made of a form, for a form to show."""
+    initial = dict(target)
+    name, _at, version = str(target.get("guideline") or "").partition("@")
+    initial["guideline"] = Guideline.objects.filter(name=name, version=version).first()
+    return initial
+
+
+def list_stated(form: TargetForm) -> dict[str, Any]:
+    """The target as it stands in the form, as far as it is right."""
+    if not form.is_bound:
+        return {name: str(value) for name, value in form.initial.items() if value}
+    form.is_valid()
+    return list_options(form)
 
 
 def list_options(form: TargetForm) -> dict[str, Any]:

@@ -251,6 +251,9 @@ class ImportCommand(AssayCommand):
                 f"  duplicates: {duplicates['repeated']} say the same again, {duplicates['contradicting']}"
                 f" something else (lines {lines})"
             )
+        if duplicates["renamed"]:
+            lines = ", ".join(f"{line} as {first}" for line, first in duplicates["renamed_lines"])
+            self.stdout.write(f"  {duplicates['renamed']} have the text of another id (lines {lines})")
         for left_out in data["left_out"]:
             self.stdout.write(f"  left out: {left_out['reason']}")
         for problem in data["problems"]:

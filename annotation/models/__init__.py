@@ -16,7 +16,7 @@ from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Me
 from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
 from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
-from annotation.models.imports import Import
+from annotation.models.imports import HeaderMapping, Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
     ADJUDICATOR,
@@ -74,6 +74,7 @@ __all__ = [
     "GoldRelease",
     "Guideline",
     "GuidelineNote",
+    "HeaderMapping",
     "Import",
     "ImportedLabel",
     "IntroductionReading",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -25,6 +26,8 @@ class Import(Authored):
     protocol = models.TextField(_("protocol"), null=True, blank=True)
     # Of a bundle: what its manifest says of the labels of each batch, by the batch's name here.
     carried_protocols = models.JSONField(_("protocols of the bundle"), null=True, blank=True)
+    # How the file is to be read, and for an upload what was last chosen and what came of trying it.
+    reading = models.JSONField(_("reading"), default=dict, db_default=models.Value({}, models.JSONField()))
     report = models.JSONField(_("report"), default=dict)
     job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
 
@@ -41,3 +44,23 @@ class Import(Authored):
         """Under which the audit trail tells of it, once labels were taken."""
         names = self.options.get("batches", {}).values() or [self.options.get("batch", "")]
         return f"batch:{', '.join(names)}"[:200]
+
+
+class HeaderMapping(models.Model):
+    """What a person took the columns of a header for, so that the next file with that header is read alike."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    kind = models.CharField(_("kind"), max_length=11, choices=Import.Kind.choices)
+    header = models.CharField(max_length=64)  # sha256 of the columns in their order
+    mapping = models.JSONField(_("columns"))
+    changed_at = models.DateTimeField(_("time"), auto_now=True)
+
+    class Meta:
+        verbose_name = _("columns of a header")
+        verbose_name_plural = _("columns of headers")
+        constraints = [
+            models.UniqueConstraint(fields=["person", "header", "kind"], name="header_mapped_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.header[:8]}"

@@ -8,39 +8,65 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError
-from annotation.core.http import breadcrumbs
-from annotation.domain.formats import ANNOTATIONS, FORMATS
+from annotation.core.errors import N_, AssayError, NotFound
+from annotation.core.http import as_attachment, breadcrumbs
+from annotation.domain.formats import ANNOTATIONS, FORMATS, KINDS, PROMPTS, RESPONSES
 from annotation.domain.formats.bundle import FORMAT as BUNDLE
 from annotation.domain.formats.bundle import Bundle
+from annotation.domain.formats.preview import group_problems
+from annotation.domain.formats.sample_tables import WRITERS, build_template
+from annotation.domain.formats.table import NAME as TABLE
 from annotation.forms.imports import (
     BundleForm,
+    ColumnsForm,
     ImportKindForm,
     TargetForm,
     UploadForm,
+    build_initial,
     get_target_form,
     list_options,
+    list_stated,
+    read_choices,
 )
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import (
-    build_problem,
-    build_source,
     get_visible_import,
     has_running_job,
-    list_import_notes,
-    list_problems,
     list_visible_imports,
+)
+from annotation.selectors.imports.uploads import (
+    build_problem,
+    build_source,
+    find_document,
+    format_notes,
+    guess_guideline,
+    list_columns,
+    list_import_notes,
+    list_outcome_problems,
+    list_problems,
     preview_upload,
+    read_upload_as,
 )
 from annotation.selectors.origins import list_imported_labels
 from annotation.services.imports import ImportRefused
-from annotation.services.imports.uploads import confirm_bundle, confirm_upload, discard_upload, receive_upload
+from annotation.services.imports.uploads import (
+    check_upload,
+    choose_columns,
+    confirm_bundle,
+    confirm_upload,
+    discard_upload,
+    forget_columns,
+    receive_upload,
+)
 from annotation.views.access import accepts_body, person_of, post_form, role_required
 
 PAGE = 50
@@ -58,17 +84,42 @@ def imports(request: HttpRequest) -> HttpResponse:
 @role_required(MANAGER)
 @accepts_body(settings.MAX_UPLOAD_BYTES)
 def import_new(request: HttpRequest) -> HttpResponse:
-    form = UploadForm(request.POST or None, request.FILES or None)
+    form = UploadForm(request.POST or None, request.FILES or None, initial=request.GET.dict())
     if request.method == "POST" and form.is_valid():
         file = form.cleaned_data["file"]
-        upload = receive_upload(file=file, name=file.name, actor=person_of(request))
+        upload = receive_upload(
+            file=file,
+            name=file.name,
+            actor=person_of(request),
+            kind=form.cleaned_data["kind"],
+            dataset=form.cleaned_data["dataset"],
+        )
         return redirect("import-report", upload.pk)
     context = {
         "form": form,
+        "step": form["kind"].value() if form["kind"].value() in KINDS else "",
+        "dataset": form["dataset"].value(),
+        "kinds": Import.Kind.choices,
         "crumbs": import_breadcrumbs(_("New import")),
         "largest": settings.MAX_UPLOAD_BYTES,
     }
     return render(request, "annotation/imports/new.html", context, status=422 if form.is_bound else 200)
+
+
+@require_GET
+@role_required(MANAGER)
+def import_template(request: HttpRequest, kind: str, ending: str) -> HttpResponseBase:
+    """A table to fill in, with the columns in the reader's language."""
+    form = WRITERS.get(ending)
+    if kind not in KINDS or form is None:
+        raise NotFound(N_("There is no such template."))
+    rows = build_template(kind, get_language() or "en")
+    answer = HttpResponse(form.write(rows), content_type=form.content_type)
+    return as_attachment(answer, f"{_template_name(kind)}.{ending}")
+
+
+def _template_name(kind: str) -> str:
+    return {PROMPTS: _("prompts"), RESPONSES: _("responses"), ANNOTATIONS: _("annotations")}[kind]
 
 
 @require_GET
@@ -81,11 +132,60 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
         return _show_report(request, upload)
     if upload.format == BUNDLE:
         return _show_bundle(request, upload)
-    kind_form = ImportKindForm(request.GET or None, initial={"kind": upload.kind, "format": upload.format})
-    if kind_form.is_bound and kind_form.is_valid():
-        upload.kind, upload.format = kind_form.cleaned_data["kind"], kind_form.cleaned_data["format"]
-    form = get_target_form(upload.kind, upload.format)(initial=upload.options or guess_target(upload))
-    return _show_check(request, upload, kind_form, form)
+    if request.GET:
+        _read_as_stated(upload, request, ImportKindForm(request.GET))
+    target = upload.reading.get("target") if "outcome" in upload.reading else upload.options
+    initial = build_initial(target or guess_target(upload) | upload.reading.get("target", {}))
+    return _show_check(request, upload, get_target_form(upload.kind, upload.format)(initial=initial))
+
+
+def _read_as_stated(upload: Import, request: HttpRequest, form: ImportKindForm) -> bool:
+    if not form.is_valid():
+        return False
+    stated = form.cleaned_data
+    read_upload_as(
+        upload,
+        person_of(request),
+        kind=stated["kind"],
+        format_name=stated["format"],
+        sheet=stated["sheet"],
+        encoding=stated["encoding"],
+    )
+    return True
+
+
+@role_required(MANAGER)
+@post_form("import-report")
+def import_check(request: HttpRequest, import_id: int) -> HttpResponse:
+    """Keep what was chosen, and try the import without storing anything of the file."""
+    upload = get_visible_import(person_of(request), import_id)
+    if upload.format == BUNDLE or not _read_as_stated(upload, request, ImportKindForm(request.POST)):
+        return redirect("import-report", upload.pk)
+    form = get_target_form(upload.kind, upload.format)(request.POST)
+    try:
+        if "anew" in request.POST:
+            forget_columns(upload=upload, actor=person_of(request))
+            return redirect("import-report", upload.pk)
+        is_new_reading = _choose_columns(upload, form, request)
+        options = list_options(form) if form.is_valid() else None
+        if options is not None and is_new_reading and not options.get("guideline"):
+            options["guideline"] = guess_guideline(upload)  # only now are the dimensions known
+        check_upload(upload=upload, options=options, actor=person_of(request))
+    except AssayError as error:
+        return _show_check(request, upload, form, refusal=error, status=error.status)
+    if options is None:
+        return _show_check(request, upload, form, status=422)
+    return redirect("import-report", upload.pk)
+
+
+def _choose_columns(upload: Import, form: TargetForm, request: HttpRequest) -> bool:
+    """The selects are those of the columns as the page had them: of what was guessed from the target of before."""
+    if upload.format != TABLE:
+        return False
+    choices = read_choices(request.POST, list_columns(upload))
+    is_new = choose_columns(upload=upload, choices=choices, actor=person_of(request))
+    upload.reading["target"] = {name: value for name, value in list_stated(form).items() if value}
+    return is_new
 
 
 @role_required(MANAGER)
@@ -94,14 +194,13 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = get_visible_import(person_of(request), import_id)
     if upload.format == BUNDLE:
         return _confirm_bundle(request, upload)
-    kind_form = ImportKindForm(request.POST)
-    if not kind_form.is_valid():
+    if not _read_as_stated(upload, request, ImportKindForm(request.POST)):
         return redirect("import-report", upload.pk)
-    upload.kind, upload.format = kind_form.cleaned_data["kind"], kind_form.cleaned_data["format"]
     form = get_target_form(upload.kind, upload.format)(request.POST)
     if not form.is_valid():
-        return _show_check(request, upload, kind_form, form, status=422)
+        return _show_check(request, upload, form, status=422)
     try:
+        _choose_columns(upload, form, request)
         confirm_upload(
             upload=upload,
             kind=upload.kind,
@@ -110,7 +209,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
             actor=person_of(request),
         )
     except AssayError as error:
-        return _show_check(request, upload, kind_form, form, refusal=error, status=error.status)
+        return _show_check(request, upload, form, refusal=error, status=error.status)
     return redirect("import-report", upload.pk)
 
 
@@ -178,28 +277,51 @@ def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
 def _show_check(
     request: HttpRequest,
     upload: Import,
-    kind_form: ImportKindForm,
     form: TargetForm,
     *,
     refusal: AssayError | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    context: dict[str, Any] = {"upload": upload, "kind_form": kind_form, "form": form, "job": upload.job}
+    stated = {"kind": upload.kind, "format": upload.format}
+    stated |= {name: upload.reading.get(name, "") for name in ("sheet", "encoding")}
+    kind_form = ImportKindForm(initial=stated)
+    document = find_document(upload.kind, list_stated(form))
+    context: dict[str, Any] = {"upload": upload, "stated": stated, "form": form, "job": upload.job}
     try:
-        context["preview"] = preview_upload(upload, kind=upload.kind, format_name=upload.format)
+        preview = preview_upload(upload, kind=upload.kind, format_name=upload.format, document=document)
     except AssayError as error:  # this format has nothing of this kind
         context["unreadable"] = error_text(error)
-    context |= {"complete": FORMATS[upload.format].complete, "is_labels": upload.kind == ANNOTATIONS}
-    context |= {"crumbs": import_breadcrumbs(upload.file_name)} | refusal_context(refusal, upload)
+    else:
+        kind_form.offer_sheets(preview.sheets)
+        columns = ColumnsForm(upload.kind, preview.columns, document)
+        context |= {"preview": preview, "columns": columns}
+    remembered = upload.reading.get("remembered")
+    context |= {
+        "kind_form": kind_form,
+        "is_table": upload.format == TABLE,
+        "is_mapped": "mapping" in upload.reading,
+        "remembered": parse_datetime(remembered) if remembered else None,
+        "complete": FORMATS[upload.format].complete,
+        "is_labels": upload.kind == ANNOTATIONS,
+        "has_datasets": Dataset.objects.exists(),
+        "crumbs": import_breadcrumbs(upload.file_name),
+    }
+    outcome = upload.reading.get("outcome")
+    if not form.is_bound and outcome is not None:
+        report = outcome.get("report", {})
+        context |= {"outcome": report, "outcome_notes": format_notes(report), "is_long": not outcome}
+    context |= refusal_context(refusal, upload)
     return render(request, "annotation/imports/check.html", context, status=status)
 
 
 def refusal_context(error: AssayError | None, upload: Import) -> dict[str, Any]:
-    """What was wrong when it was tried: now, or earlier in a job that failed."""
+    """What was wrong when it was tried: now, or earlier on this page or in a job that failed."""
     if isinstance(error, ImportRefused):
-        return {"refused": [build_problem(problem) for problem in error.problems]}
+        return {"refused": [build_problem(group) for group in group_problems(error.problems)]}
     if error is not None:
         return {"refusal": error_text(error)}
+    if "outcome" in upload.reading:
+        return {"refused": list_outcome_problems(upload)}
     return {"refused": list_problems(upload)}
 
 

@@ -83,6 +83,7 @@ def recognise_format(source: Source, kind: str) -> str:
 __all__ = [
     "ANNOTATIONS",
     "FORMATS",
+    "GENERIC",
     "KINDS",
     "PROMPTS",
     "RESPONSES",

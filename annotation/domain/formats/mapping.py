@@ -67,6 +67,19 @@ _NUMBERED = re.compile(r"^(\d+|[A-Za-z])$")
 """``1`` or ``A`` alone, which names nobody and nothing."""
 _PARENTHESES = re.compile(r"[（(［\[](.*?)[)）］\]]")
 MAX_EXACT_DIGITS = 15
+_JOINED = {"prompt", "response", "rationale"}
+"""The fields whose texts may stand in several columns."""
+NO_MODEL = N_("whose response is this? Name the model in the file, or for the whole file (--model).")
+NO_COLUMN = N_(
+    "no column was taken for the {what}; say which it is ({what}=COLUMN). The columns are: {known}."
+)
+NO_COLUMN_OF_EITHER = N_(
+    "no column was taken for the {what}; say which it is ({what}=COLUMN or {other}=COLUMN). The columns are: {known}."
+)
+NO_COLUMN_OR_COLUMNS = N_(
+    "no column was taken for the {what}; say which it is ({what}=COLUMN), or which columns there are of it"
+    " ({other}=COLUMN,COLUMN). The columns are: {known}."
+)
 NO_ANSWER = N_("{number} cells without a response were passed over.")
 SYSTEM_MESSAGES = N_("{number} system messages were passed over: a prompt is one text.")
 ANSWERS = N_("{number} answers were passed over: these are prompts.")
@@ -89,6 +102,13 @@ class ColumnMapping:
     models: Mapping[str, str] = field(default_factory=dict)
     annotators: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
+
+    def list_choices(self) -> dict[str, str]:
+        """The field of each column, as a form calls it: ``prompt``, ``label.fairness``, ``models``; "" for none."""
+        fields = {column: name for name, columns in self.columns.items() for column in columns}
+        labels = {column: f"{LABEL}{name}" if name else LABEL_FIELD for column, name in self.labels.items()}
+        wide = dict.fromkeys(self.models, MODELS) | dict.fromkeys(self.annotators, ANNOTATORS)
+        return {**dict.fromkeys(self.unused, IGNORED), **fields, **labels, **wide}
 
     def describe(self) -> list[tuple[str, str]]:
         """Each column with what it was taken for, as ``prompt``, ``label.fairness``, ``model gpt4``; "" for none."""
@@ -319,8 +339,65 @@ def map_fields(
             mapping = replace(mapping, columns=rest | ({name: tuple(selected)} if selected else {}))
         else:
             raise _refuse_field(name, mapping.kind)
-    used = {column for column, field in mapping.describe() if field}
-    return replace(mapping, unused=tuple(column for column in columns if column not in used))
+    return replace(mapping, unused=_list_unused(mapping, columns))
+
+
+def choose_fields(
+    guess: ColumnMapping, choices: Mapping[str, str], columns: Sequence[str], path: str
+) -> ColumnMapping:
+    """The mapping in which each column is the field that was chosen for it, as ``list_choices`` calls it. ``guess``
+    still names the models and the annotators of a wide table.
+    """
+    fields: dict[str, list[str]] = {}
+    labels: dict[str, str] = {}
+    wide: dict[str, list[str]] = {MODELS: [], ANNOTATORS: []}
+    for column in columns:
+        name = choices.get(column, IGNORED)
+        if name == WIDE.get(guess.kind):
+            wide[name].append(column)
+        elif name.startswith(LABEL) and guess.kind == ANNOTATIONS:
+            labels[column] = name.removeprefix(LABEL)
+        elif name in ALIASES[guess.kind]:
+            fields.setdefault(name, []).append(column)
+        elif name != IGNORED:
+            raise _refuse_field(name, guess.kind)
+    for name, selected in fields.items():
+        if len(selected) > 1 and name not in _JOINED:
+            raise InputError(
+                N_("the columns {columns} are chosen for the same field; only one can be it."),
+                path=path,
+                field=selected[-1],
+                columns=", ".join(f"“{column}”" for column in selected),
+            )
+    used = {*chain.from_iterable(fields.values()), *labels, *chain.from_iterable(wide.values())}
+    return ColumnMapping(
+        kind=guess.kind,
+        columns={name: tuple(selected) for name, selected in fields.items()},
+        labels=labels,
+        models={column: guess.models.get(column, column) for column in wide[MODELS]},
+        annotators={column: guess.annotators.get(column, (column, "")) for column in wide[ANNOTATORS]},
+        unused=tuple(column for column in columns if column not in used),
+    )
+
+
+def adopt_mapping(
+    guess: ColumnMapping, stated: ColumnMapping, columns: Sequence[str], path: str
+) -> ColumnMapping:
+    """The mapping that was stated for these columns; of one for another kind of content, the fields that both have."""
+    for column, name in stated.list_choices().items():
+        if name != IGNORED and column not in columns:
+            raise refuse_column(column, columns, path)
+    if stated.kind == guess.kind:
+        return replace(stated, unused=_list_unused(stated, columns))
+    fields = {name: selected for name, selected in stated.columns.items() if name in ALIASES[guess.kind]}
+    freed = _free_columns(guess, chain.from_iterable(fields.values()))
+    mapping = replace(freed, columns={**freed.columns, **fields})
+    return replace(mapping, unused=_list_unused(mapping, columns))
+
+
+def _list_unused(mapping: ColumnMapping, columns: Sequence[str]) -> tuple[str, ...]:
+    used = {column for column, name in mapping.list_choices().items() if name != IGNORED}
+    return tuple(column for column in columns if column not in used)
 
 
 def _drop_rivals(mapping: ColumnMapping, name: str) -> ColumnMapping:
@@ -417,19 +494,9 @@ def check_mapping(mapping: ColumnMapping, columns: Sequence[str], path: str, ann
 def _refuse_missing(name: str, otherwise: str, columns: Sequence[str], path: str) -> InputError:
     known = ", ".join(columns)[:400] or "-"
     if otherwise in {MODELS, ANNOTATORS}:
-        template = N_(
-            "no column was taken for the {what}; say which it is ({what}=COLUMN), or which columns there are"
-            " of it ({other}=COLUMN,COLUMN). The columns are: {known}."
-        )
-    elif otherwise:
-        template = N_(
-            "no column was taken for the {what}; say which it is ({what}=COLUMN or {other}=COLUMN). The columns"
-            " are: {known}."
-        )
+        template = NO_COLUMN_OR_COLUMNS
     else:
-        template = N_(
-            "no column was taken for the {what}; say which it is ({what}=COLUMN). The columns are: {known}."
-        )
+        template = NO_COLUMN_OF_EITHER if otherwise else NO_COLUMN
     return InputError(template, path=path, what=name, other=otherwise, known=known)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,21 +22,31 @@ from annotation.domain.formats import (
     Source,
     table,
 )
+from annotation.domain.formats.grid import Table, take_sample
+from annotation.domain.formats.labels import find_taxonomy_fault
 from annotation.domain.formats.mapping import ColumnMapping
+from annotation.domain.guidelines import GuidelineDocument
 
 MAX_ROWS = 5
 MAX_LINES = 5
+MAX_ALIKE = 8
+"""So many things of which the same is said are told apart."""
+MAX_SAMPLE_CHARACTERS = 120
 MAX_COMPARED = 2_000_000
 """So many records are looked through for duplicates; each takes about a hundred bytes."""
 
 
 @dataclass
 class ProblemGroup:
-    """Problems that read alike: how many, the first of them, and where the first few are."""
+    """Problems that read alike: how many, the first of them, and where the first few are.
+
+    ``is_mixed``: they are of one sort, and say it of more things than are worth a line each.
+    """
 
     first: InputError
     number: int = 0
     lines: list[int] = field(default_factory=list)
+    is_mixed: bool = False
 
     def add(self, error: InputError) -> None:
         self.number += 1
@@ -44,24 +54,43 @@ class ProblemGroup:
             self.lines.append(error.line)
 
 
-def group_problems(problems: Iterable[InputError]) -> list[ProblemGroup]:
-    """The most frequent first."""
-    groups: dict[tuple[str, str | None], ProblemGroup] = {}
+def group_problems(problems: Sequence[InputError]) -> list[ProblemGroup]:
+    """What says the same of the same thing is a group, such as all lines of one misspelt dimension. Of a sort that says
+    it of too many things, such as an id each, all are one. The most frequent first.
+    """
+    texts: dict[tuple[str, str | None], set[str]] = {}
     for problem in problems:
-        key = (problem.template, problem.field)
-        groups.setdefault(key, ProblemGroup(problem)).add(problem)
+        texts.setdefault(_sort_of(problem), set()).add(_text_of(problem))
+    groups: dict[tuple[str, str | None, str], ProblemGroup] = {}
+    for problem in problems:
+        sort = _sort_of(problem)
+        is_mixed = len(texts[sort]) > MAX_ALIKE
+        group = groups.setdefault((*sort, "" if is_mixed else _text_of(problem)), ProblemGroup(problem))
+        group.is_mixed = is_mixed
+        group.add(problem)
     return sorted(groups.values(), key=lambda group: -group.number)
+
+
+def _sort_of(problem: InputError) -> tuple[str, str | None]:
+    return problem.template, problem.field
+
+
+def _text_of(problem: InputError) -> str:
+    return problem.template.format(**problem.params)
 
 
 @dataclass
 class Duplicates:
     """``repeated``: records that say the same again, which changes nothing; ``contradicting``: the same prompt,
-    response or label with another content, which is refused. ``lines`` are pairs: a record, and the first it meets.
+    response or label with another content, which is refused; ``renamed``: prompts with the text of another under an id
+    of their own, which are taken. ``lines`` are pairs: a record, and the first it meets.
     """
 
     repeated: int = 0
     contradicting: int = 0
+    renamed: int = 0
     lines: list[tuple[int, int]] = field(default_factory=list)
+    renamed_lines: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -74,6 +103,8 @@ class FilePreview:
     format: str
     kind: str
     shape: str = ""
+    header: tuple[str, ...] = ()
+    samples: dict[str, str] = field(default_factory=dict)
     sheet: str = ""
     sheets: tuple[str, ...] = ()
     columns: list[tuple[str, str]] = field(default_factory=list)
@@ -88,8 +119,16 @@ class FilePreview:
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def preview_file(source: Source, form: Format, kind: str) -> FilePreview:
-    """What an import of this kind would read of the file, and how."""
+def preview_file(
+    source: Source,
+    form: Format,
+    kind: str,
+    document: GuidelineDocument | None = None,
+    most_rows: int = MAX_ROWS,
+) -> FilePreview:
+    """What an import of this kind would read of the file, and how. ``document``: the guideline whose dimensions and
+    subcomponents its prompts must be of.
+    """
     preview = FilePreview(source.name, form.name, kind)
     problems: list[InputError] = []
     if form.name == table.NAME:
@@ -100,31 +139,59 @@ def preview_file(source: Source, form: Format, kind: str) -> FilePreview:
             return preview
         preview.shape, preview.sheet, preview.sheets = opened.shape, opened.sheet, opened.sheets
         preview.columns = preview.mapping.describe()
+        preview.header = opened.columns
+        preview.samples = _take_samples(opened)
     compared = _Comparison(preview.duplicates)
     for item in form.reader(kind).items(source):
         if isinstance(item, InputError):
             problems.append(item)
             continue
+        if fault := _find_fault(item, document, source.name):
+            problems.append(fault)
         preview.count += 1
         preview.names[_name_record(item)] += 1
         compared.add(item)
-        if len(preview.rows) < MAX_ROWS:
+        if len(preview.rows) < most_rows:
             preview.rows.append(item)
     preview.problems = group_problems(problems)
     preview.unused, preview.left_out, preview.notes = list(source.unused), source.passed_over, source.notes
     return preview
 
 
+def _take_samples(opened: Table) -> dict[str, str]:
+    """The first thing that stands in each column, as a text."""
+    samples: dict[str, str] = {}
+    for fields in take_sample(opened.rows()):
+        for column, value in fields.items():
+            if column not in samples and value is not None and (text := str(value).strip()):
+                samples[column] = text[:MAX_SAMPLE_CHARACTERS]
+    return samples
+
+
+def _find_fault(record: Record, document: GuidelineDocument | None, path: str) -> InputError | None:
+    prompt = record if isinstance(record, PromptRecord) else getattr(record, "prompt", None)
+    if document is None or prompt is None:
+        return None
+    fault = find_taxonomy_fault(document, prompt.dimension, prompt.subcomponent)
+    if fault is None:
+        return None
+    return InputError(
+        fault.error.template, path=path, line=prompt.line, field=fault.field, **fault.error.params
+    )
+
+
 class _Comparison:
     def __init__(self, duplicates: Duplicates) -> None:
         self._duplicates = duplicates
         self._seen: dict[bytes, tuple[bytes, int]] = {}
+        self._texts: dict[bytes, int] = {}
 
     def add(self, record: Record) -> None:
         key, content = (_digest(part) for part in _identify(record))
         if key not in self._seen:
             if len(self._seen) < MAX_COMPARED:
                 self._seen[key] = (content, record.line)
+                self._compare_text(record, content)
             return
         first_content, first_line = self._seen[key]
         if content == first_content:
@@ -133,6 +200,15 @@ class _Comparison:
             self._duplicates.contradicting += 1
         if len(self._duplicates.lines) < MAX_LINES:
             self._duplicates.lines.append((record.line, first_line))
+
+    def _compare_text(self, record: Record, content: bytes) -> None:
+        if not isinstance(record, PromptRecord):
+            return
+        first_line = self._texts.setdefault(content, record.line)
+        if first_line != record.line:
+            self._duplicates.renamed += 1
+            if len(self._duplicates.renamed_lines) < MAX_LINES:
+                self._duplicates.renamed_lines.append((record.line, first_line))
 
 
 def _digest(value: object) -> bytes:

@@ -140,13 +140,14 @@ class ReadOptions:
     """What a person said of how a file is to be read; None and empty where the file says it itself.
 
     ``sheet``: of a spreadsheet, or the split of a folder of Hugging Face. ``fields`` maps fields to columns
-    (``mapping.py``). ``annotator``: whose labels these are. ``criteria``: the words that name a criterion of the
-    guideline, each with its name.
+    (``mapping.py``), ``mapping`` is a whole mapping as JSON, to which they are added. ``annotator``: whose labels these
+    are. ``criteria``: the words that name a criterion of the guideline, each with its name.
     """
 
     sheet: str | None = None
     encoding: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    mapping: Mapping[str, Any] | None = None
     annotator: str | None = None
     criteria: Mapping[str, str] = field(default_factory=dict)
 

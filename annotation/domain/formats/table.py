@@ -31,6 +31,7 @@ from annotation.domain.formats.grid import Table, take_sample
 from annotation.domain.formats.mapping import (
     LABELS,
     ColumnMapping,
+    adopt_mapping,
     apply_mapping,
     check_mapping,
     guess_mapping,
@@ -50,6 +51,9 @@ def map_table(source: Source, kind: str) -> tuple[Table, ColumnMapping]:
     table = open_table(source)
     sample = take_sample(open_table(source.reopen()).rows())
     mapping = guess_mapping(table.columns, sample, kind, source.options.criteria)
+    if source.options.mapping is not None:
+        stated = ColumnMapping.from_json(source.options.mapping)
+        mapping = adopt_mapping(mapping, stated, table.columns, source.name)
     return table, map_fields(mapping, source.options.fields, table.columns, source.name)
 
 

@@ -29,6 +29,7 @@ from annotation.domain.formats import (
     get_format,
 )
 from annotation.domain.formats.labels import find_taxonomy_fault
+from annotation.domain.formats.mapping import NO_MODEL
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
     Adjudication,
@@ -327,7 +328,7 @@ class Intake:
             raise self.build_error(
                 line,
                 "model",
-                N_("whose response is this? Name the model in the file, or for the whole file (--model)."),
+                NO_MODEL,
             )
         if self.origin.model not in {None, name}:
             raise self.build_error(

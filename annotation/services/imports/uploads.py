@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any
@@ -14,17 +15,39 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from annotation.core.errors import N_, Conflict, Forbidden, InputError, NoRoom
-from annotation.domain.formats import ANNOTATIONS, PROMPTS, RESPONSES, get_format, guess_format
+from annotation.domain.formats import (
+    ANNOTATIONS,
+    GENERIC,
+    PROMPTS,
+    RESPONSES,
+    get_format,
+    guess_format,
+    table,
+)
 from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
-from annotation.models import Batch, Import, Job, Person
+from annotation.domain.formats.mapping import ColumnMapping, choose_fields, header_key
+from annotation.domain.formats.preview import group_problems
+from annotation.models import Batch, HeaderMapping, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
-from annotation.selectors.imports import MAX_PROBLEMS, build_source, has_running_job
+from annotation.selectors.imports import has_running_job
+from annotation.selectors.imports.uploads import (
+    MAX_PROBLEMS,
+    add_criteria,
+    build_source,
+    find_document,
+    find_remembered,
+    group_to_json,
+    guess_guideline,
+    list_columns,
+    remember_columns,
+    to_json_params,
+)
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
-from annotation.services.imports.annotations import ImportRequest, import_annotations
+from annotation.services.imports.annotations import ImportRequest, import_annotations, plan_label_files
 from annotation.services.imports.datasets import import_prompts, import_responses
-from annotation.services.imports.run import ImportRefused, ImportReport, Run
+from annotation.services.imports.run import ImportRefused, ImportReport, Run, rehearse
 from annotation.services.jobs import ProgressReporter
 
 logger = logging.getLogger(__name__)
@@ -36,11 +59,23 @@ READING_SHARE = 0.5
 Report = Callable[[float, str], None]
 
 
-def receive_upload(*, file: File[bytes], name: str, actor: Person) -> Import:
-    """Keep the file under a random name, and guess what it is. Where that fails nothing of it stays."""
+def receive_upload(
+    *, file: File[bytes], name: str, actor: Person, kind: str = "", dataset: str = ""
+) -> Import:
+    """Keep the file under a random name, and guess what it is. Where that fails nothing of it stays.
+
+    ``kind`` and ``dataset`` are what the person came for: the file is read so if it can be.
+    """
     path = f"imports/{uuid4().hex}"
+    upload = Import(
+        kind=kind or PROMPTS,
+        format=table.NAME,
+        file_name=PurePath(name).name[:255],
+        path=path,
+        created_by=actor,
+    )
     try:
-        return _store_upload(path, file, name, actor)
+        return _store_upload(upload, file, expected=kind, dataset=dataset)
     except OSError as error:
         default_storage.delete(path)
         logger.error("an upload cannot be stored: %s", error)
@@ -54,19 +89,111 @@ def receive_upload(*, file: File[bytes], name: str, actor: Person) -> Import:
 
 
 @transaction.atomic
-def _store_upload(path: str, file: File[bytes], name: str, actor: Person) -> Import:
-    default_storage.save(path, file)
-    upload = Import(
-        kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
-    )
+def _store_upload(upload: Import, file: File[bytes], *, expected: str, dataset: str) -> Import:
+    default_storage.save(upload.path, file)
     guessed = guess_format(build_source(upload))
     if guessed is not None:
         upload.kind, upload.format = guessed.kind, guessed.format
     elif is_zip(build_source(upload)):
         upload.kind, upload.format = ANNOTATIONS, FORMAT
+    if upload.format in {
+        *GENERIC,
+        table.NAME,
+    }:  # as any table, so that its columns are shown and may be chosen
+        upload.format = table.NAME
+        _read_as_expected(upload, expected)
+    if upload.format != FORMAT:
+        target = {"dataset": dataset, "guideline": guess_guideline(upload)}
+        upload.reading["target"] = {name: value for name, value in target.items() if value}
     upload.save()
-    record(actor=actor, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
+    record(actor=upload.created_by, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
     return upload
+
+
+def _read_as_expected(upload: Import, kind: str) -> None:
+    """A header that was mapped before is what it was then; else the file is what the person came for."""
+    source = build_source(upload)
+    assert upload.created_by is not None
+    remembered = find_remembered(upload.created_by, source, kind)
+    if remembered is None and not kind:
+        remembered = find_remembered(upload.created_by, source)
+    upload.kind = remembered.kind if remembered is not None else kind or upload.kind
+    remember_columns(upload, remembered)
+
+
+def choose_columns(*, upload: Import, choices: Mapping[str, str], actor: Person) -> bool:
+    """Read the columns of the table as they were chosen, and files with the same header from now on; whether that is
+    another reading than before.
+
+    What is left as it was guessed stays a guess: the words of a guideline that is chosen later count.
+    """
+    if upload.format != table.NAME or not choices:
+        return False
+    source = build_source(upload)
+    if document := find_document(upload.kind, upload.reading.get("target", {})):
+        source.options = add_criteria(source.options, document)
+    opened, page_mapping = table.map_table(source, upload.kind)
+    if dict(choices) == page_mapping.list_choices():
+        return False
+    source.options = replace(source.options, mapping=None)
+    guess = table.map_table(source, upload.kind)[1]
+    mapping = choose_fields(guess, choices, opened.columns, source.name)
+    upload.reading.pop("remembered", None)
+    upload.reading["mapping"] = mapping.to_json()
+    _remember_header(actor, opened.columns, mapping)
+    return True
+
+
+def forget_columns(*, upload: Import, actor: Person) -> None:
+    """Guess the columns anew, of this file and of the next ones with its header."""
+    header = header_key(list_columns(upload))
+    HeaderMapping.objects.filter(person=actor, kind=upload.kind, header=header).delete()
+    for name in ("mapping", "remembered", "outcome"):
+        upload.reading.pop(name, None)
+    _save_reading(upload)
+
+
+def _remember_header(actor: Person, columns: Sequence[str], mapping: ColumnMapping) -> None:
+    HeaderMapping.objects.update_or_create(
+        person=actor,
+        kind=mapping.kind,
+        header=header_key(columns),
+        defaults={"mapping": mapping.to_json()},
+    )
+
+
+def check_upload(*, upload: Import, options: dict[str, Any] | None, actor: Person) -> None:
+    """Keep how the file is read and where it is to go, and what would come of importing it: the import itself, rolled
+    back. ``options`` None: the target is not complete, and the reading alone is kept.
+    """
+    upload.reading.pop("outcome", None)
+    if options is not None:
+        upload.reading["target"] = {name: value for name, value in options.items() if value}
+    _save_reading(upload)
+    if options is None:
+        return
+    _refuse_sealed(upload.kind, options, actor)
+    upload.options = upload.reading["target"]
+    build_source(upload).check()
+    upload.reading["outcome"] = _try_import(upload, actor) if _is_short(upload) else {}
+    Import.objects.filter(pk=upload.pk).update(reading=upload.reading)
+
+
+def _try_import(upload: Import, actor: Person) -> dict[str, Any]:
+    outcome = rehearse(lambda run: _import_file(upload, replace(run, actor=actor)))
+    if isinstance(outcome, ImportReport):
+        return {"report": outcome.to_stored_json()}
+    return {"problems": [group_to_json(group) for group in group_problems(outcome)]}
+
+
+def _save_reading(upload: Import) -> None:
+    """Unless the file was confirmed meanwhile."""
+    with transaction.atomic():
+        locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
+        _refuse_imported(locked)
+        Import.objects.filter(pk=upload.pk).update(
+            kind=upload.kind, format=upload.format, reading=upload.reading
+        )
 
 
 def confirm_upload(
@@ -77,6 +204,7 @@ def confirm_upload(
     options = {name: value for name, value in options.items() if value}
     _refuse_sealed(kind, options, actor)
     upload.kind, upload.format, upload.options = kind, format_name, options
+    upload.reading.pop("outcome", None)
     build_source(upload).check()
     if _is_short(upload):
         _rehearse(upload, actor)
@@ -94,7 +222,7 @@ def confirm_upload(
             title=f"import {upload.file_name}"[:200],
             actor=actor,
         )
-        upload.save(update_fields=["kind", "format", "options", "report", "job"])
+        upload.save(update_fields=["kind", "format", "options", "reading", "report", "job"])
     return upload.job
 
 
@@ -184,15 +312,21 @@ def _is_short(upload: Import) -> bool:
 
 def _rehearse(upload: Import, actor: Person) -> None:
     """The import itself, rolled back: raises what it would raise."""
-    with transaction.atomic():
-        _import_file(upload, Run(actor=actor, most_problems=MAX_PROBLEMS))
-        transaction.set_rollback(True)
+    outcome = rehearse(lambda run: _import_file(upload, replace(run, actor=actor)))
+    if not isinstance(outcome, ImportReport):
+        raise ImportRefused(outcome)
 
 
 def _import_file(upload: Import, run: Run) -> ImportReport:
     source, options = build_source(upload), upload.options
     if upload.kind == PROMPTS:
-        return import_prompts(source=source, format=upload.format, dataset=options["dataset"], run=run)
+        return import_prompts(
+            source=source,
+            format=upload.format,
+            dataset=options["dataset"],
+            guideline=options.get("guideline"),
+            run=run,
+        )
     if upload.kind == RESPONSES:
         return import_responses(
             source=source,
@@ -200,14 +334,16 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
             dataset=options["dataset"],
             model=options.get("model"),
             collection=options.get("collection"),
+            guideline=options.get("guideline"),
             run=run,
         )
+    request = ImportRequest(
+        batch=options["batch"], guideline=options.get("guideline"), dataset=options.get("dataset")
+    )
     return import_annotations(
         source=source,
         format=upload.format,
-        request=ImportRequest(
-            batch=options["batch"], guideline=options.get("guideline"), dataset=options.get("dataset")
-        ),
+        request=plan_label_files([(source, upload.format)], request),
         model=options.get("model"),
         without_final=bool(options.get("without_final")),
         protocol=options.get("protocol"),
@@ -217,7 +353,12 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
 
 def _save_problems(import_id: int, problems: list[InputError]) -> None:
     records = [
-        {"line": problem.line, "field": problem.field, "template": problem.template, "params": problem.params}
+        {
+            "line": problem.line,
+            "field": problem.field,
+            "template": problem.template,
+            "params": to_json_params(problem.params),
+        }
         for problem in problems
     ]
     Import.objects.filter(pk=import_id).update(report={"problems": records})

@@ -1,30 +1,13 @@
-"""What an import looks up, a chunk at a time; which imports a manager may see; and the preview of an uploaded file.
-
-The preview holds the first rows as they were read and the problems with their lines.
-"""
+"""What an import looks up, a chunk at a time, and which imports a manager may see."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from django.conf import settings
 from django.db.models import Max
-from django.utils.translation import gettext
 
-from annotation.core.errors import N_, InputError, NotFound
-from annotation.domain.formats import (
-    PROMPTS,
-    AnnotationRecord,
-    PromptRecord,
-    PromptRef,
-    Record,
-    ResponseRecord,
-    Source,
-    get_format,
-)
+from annotation.core.errors import N_, NotFound
+from annotation.domain.formats import PROMPTS, PromptRef
 from annotation.models import (
     Assignment,
     Batch,
@@ -162,105 +145,3 @@ def may_work(person: Person, batch: Batch) -> bool:
 
 def has_running_job(upload: Import) -> bool:
     return upload.job is not None and upload.job.state in {Job.State.QUEUED, Job.State.RUNNING}
-
-
-MAX_ROWS = 10
-MAX_PROBLEMS = 100
-
-
-@dataclass(frozen=True)
-class Problem:
-    """``line`` None concerns the whole file."""
-
-    line: int | None
-    field: str
-    text: str
-
-
-@dataclass
-class Preview:
-    """``count`` are the good records of the whole file; of the problems the first hundred are told."""
-
-    rows: list[Mapping[str, Any]] = field(default_factory=list)
-    count: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    more_problems: int = 0
-    unused: list[str] = field(default_factory=list)
-
-    @property
-    def filled(self) -> frozenset[str]:
-        """The columns that say something in any of the rows; the others need no room."""
-        names = {name for row in self.rows for name, value in row.items() if value}
-        return frozenset(names | {"prompt_text"} if any(row["prompt"].text for row in self.rows) else names)
-
-
-def build_source(upload: Import) -> Source:
-    """The stored file, under the name that the person knows."""
-    return Source(Path(settings.MEDIA_ROOT) / upload.path, upload.file_name)
-
-
-def preview_upload(upload: Import, *, kind: str, format_name: str) -> Preview:
-    """The whole file is read, a record at a time; nothing is looked up and nothing is written."""
-    preview, source = Preview(), build_source(upload)
-    for item in get_format(format_name).reader(kind).items(source):
-        if isinstance(item, InputError):
-            _add_problem(preview, item)
-            continue
-        preview.count += 1
-        if len(preview.rows) < MAX_ROWS:
-            preview.rows.append(_record_to_row(item))
-    preview.unused = list(source.unused)
-    return preview
-
-
-def list_problems(upload: Import) -> list[Problem]:
-    """What was wrong when the import was tried, in the reader's language."""
-    return [
-        Problem(
-            problem["line"], problem["field"] or "", gettext(problem["template"]).format(**problem["params"])
-        )
-        for problem in upload.report.get("problems", [])
-    ]
-
-
-def list_import_notes(upload: Import) -> list[str]:
-    return [gettext(note["template"]).format(**note["params"]) for note in upload.report.get("notes", [])]
-
-
-def build_problem(error: InputError) -> Problem:
-    return Problem(error.line, error.field or "", gettext(error.template).format(**error.params))
-
-
-def _add_problem(preview: Preview, error: InputError) -> None:
-    if len(preview.problems) < MAX_PROBLEMS:
-        preview.problems.append(build_problem(error))
-    else:
-        preview.more_problems += 1
-
-
-def _record_to_row(record: Record) -> dict[str, Any]:
-    """A record for a table; the columns are the same for all rows of a kind."""
-    if isinstance(record, PromptRecord):
-        return {
-            "line": record.line,
-            "prompt": record.ref,
-            "dimension": record.dimension,
-            "subcomponent": record.subcomponent,
-            "language": record.language,
-            "attack_method": record.attack_method,
-        }
-    place = {
-        "line": record.line,
-        "prompt": record.ref,
-        "model": record.model,
-        "collection": record.collection,
-    }
-    if isinstance(record, ResponseRecord):
-        return place | {"text": record.text, "turns": record.turns}
-    is_annotation = isinstance(record, AnnotationRecord)
-    return place | {
-        "person": record.annotator if isinstance(record, AnnotationRecord) else record.adjudicator,
-        "role": "annotator" if is_annotation else "adjudicator",
-        "labels": record.labels,
-        "rationale": record.rationale,
-    }
