@@ -52,9 +52,7 @@ class UploadForm(forms.Form):
 
 
 FORMAT_NAMES = {
-    table.NAME: _("table (spreadsheet, CSV, JSON, Parquet)"),
-    "jsonl": _("jsonl, by its own names of fields"),
-    "csv": _("csv, by its own names of fields"),
+    table.NAME: _("any table"),
 }
 ENCODINGS = ("utf-8", "gb18030", "big5", "utf-16", "shift_jis", "euc_jp", "windows-1252")
 

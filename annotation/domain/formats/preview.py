@@ -146,7 +146,7 @@ def preview_file(
         if isinstance(item, InputError):
             problems.append(item)
             continue
-        if fault := _find_fault(item, document, source.name):
+        if fault := _find_fault(item, document, preview):
             problems.append(fault)
         preview.count += 1
         preview.names[_name_record(item)] += 1
@@ -168,15 +168,19 @@ def _take_samples(opened: Table) -> dict[str, str]:
     return samples
 
 
-def _find_fault(record: Record, document: GuidelineDocument | None, path: str) -> InputError | None:
+def _find_fault(
+    record: Record, document: GuidelineDocument | None, preview: FilePreview
+) -> InputError | None:
     prompt = record if isinstance(record, PromptRecord) else getattr(record, "prompt", None)
     if document is None or prompt is None:
         return None
     fault = find_taxonomy_fault(document, prompt.dimension, prompt.subcomponent)
     if fault is None:
         return None
+    columns = preview.mapping.columns.get(fault.field, ()) if preview.mapping else ()
+    place = " + ".join(columns) or fault.field
     return InputError(
-        fault.error.template, path=path, line=prompt.line, field=fault.field, **fault.error.params
+        fault.error.template, path=preview.file, line=prompt.line, field=place, **fault.error.params
     )
 
 

@@ -27,6 +27,7 @@ from annotation.domain.formats import (
 from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
 from annotation.domain.formats.mapping import ColumnMapping, choose_fields, header_key
 from annotation.domain.formats.preview import group_problems
+from annotation.domain.formats.tables import is_table
 from annotation.models import Batch, HeaderMapping, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
 from annotation.selectors.imports import has_running_job
@@ -94,7 +95,7 @@ def _store_upload(upload: Import, file: File[bytes], *, expected: str, dataset: 
     guessed = guess_format(build_source(upload))
     if guessed is not None:
         upload.kind, upload.format = guessed.kind, guessed.format
-    elif is_zip(build_source(upload)):
+    elif is_zip(build_source(upload)) and not is_table(build_source(upload)):
         upload.kind, upload.format = ANNOTATIONS, FORMAT
     if upload.format in {
         *GENERIC,
