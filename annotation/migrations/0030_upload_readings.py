@@ -6,8 +6,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+    """A column with a default in the database, and a small table: no row is rewritten."""
+
     dependencies = [
-        ("annotation", "0028_any_number_of_raters"),
+        ("annotation", "0029_how_gold_is_settled"),
     ]
 
     operations = [
