@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from annotation.models.base import Authored
 from annotation.models.jobs import Job
@@ -12,9 +13,9 @@ class Import(Authored):
     """One file that was put in: what it was, what was taken, what was already there."""
 
     class Kind(models.TextChoices):
-        PROMPTS = "prompts", _("prompts")
-        RESPONSES = "responses", _("responses")
-        ANNOTATIONS = "annotations", _("annotations")
+        PROMPTS = "prompts", pgettext_lazy("import", "prompts")
+        RESPONSES = "responses", pgettext_lazy("import", "responses")
+        ANNOTATIONS = "annotations", pgettext_lazy("import", "annotations")
 
     kind = models.CharField(_("kind"), max_length=11, choices=Kind.choices)
     format = models.CharField(_("format"), max_length=20)

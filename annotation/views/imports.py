@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.http import as_attachment, breadcrumbs
-from annotation.domain.formats import ANNOTATIONS, FORMATS, KINDS, PROMPTS, RESPONSES
+from annotation.domain.formats import ANNOTATIONS, FORMATS, KINDS
 from annotation.domain.formats.bundle import FORMAT as BUNDLE
 from annotation.domain.formats.bundle import Bundle
 from annotation.domain.formats.preview import group_problems
@@ -115,11 +115,7 @@ def import_template(request: HttpRequest, kind: str, ending: str) -> HttpRespons
         raise NotFound(N_("There is no such template."))
     rows = build_template(kind, get_language() or "en")
     answer = HttpResponse(form.write(rows), content_type=form.content_type)
-    return as_attachment(answer, f"{_template_name(kind)}.{ending}")
-
-
-def _template_name(kind: str) -> str:
-    return {PROMPTS: _("prompts"), RESPONSES: _("responses"), ANNOTATIONS: _("annotations")}[kind]
+    return as_attachment(answer, f"{Import.Kind(kind).label}.{ending}")
 
 
 @require_GET
