@@ -60,8 +60,8 @@ def test_from_a_table_of_questions_to_a_batch(
     page = sign_in(ma)
     page.goto("/imports/new/")
     look(page, "new", violations)
-    again, misspelt = QUESTIONS[0], [["别的问题", f"x{n}", "Fairnes"] for n in range(3)]
-    send(page, write(tmp_path / "题目.csv", HEADER, *QUESTIONS, again, *misspelt))
+    repeated, misspelt = QUESTIONS[0], [["别的问题", f"x{n}", "Fairnes"] for n in range(3)]
+    send(page, write(tmp_path / "题目.csv", HEADER, *QUESTIONS, repeated, *misspelt))
     expect(page.get_by_text("no column holds the prompt")).to_be_visible()
     look(page, "no-column", violations)
 
@@ -81,7 +81,7 @@ def test_from_a_table_of_questions_to_a_batch(
     # The mended file is read as the first one was.
     page.goto("/imports/new/")
     mended = [[text, key, "Fairness"] for text, key, _dimension in misspelt]
-    send(page, write(tmp_path / "题目-2.csv", HEADER, *QUESTIONS, again, *mended))
+    send(page, write(tmp_path / "题目-2.csv", HEADER, *QUESTIONS, repeated, *mended))
     expect(page.get_by_text("As you chose them for a file with this header")).to_be_visible()
     page.get_by_label("Dataset").fill("公平题")
     page.get_by_role("button", name="Check").click()

@@ -34,8 +34,8 @@ from annotation.domain.formats import (
     recognise_format,
 )
 from annotation.domain.formats.labels import find_taxonomy_fault
-from annotation.domain.formats.mapping import ColumnMapping, guess_mapping, header_key
-from annotation.domain.formats.preview import preview_file
+from annotation.domain.formats.mapping import ColumnMapping, choose_fields, guess_mapping, header_key
+from annotation.domain.formats.preview import group_problems, preview_file
 from annotation.domain.formats.table import map_table
 from annotation.domain.guidelines import parse_guideline
 from tests.annotation.table_files import SHAPES, csv_text
@@ -298,6 +298,39 @@ def test_times_seconds_and_flags_are_kept(tmp_path: Path):
         ["unsure", "truncated"],
         "因为",
     )
+
+
+# Previews
+
+
+def test_what_says_the_same_of_the_same_thing_is_one_problem():
+    def fault(line: int, name: str) -> InputError:
+        return InputError("no {name}", path="f", line=line, field="d", name=name)
+
+    few = group_problems([*(fault(line, "Fairnes") for line in range(1, 13)), fault(13, "Safty")])
+    assert [(group.number, group.lines, group.is_mixed) for group in few] == [
+        (12, [1, 2, 3, 4, 5], False),
+        (1, [13], False),
+    ]
+    (many,) = group_problems([fault(line, f"q{line}") for line in range(1, 41)])
+    assert (many.number, many.lines, many.is_mixed) == (40, [1, 2, 3, 4, 5], True)
+
+
+def test_the_fields_of_columns_are_chosen_one_by_one(tmp_path: Path):
+    path = tmp_path / "f.csv"
+    path.write_text(csv_text(["甲", "乙", "丙"], [["1", "一", "二"]]), newline="")
+    table, guess = map_table(Source(path), PROMPTS)
+    mapping = choose_fields(guess, {"甲": "id", "乙": "prompt", "丙": "prompt"}, table.columns, "f.csv")
+    assert mapping.columns == {"id": ("甲",), "prompt": ("乙", "丙")}
+    assert mapping.list_choices() == {"甲": "id", "乙": "prompt", "丙": "prompt"}
+    source = Source(path, options=ReadOptions(mapping=mapping.to_json()))
+    assert map_table(source, PROMPTS)[1] == mapping
+    as_responses = map_table(source, RESPONSES)[1]
+    assert as_responses.columns["prompt"] == ("乙", "丙")
+    other = tmp_path / "other.csv"
+    other.write_text(csv_text(["甲", "丁"], [["1", "一"]]), newline="")
+    with pytest.raises(InputError, match="there is no column “乙”"):
+        map_table(Source(other, options=ReadOptions(mapping=mapping.to_json())), PROMPTS)
 
 
 # Mappings

@@ -271,11 +271,11 @@ def test_labels_are_mapped_to_the_criteria_of_the_guideline_that_is_chosen(
     rows = [["p0", "Hidden-13B", name, "3"] for name in ("ann", "ben")]
     import_row = upload(manager, write_csv(["prompt_id", "model", "标注员", "打分"], *rows), "labels.csv")
     assert import_row.kind == "annotations"
-    chosen = {"prompt_id": "prompt_id", "model": "model", "标注员": "annotator", "打分": "label.compliance"}
+    choices = {"prompt_id": "prompt_id", "model": "model", "标注员": "annotator", "打分": "label.compliance"}
     target = {"batch": "new", "guideline": str(guideline.pk), "dataset": dataset.name}
-    assert press(manager, import_row, "check", chosen, **target).status_code == 302
+    assert press(manager, import_row, "check", choices, **target).status_code == 302
     html = page(manager, import_row)
     assert '<option value="label.compliance" selected>label: Compliance</option>' in html
-    assert press(manager, import_row, "confirm", chosen, **target).status_code == 302
+    assert press(manager, import_row, "confirm", choices, **target).status_code == 302
     jobs.run(Job.objects.get().pk)
     assert Batch.objects.get().tasks.filter(state="agreed").count() == 1
