@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     """A column with a default in the database, and a small table: no row is rewritten."""
 
     dependencies = [
-        ("annotation", "0029_how_gold_is_settled"),
+        ("annotation", "0030_not_applicable"),
     ]
 
     operations = [
