@@ -62,14 +62,16 @@ def agreement(request: HttpRequest) -> HttpResponse:
         page=request.GET.get("page"),
     )
     has_labels = any(row.n for row in (*overall, *patterns.list_applicability()))
+    applicability = [
+        applicability_to_json(row) | {"label": tab_query.words.criterion(row.guideline, row.criterion)}
+        for row in patterns.list_applicability()
+    ]
     context = {
         **frame_context(tab_query, choice),
         "has_labels": has_labels,
         "coverage": patterns.labels.coverage,
-        "applicability": [
-            applicability_to_json(row) | {"label": tab_query.words.criterion(row.guideline, row.criterion)}
-            for row in patterns.list_applicability()
-        ],
+        "applicability": applicability,
+        "differ_on_applicability": any(row["disputed"] for row in applicability),
         "sealed": sealed_batches(person).count(),
         "batches": list_readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from io import StringIO
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import krippendorff
+import numpy as np
 import pytest
 from django.core.management import call_command
 from django.db import transaction
@@ -22,7 +26,7 @@ from annotation.domain.formats import Source
 from annotation.domain.guidelines import NA
 from annotation.domain.guidelines.comparison import compare
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, GoldLabel, GoldRelease, Guideline, Person, Task
+from annotation.models import Annotation, Batch, GoldLabel, GoldRelease, Guideline, Person, Task
 from annotation.selectors.adjudication import build_dispute
 from annotation.selectors.agreement import LabelPatterns, applicability_to_json
 from annotation.selectors.annotations.history import HistoryFilter, list_submissions
@@ -277,3 +281,51 @@ def test_versions_are_compared_in_these_fields(settled: Batch) -> None:
         if field.changed
     }
     assert changed == {"na": "allowed", "asked_if": "Empathy ≤ 2", "optional": "allowed"}
+
+
+CROWD = Path(__file__).resolve().parents[4] / "shared" / "data" / "lend_an_ear" / "crowd_annotations.csv"
+SIX = (
+    "validating_emotions",
+    "encouraging_elaboration",
+    "demonstrating_understanding",
+    "advice_giving",
+    "self_oriented",
+    "dismissing_emotions",
+)
+
+
+def test_a_crowd_that_left_levels_open_comes_in_whole(tmp_path: Path) -> None:
+    """196 annotations of 116 people; 14 levels are empty, in 5 annotations. Alpha is that of the package."""
+    if not CROWD.exists():
+        pytest.skip("the crowd's annotations are not at ../shared/data/lend_an_ear")
+    rows = list(csv.DictReader(io.StringIO(CROWD.read_text(encoding="utf-8"))))
+    names = {value: f"Level {value}" for value in range(1, 6)}
+    guideline_of("crowd", [criterion(name, scale(names)) | {"optional": True} for name in SIX])
+    dialogues = sorted({row["conversation_id"] for row in rows})
+    make_corpus(prompts=len(dialogues), models=["A"])
+    path = tmp_path / "crowd.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prompt_id", "model", "annotator", *(f"label.{name}" for name in SIX)])
+        for row in rows:
+            place = dialogues.index(row["conversation_id"])
+            writer.writerow([f"p{place}", "A", f"crowd-{row['user_id']}", *(row[name] for name in SIX)])
+    policy = Policy(plan="open", overlap=1)
+    request = ImportRequest(batch="crowd", guideline="crowd", dataset="small", policy=policy)
+    import_annotations(source=Source(path, path.name), format="csv", request=request, new_people=True)
+    stored = Annotation.objects.values_list("labels", flat=True)
+    assert len(stored) == len(rows) == 196
+    assert sum(len(labels) for labels in stored) == 6 * 196 - 14
+    assert sum(len(labels) < 6 for labels in stored) == 5
+    measured = {row.criterion: row.agreement for row in LabelPatterns(Batch.objects.all()).report()}
+    for name in SIX:
+        table = np.full((len({row["user_id"] for row in rows}), len(dialogues)), np.nan)
+        people = sorted({row["user_id"] for row in rows})
+        for row in rows:
+            if row[name]:
+                unit = dialogues.index(row["conversation_id"])
+                table[people.index(row["user_id"]), unit] = float(row[name])
+        expected = krippendorff.alpha(
+            reliability_data=table, value_domain=[1, 2, 3, 4, 5], level_of_measurement="ordinal"
+        )
+        assert measured[name].statistics["alpha_ordinal"].value == pytest.approx(expected, abs=1e-9)
