@@ -7,14 +7,28 @@ It names no table: whatever does stands in annotation/models/sql.py, and nowhere
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from io import StringIO
+from operator import attrgetter
 from typing import Any, TypeVar
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, connection
-from django.db.models import Field, Model
+from django.db.models import (
+    CharField,
+    DateTimeField,
+    Field,
+    ForeignKey,
+    JSONField,
+    Model,
+    TextField,
+    UUIDField,
+)
+from django.db.models.base import ModelState
 
 from annotation.core.databases import disable_prepared_statements
 
@@ -131,6 +145,97 @@ def insert_object(row: Model) -> Statement:
     """The row of a new object; its own primary key is left to the database where there is none yet."""
     names = _attributes(type(row), with_key=row.pk is not None)
     return insert(type(row), {name: getattr(row, name) for name in names})
+
+
+def copy_object(template: M, **values: Any) -> M:
+    """A new object like the template, with these attributes: a tenth of what the model's own constructor takes."""
+    model = type(template)
+    new = model.__new__(model)
+    new.__dict__ = {**template.__dict__, **values, "_state": ModelState()}
+    return new
+
+
+def write_objects(objects: Sequence[Model]) -> None:
+    """Insert new objects of one model in their order. The keys that the database gives are not read back."""
+    if objects:
+        names = _attributes(type(objects[0]), with_key=objects[0].pk is not None)
+        write_rows(type(objects[0]), names, list(map(attrgetter(*names), objects)))
+
+
+def write_rows(model: type[Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
+    """Insert rows of these attributes, each converted as the ORM would, in their order.
+
+    By COPY where the database has it, else by one statement that is prepared once: ``bulk_create`` takes ten times as
+    long to make its statements.
+    """
+    if not rows:
+        return
+    columns = ", ".join(_column(model, name) for name in names)
+    converters = [_find_converter(model, name) for name in names]
+    values = [[convert(value) for convert, value in zip(converters, row, strict=True)] for row in rows]
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            lines = StringIO("".join(["\t".join(map(_escape_copied, row)) + "\n" for row in values]))
+            with connection.wrap_database_errors:
+                cursor.copy_expert(f"COPY {model._meta.db_table} ({columns}) FROM STDIN", lines)
+        else:
+            cursor.executemany(_insertion(model, names), values)
+
+
+Converter = Callable[[Any], Any]
+
+
+def _find_converter(model: type[Model], name: str) -> Converter:
+    """What makes of an attribute what the database stores, as the ORM does; of what comes again it is known."""
+    field = field_of(model, name)
+    while isinstance(field, ForeignKey):
+        field = field.target_field
+    if isinstance(field, JSONField):
+        return _encode_json
+    if isinstance(field, UUIDField | DateTimeField):
+        return _find_keyed_converter(field)
+    return _to_text if isinstance(field, CharField | TextField) else _pass
+
+
+def _to_text(value: Any) -> Any:
+    """The value of a choice as a plain text, which SQLite need not ask for how it is kept."""
+    return value if value is None or type(value) is str else str(value)
+
+
+_EMPTY_JSON: Mapping[type, str] = {list: "[]", dict: "{}"}
+
+
+def _pass(value: Any) -> Any:
+    return value
+
+
+def _encode_json(value: Any) -> str | None:
+    if value is None:
+        return None
+    return (not value and _EMPTY_JSON.get(type(value))) or json.dumps(value)
+
+
+@lru_cache(maxsize=64)
+def _find_keyed_converter(field: Field[Any, Any]) -> Converter:
+    if connection.vendor == "postgresql":
+        return _pass
+    if isinstance(field, UUIDField):
+        return _uuid_digits
+    return lru_cache(maxsize=1024)(lambda value: field.get_db_prep_save(value, connection))
+
+
+def _uuid_digits(value: UUID | None) -> str | None:
+    return None if value is None else value.hex
+
+
+_COPIED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _escape_copied(value: Any) -> str:
+    """A value as COPY reads it."""
+    if value is None:
+        return r"\N"
+    return value.translate(_COPIED) if isinstance(value, str) else str(value)
 
 
 @lru_cache(maxsize=64)

@@ -231,6 +231,12 @@ class Submission:
     @property
     def sha256(self) -> str:
         """Two submissions with one key are the same exactly if this is equal; a retry may differ in the rest."""
-        body = {name: value for name, value in asdict(self).items() if name not in {"seconds", "channel"}}
+        body = {
+            "labels": self.labels,
+            "rationale": self.rationale,
+            "evidence": self.evidence,
+            "flags": self.flags,
+            "reason": self.reason,
+        }
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,9 @@ from annotation.domain.formats import PROMPTS, PromptRef
 from annotation.models import (
     Assignment,
     Batch,
+    Collection,
     Dataset,
+    EvaluatedModel,
     Import,
     Job,
     Person,
@@ -75,10 +77,24 @@ def lock_tasks(
         prompt__in=_find_prompt_ids(datasets, refs), model__name__in=set(models)
     )
     tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=responses.values("pk"))
-    tasks = tasks.select_related("response__prompt", "response__model", "response__collection")
-    if not texts:
-        tasks = tasks.defer("response__text", "response__turns")
-    return list(tasks.select_for_update(of=("self",)).order_by("pk"))
+    locked = list(tasks.select_for_update(of=("self",)).order_by("pk"))
+    known = _read_responses({task.response_id for task in locked}, texts=texts)
+    for task in locked:
+        task.response = known[task.response_id]
+    return locked
+
+
+def _read_responses(ids: set[int], *, texts: bool) -> dict[int, Response]:
+    """By id, those of one prompt, model or collection with the same object for it."""
+    known = (Response.objects if texts else Response.objects.defer("text", "turns")).in_bulk(ids)
+    prompts = Prompt.objects.in_bulk({response.prompt_id for response in known.values()})
+    models = EvaluatedModel.objects.in_bulk({response.model_id for response in known.values()})
+    collections = Collection.objects.in_bulk({response.collection_id for response in known.values()})
+    for response in known.values():
+        response.prompt = prompts[response.prompt_id]
+        response.model = models[response.model_id]
+        response.collection = collections[response.collection_id]
+    return known
 
 
 def _find_prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:

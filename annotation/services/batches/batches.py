@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.names import check_name
+from annotation.core.sql import copy_object, write_objects
 from annotation.domain.batch_spec import (
     MAX_OVERLAP,
     AnnotatorShare,
@@ -184,6 +185,8 @@ def add_tasks(
     start = count_tasks(batch)
     total = sum(counts.values())
     positions = _list_positions(batch, start, total)
+    # Where people are at work already, some cursors may be beyond: those tasks are offered as requeued ones.
+    template = Task(batch_id=batch.pk, requeued=batch.state != Batch.State.DRAFT)
     made = 0
     with closing(_read_chunks(responses)) as chunks:
         for chunk in chunks:
@@ -193,8 +196,8 @@ def add_tasks(
                 overlap = batch.overlap if overlapped is None or prompt in overlapped else 1
                 needed[stratum] += overlap
                 tasks.append(
-                    Task(
-                        batch_id=batch.pk,
+                    copy_object(
+                        template,
                         response_id=pk,
                         prompt_id=prompt,
                         stratum_id=stratum,
@@ -202,11 +205,9 @@ def add_tasks(
                         overlap=MAX_OVERLAP if batch.plan == Batch.Plan.OPEN else overlap,
                         position=position,
                         rank=position,
-                        # Where people are at work already, some cursors may be beyond.
-                        requeued=batch.state != Batch.State.DRAFT,
                     )
                 )
-            Task.objects.bulk_create(tasks)
+            write_objects(tasks)
             made += len(tasks)
             report(made / total)
     for stratum, n in counts.items():

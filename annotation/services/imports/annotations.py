@@ -307,6 +307,7 @@ def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, withou
         for record in records:
             _replay_record(record, intake, places, replay, wording)
         replay.save()
+    replay.save_counts()
     if wording is not None and wording.unused:
         intake.report.note(N_("Not used: {fields}."), fields=", ".join(wording.unused))
     if left_out:

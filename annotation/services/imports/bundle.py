@@ -324,6 +324,8 @@ class _BundleImport:
             if table == ANNOTATIONS:
                 self._report.add_made("tasks", group.make_tasks(known))
             self._report.imported += group.take(known)
+        for group in self._groups.values():
+            group.finish()
 
     def _rename_person(self, record: Judgement) -> Judgement:
         """Under the name that the person has here: it tells of which file they came, and cannot be anybody's else."""
@@ -453,6 +455,9 @@ class _LabelGroup:
                 raise self.intake.build_error(record.line, None, N_("this label is in the bundle twice."))
         self._replay.save()
         return len(records)
+
+    def finish(self) -> None:
+        self._replay.save_counts()
 
 
 def _build_format(bundle: Bundle, dataset: str | None) -> Format:

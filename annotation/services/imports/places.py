@@ -48,15 +48,19 @@ class TaskSlot:
         return next(held, None)
 
     @property
-    def submitted(self) -> list[Annotation]:
-        """The current annotations in the order of their slots."""
+    def annotators(self) -> list[int]:
+        """Who submitted, in the order of their slots."""
         people = [
             person
             for person, assignment in self.assignments.items()
             if assignment.state == Assignment.State.SUBMITTED and not assignment.is_adjudication
         ]
-        people.sort(key=lambda person: self.assignments[person].slot)
-        return [self.revisions[person][-1] for person in people]
+        return sorted(people, key=lambda person: self.assignments[person].slot)
+
+    @property
+    def submitted(self) -> list[Annotation]:
+        """The current annotations in the order of their slots."""
+        return [self.revisions[person][-1] for person in self.annotators]
 
 
 class TaskSlots:

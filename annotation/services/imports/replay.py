@@ -10,11 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID, uuid4
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.sql import copy_object, write_objects, write_rows
 from annotation.domain.adjudication import (
     DECIDED,
     Outcome,
@@ -47,6 +49,8 @@ from annotation.services.imports.places import Members, TaskSlot
 from annotation.services.imports.run import Intake
 
 KEY = "import:{sha256}:{line}"
+# Of labels that a file gives together; of a guideline whose scales are longer the others are checked each time.
+MAX_CHECKED = 10_000
 
 
 class Replay:
@@ -56,6 +60,10 @@ class Replay:
         self._rules = SettlementRules.of(self.document, batch.tolerance, batch.settling)
         self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
         self._now: datetime = timezone.now()
+        self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
+        self._claim_template = Assignment(batch_id=batch.pk, claimed_at=self._now, lease_expires=self._now)
+        self._annotation_template = Annotation(channel=Channel.IMPORT)
+        self._checked: dict[tuple[object, ...], dict[str, Label]] = {}
         self._reset()
 
     def _reset(self) -> None:
@@ -63,11 +71,10 @@ class Replay:
         self._retaken: list[Assignment] = []
         self._annotations: list[Annotation] = []
         self._decisions: list[Adjudication] = []
-        self._imported: list[ImportedLabel] = []
+        self._imported: list[tuple[UUID, int, int]] = []
         self._gold: list[GoldLabel] = []
         self._overruled: list[tuple[int, str, Label]] = []  # task, criterion and the expert's value
         self._changed_tasks: dict[int, Task] = {}
-        self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
 
     def annotate(self, place: TaskSlot, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
@@ -112,8 +119,7 @@ class Replay:
         ):
             return
         place.task.overlap = n
-        first = place.submitted[0].assignment.person_id
-        membership = self._members.find_membership_id(first, Membership.Role.ANNOTATOR)
+        membership = self._members.find_membership_id(place.annotators[0], Membership.Role.ANNOTATOR)
         self._settle(place, self._counts[membership, place.task.stratum_id])
 
     def _may_overrule(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
@@ -148,8 +154,8 @@ class Replay:
         assignment = self._claim_adjudication(place, record, person)
         work = Submission(labels=labels, rationale=record.rationale)
         place.decision = Adjudication(
-            task=place.task,
-            assignment=assignment,
+            task_id=place.task.pk,
+            assignment_id=assignment.pk,
             labels=labels,
             rationale=record.rationale,
             seconds=record.seconds,
@@ -163,22 +169,29 @@ class Replay:
         self._add_origin(assignment, record)
 
     def save(self) -> None:
-        """Write what the chunk added, in the order in which the constraints want it."""
-        Assignment.objects.bulk_create(self._new)
+        """Write what the chunk added, in the order in which the constraints want it.
+
+        What it adds to the counts of members waits for ``save_counts``.
+        """
+        write_objects(self._new)
         for assignment in self._retaken:
             assignment.save(update_fields=["state", "slot", "submitted_at"])
-        Annotation.objects.bulk_create(self._annotations)
-        Adjudication.objects.bulk_create(self._decisions)
-        ImportedLabel.objects.bulk_create(self._imported)
-        GoldLabel.objects.bulk_create(self._gold)
+        write_objects(self._annotations)
+        write_objects(self._decisions)
+        write_rows(ImportedLabel, ("assignment_id", "source_id", "line"), self._imported)
+        write_objects(self._gold)
         for task, criterion, value in self._overruled:
             GoldLabel.objects.filter(task=task, criterion=criterion).update(
                 value=value, source=GoldLabel.Source.EXPERT
             )
         self._save_tasks()
-        for (membership, stratum), counts in self._counts.items():
-            add_member_counts(membership, stratum, **counts)
         self._reset()
+
+    def save_counts(self) -> None:
+        """Add what the whole file added to the counts of its members, whose rows are few."""
+        for (membership, stratum), counts in sorted(self._counts.items()):
+            add_member_counts(membership, stratum, **counts)
+        self._counts.clear()
 
     def _get_counts(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:
         return self._counts[self._members.get_membership_id(person, role), task.stratum_id]
@@ -201,10 +214,19 @@ class Replay:
             raise self._intake.add_place(error, record.line, field) from error
 
     def _check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, Label]:
+        """What was checked before is known: there are few labels, and many who gave them."""
+        dimension = place.task.response.prompt.dimension
+        key = _build_labels_key(dimension, record.labels)
+        known = self._checked.get(key)
+        if known is not None:
+            return known
         try:
-            return self.document.check_labels(place.task.response.prompt.dimension, record.labels)
+            labels = self.document.check_labels(dimension, record.labels)
         except AssayError as error:
             raise self._intake.add_place(error, record.line, "labels") from error
+        if key and len(self._checked) < MAX_CHECKED:
+            self._checked[key] = labels
+        return labels
 
     def _check_evidence(
         self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, Label]
@@ -335,13 +357,8 @@ class Replay:
             past.slot = slot
             self._retaken.append(past)
             return past
-        new = Assignment(
-            batch=self._batch,
-            task=place.task,
-            person=person,
-            slot=slot,
-            claimed_at=self._now,
-            lease_expires=self._now,
+        new = copy_object(
+            self._claim_template, id=uuid4(), task_id=place.task.pk, person_id=person.pk, slot=slot
         )
         place.assignments[person.pk] = new
         self._new.append(new)
@@ -358,8 +375,10 @@ class Replay:
         work = Submission(
             labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags
         )
-        annotation = Annotation(
-            assignment=assignment,
+        annotation = copy_object(
+            self._annotation_template,
+            receipt=uuid4(),
+            assignment_id=assignment.pk,
             labels=dict(labels),
             rationale=record.rationale,
             evidence=evidence,
@@ -367,7 +386,6 @@ class Replay:
             seconds=record.seconds,
             idempotency_key=self._build_key(record),
             body_sha256=work.sha256,
-            channel=Channel.IMPORT,
             created_at=record.at or self._now,
         )
         assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at
@@ -379,7 +397,7 @@ class Replay:
     def _add_origin(self, assignment: Assignment, record: Judgement) -> None:
         source = self._intake.run.upload
         assert source is not None, "its labels point to the row of the file"
-        self._imported.append(ImportedLabel(assignment=assignment, source=source, line=record.line))
+        self._imported.append((assignment.pk, source.pk, record.line))
 
     def _settle(self, place: TaskSlot, counts: Counter[str]) -> None:
         outcome = self._compute_outcome(place)
@@ -447,3 +465,10 @@ def _read_outcome(task: Task, labels: Sequence[Mapping[str, Any]]) -> Outcome:
     gold = GoldLabel.objects.filter(task=task).exclude(source__in=DECIDED)
     settled = {label.criterion: SettledValue(label.label, label.source) for label in gold}
     return Outcome(settled=settled, disputed=tuple(name for name in labels[0] if name not in settled))
+
+
+def _build_labels_key(dimension: str, labels: Mapping[str, Any]) -> tuple[object, ...]:
+    """Told apart by their types too: 1, 1.0 and true are not one label. Empty where a label is a list."""
+    if any(isinstance(value, list | dict) for value in labels.values()):
+        return ()
+    return (dimension, *((name, value, type(value)) for name, value in labels.items()))
