@@ -194,7 +194,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
                 ["127.0.0.1:9"],
                 ["https://user:key@api.example.com/v1"],
                 ["https://api.example.com/v1?key=1"],
-                ["http://127.0.0.1:9/v1", "--collection", "a/b"],
+                ["http://127.0.0.1:9/v1", "--collection", ".."],
                 ["http://127.0.0.1:9/v1", "--temperature", "hot"],
                 ["http://127.0.0.1:9/v1", "--temperature", "nan"],
                 ["http://127.0.0.1:9/v1", "--max-tokens", "0"],
