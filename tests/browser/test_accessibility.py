@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from django.core.files import File
+from django.core.files.base import ContentFile
 from django.test import Client
 from playwright.sync_api import Page
 
@@ -123,6 +124,8 @@ def more_pages(world: World, folder: Path) -> dict[str, list[str]]:
     export_release(release=newer, format_name="bundle", folder=folder, options=Options())
     with (folder / "bundle.zip").open("rb") as file:
         bundle = receive_upload(file=File(file), name="bundle.zip", actor=manager)
+    questions = ContentFile("问题,编号,维度\n一,a,safe\n一,a,saef\n二,a,safe\n".encode("gb18030"))
+    table = receive_upload(file=questions, name="questions.csv", actor=manager)
     made = Retraining.objects.get()
     assert made.scorer.job is not None
     jobs.run_now(made.scorer.job)
@@ -133,6 +136,7 @@ def more_pages(world: World, folder: Path) -> dict[str, list[str]]:
             *(f"/batches/second/{page}/" for page in ("known", "qualification")),
             "/batches/second/",
             f"/imports/{bundle.pk}/",
+            f"/imports/{table.pk}/",
             "/no/such/page/",
         ],
         "researcher": [

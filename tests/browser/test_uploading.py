@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from annotation.models import Batch, Job, Person, Prompt
+from annotation.models import Batch, Dataset, Job, Person, Prompt
 from annotation.services import jobs
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.looks import too_wide
-from tests.support import FLAMES_GUIDELINE
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 pytestmark = [pytest.mark.browser]
 
@@ -116,3 +116,28 @@ def test_the_page_in_chinese(sign_in: SignIn, violations: Violations, ma: Person
     page.wait_for_url("**/imports/*/")
     look(page, "check-zh", violations)
     expect(page.locator("main")).to_contain_text("Fairness")
+
+
+def test_labels_in_the_words_of_their_guideline(
+    sign_in: SignIn, violations: Violations, ma: Person, dataset: Dataset, tmp_path: Path
+) -> None:
+    """The criterion's column is known once the guideline is chosen; a level that it has not is refused by its line."""
+    XSTEST_GUIDELINE.load()
+    page = sign_in(ma, language="zh-hans")
+    page.goto("/imports/new/")
+    rows = [["p0", "Hidden-13B", "甲", "3"], ["p0", "Hidden-13B", "乙", "7"]]
+    header = ["提示编号", "模型", "标注员", "compliance"]
+    page.locator("#id_file").set_input_files(write(tmp_path / "标签.csv", header, *rows))
+    page.locator("main form .button--primary").click()
+    page.wait_for_url("**/imports/*/")
+    if page.locator("#id_kind").input_value() != "annotations":
+        page.locator("#id_kind").select_option("annotations")
+        page.locator("form.filters button").click()
+    page.locator("#id_batch").fill("新批次")
+    page.locator("#id_dataset").fill(dataset.name)
+    page.locator("#id_guideline").select_option(index=1)
+    page.locator("#import-form button").first.click()
+    expect(page.get_by_label("compliance", exact=True)).to_have_value("label.compliance")
+    expect(page.locator("main")).to_contain_text("7")
+    look(page, "labels-zh", violations)
+    assert not Batch.objects.exists()

@@ -33,7 +33,7 @@ MAX_ALIKE = 8
 """So many things of which the same is said are told apart."""
 MAX_SAMPLE_CHARACTERS = 120
 MAX_COMPARED = 2_000_000
-"""So many records are looked through for duplicates; each takes about a hundred bytes."""
+"""So many records are looked through for duplicates; each takes about 300 bytes."""
 
 
 @dataclass
@@ -124,7 +124,9 @@ def preview_file(
     form: Format,
     kind: str,
     document: GuidelineDocument | None = None,
+    *,
     most_rows: int = MAX_ROWS,
+    most_compared: int = MAX_COMPARED,
 ) -> FilePreview:
     """What an import of this kind would read of the file, and how. ``document``: the guideline whose dimensions and
     subcomponents its prompts must be of.
@@ -141,7 +143,7 @@ def preview_file(
         preview.columns = preview.mapping.describe()
         preview.header = opened.columns
         preview.samples = _take_samples(opened)
-    compared = _Comparison(preview.duplicates)
+    compared = _Comparison(preview.duplicates, most_compared)
     for item in form.reader(kind).items(source):
         if isinstance(item, InputError):
             problems.append(item)
@@ -185,15 +187,15 @@ def _find_fault(
 
 
 class _Comparison:
-    def __init__(self, duplicates: Duplicates) -> None:
-        self._duplicates = duplicates
+    def __init__(self, duplicates: Duplicates, most: int) -> None:
+        self._duplicates, self._most = duplicates, most
         self._seen: dict[bytes, tuple[bytes, int]] = {}
         self._texts: dict[bytes, int] = {}
 
     def add(self, record: Record) -> None:
         key, content = (_digest(part) for part in _identify(record))
         if key not in self._seen:
-            if len(self._seen) < MAX_COMPARED:
+            if len(self._seen) < self._most:
                 self._seen[key] = (content, record.line)
                 self._compare_text(record, content)
             return

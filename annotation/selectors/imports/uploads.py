@@ -55,8 +55,10 @@ from annotation.selectors.guidelines import get_guideline
 MAX_ROWS = 10
 MAX_PROBLEMS = 100
 MAX_NAMES = 12
-MAX_COMPARED = 3000
+MAX_SAMPLED = 3000
 """So many records say of which guideline the dimensions are."""
+MAX_COMPARED = 200_000
+"""So many records are looked through for duplicates on a page, in some 60 MiB of memory."""
 NO_COLUMN_CHOSEN = N_("no column holds the {what}. Choose it under “Columns”.")
 PAGE_WORDS = {
     NO_COLUMN: NO_COLUMN_CHOSEN,
@@ -179,7 +181,7 @@ def guess_guideline(upload: Import) -> str:
 def _count_dimensions(upload: Import) -> Counter[str]:
     dimensions: Counter[str] = Counter()
     items = get_format(upload.format).reader(upload.kind).items(build_source(upload))
-    for item in islice(items, MAX_COMPARED):
+    for item in islice(items, MAX_SAMPLED):
         prompt = item if isinstance(item, PromptRecord) else getattr(item, "prompt", None)
         if prompt is not None and prompt.dimension:
             dimensions[prompt.dimension] += 1
@@ -252,7 +254,14 @@ def preview_upload(
     if document is not None and kind == ANNOTATIONS:
         source.options = add_criteria(source.options, document)
     is_taxonomy = kind != ANNOTATIONS
-    seen = preview_file(source, get_format(format_name), kind, document if is_taxonomy else None, MAX_ROWS)
+    seen = preview_file(
+        source,
+        get_format(format_name),
+        kind,
+        document if is_taxonomy else None,
+        most_rows=MAX_ROWS,
+        most_compared=MAX_COMPARED,
+    )
     return Preview(
         rows=[_record_to_row(record) for record in seen.rows],
         count=seen.count,

@@ -177,7 +177,7 @@ def check_upload(*, upload: Import, options: dict[str, Any] | None, actor: Perso
     upload.options = upload.reading["target"]
     build_source(upload).check()
     upload.reading["outcome"] = _try_import(upload, actor) if _is_short(upload) else {}
-    Import.objects.filter(pk=upload.pk).update(reading=upload.reading)
+    _save_reading(upload)
 
 
 def _try_import(upload: Import, actor: Person) -> dict[str, Any]:
