@@ -74,6 +74,11 @@ def split_names(text: str) -> list[str]:
     return [name for name in names if name]
 
 
+def split_name_lists(texts: Iterable[str]) -> list[str]:
+    """The names of several such lists, each once."""
+    return list(dict.fromkeys(name for text in texts for name in split_names(text)))
+
+
 def _quote_in_list(name: str) -> str:
     if "," not in name and not name.startswith('"'):
         return name

@@ -30,7 +30,7 @@ from annotation.domain.releases.origins import count_origins, find_batch_origins
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
-from annotation.selectors.batches import get_batch, list_readable_batches
+from annotation.selectors.batches import get_batches, list_readable_batches
 from annotation.selectors.releases.releases import get_release_for
 from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.access import person_of, role_required
@@ -402,7 +402,7 @@ def render_json(content: Mapping[str, Any]) -> str:
 def build_report(person: Person, batches: Sequence[str], release: str) -> dict[str, Any]:
     if release:
         return build_release_report(get_release_for(person, release))
-    chosen_batches = [get_batch(name) for name in dict.fromkeys(batches)]
+    chosen_batches = get_batches(batches)
     refuse_sealed_gold(person, chosen_batches)
     return build_batches_report(chosen_batches)
 

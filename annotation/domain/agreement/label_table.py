@@ -7,8 +7,8 @@ by nothing; arrays must not be written to.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -30,17 +30,20 @@ NAMES = ("criterion", "subcomponent")
 @dataclass(frozen=True)
 class Units:
     """N units: each is one criterion of one task of work that has all its annotations, or at least two of them. In the
-    order of tasks.
+    order of tasks. Where tasks of several batches have one response, the first of them stands for all
+    (``pool_units``); ``merged`` names it by each of the others.
 
-    ``task``, ``prompt`` and ``stratum`` are primary keys. ``criterion`` and ``subcomponent`` are positions in the
-    names beside them. ``person`` (N, R) are primary keys in the order of the slots, ``NOBODY`` where there is no label;
-    ``label`` (N, R) its value, nan where there is none; ``day`` (N, R) when it was handed in, as the proleptic ordinal
-    of the date where the site is, and 0 where there is none; ``seconds`` (N, R) nan where unknown.
+    ``task``, ``response``, ``prompt`` and ``stratum`` are primary keys. ``criterion`` and ``subcomponent`` are
+    positions in the names beside them. ``person`` (N, R) are primary keys in the order of the slots, ``NOBODY`` where
+    there is no label; ``label`` (N, R) its value, nan where there is none; ``day`` (N, R) when it was handed in, as the
+    proleptic ordinal of the date where the site is, and 0 where there is none; ``moment`` (N, R) the same in seconds
+    since 1970; ``seconds`` (N, R) nan where unknown.
     """
 
     criterion_names: tuple[str, ...]
     subcomponent_names: tuple[str, ...]
     task: Ints
+    response: Ints
     prompt: Ints
     stratum: Ints
     criterion: Ints
@@ -48,7 +51,9 @@ class Units:
     person: Ints
     label: Floats
     day: Ints
+    moment: Codes
     seconds: Floats
+    merged: Mapping[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.task)
@@ -193,10 +198,12 @@ def find_places(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
     return np.where(known[at] == labels, at, NOBODY).astype(np.int64)
 
 
-COLUMNS = tuple(field.name for field in fields(Units) if not field.name.endswith("_names"))
-WIDE = ("person", "label", "day", "seconds")
-FLOATS = ("label", "seconds")
-_MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "seconds": np.nan}
+COLUMNS = tuple(
+    column.name for column in fields(Units) if column.name != "merged" and not column.name.endswith("_names")
+)
+WIDE = ("person", "label", "day", "moment", "seconds")
+_TYPES = {"label": "f", "moment": "q", "seconds": "f"}
+_MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "moment": 0, "seconds": np.nan}
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,7 @@ class PersonLabels:
     labels: dict[str, float]
     day: int
     seconds: float | None
+    moment: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,6 +222,7 @@ class LabelledTask:
     """One task with its labels in the order of the slots."""
 
     task: int
+    response: int
     prompt: int
     stratum: int
     subcomponent: str
@@ -228,39 +237,51 @@ def build_units(tasks: Iterable[LabelledTask]) -> Units:
     criteria: dict[str, int] = {}
     subcomponents: dict[str, int] = {}
     single, counts = array("i"), array("i")
-    wide: dict[str, array[Any]] = {name: array("f" if name in FLOATS else "i") for name in WIDE}
+    wide: dict[str, array[Any]] = {name: array(_TYPES.get(name, "i")) for name in WIDE}
     for task_labels in tasks:
         subcomponent = subcomponents.setdefault(task_labels.subcomponent, len(subcomponents))
         for name in dict.fromkeys(name for label in task_labels.annotations for name in label.labels):
             criterion = criteria.setdefault(name, len(criteria))
             single.extend(
-                (task_labels.task, task_labels.prompt, task_labels.stratum, criterion, subcomponent)
+                (
+                    task_labels.task,
+                    task_labels.response,
+                    task_labels.prompt,
+                    task_labels.stratum,
+                    criterion,
+                    subcomponent,
+                )
             )
             labels = [label for label in task_labels.annotations if name in label.labels]
             counts.append(len(labels))
             wide["person"].extend(label.person for label in labels)
             wide["label"].extend(label.labels[name] for label in labels)
             wide["day"].extend(label.day for label in labels)
+            wide["moment"].extend(label.moment for label in labels)
             wide["seconds"].extend(np.nan if label.seconds is None else label.seconds for label in labels)
-    task, prompt, stratum, criterion_of, subcomponent_of = (
-        np.array(single, dtype=np.int32).reshape(-1, 5).T.copy()
+    task, response, prompt, stratum, criterion_of, subcomponent_of = (
+        np.array(single, dtype=np.int32).reshape(-1, 6).T.copy()
     )
     has_label = np.arange(max(counts, default=0)) < np.array(counts, dtype=np.int32)[:, None]
+    wide_columns: dict[str, Any] = {
+        name: _fill_places(wide[name], has_label, _MISSING[name]) for name in WIDE
+    }
     return Units(
         criterion_names=tuple(criteria),
         subcomponent_names=tuple(subcomponents),
         task=task,
+        response=response,
         prompt=prompt,
         stratum=stratum,
         criterion=criterion_of,
         subcomponent=subcomponent_of,
-        **{name: _fill_places(wide[name], has_label, _MISSING[name]) for name in WIDE},
+        **wide_columns,
     )
 
 
 def _fill_places(values: array[Any], has_label: npt.NDArray[np.bool_], missing: Any) -> Any:
     """The values (in the order of units and places) where there is one, else ``missing``."""
-    filled = np.full(has_label.shape, missing, dtype=np.float32 if values.typecode == "f" else np.int32)
+    filled = np.full(has_label.shape, missing, dtype=np.dtype(values.typecode))
     filled[has_label] = values
     return filled
 
@@ -283,16 +304,76 @@ def join_units(parts: Sequence[Units]) -> Units:
                 width = ((0, 0), (0, places - values.shape[1]))
                 values = np.pad(values, width, constant_values=_MISSING[column])
             columns[column].append(values)
-    return Units(
-        tuple(numbers["criterion"]),
-        tuple(numbers["subcomponent"]),
-        **{column: np.concatenate(values) for column, values in columns.items()},
-    )
+    joined: dict[str, Any] = {column: np.concatenate(values) for column, values in columns.items()}
+    return Units(tuple(numbers["criterion"]), tuple(numbers["subcomponent"]), **joined)
 
 
 def _renumber_names(values: Ints, before: Sequence[str], known: dict[str, int]) -> Ints:
     places = np.array([known.setdefault(name, len(known)) for name in before], dtype=np.int32)
     return places[values] if len(places) else values
+
+
+def pool_units(parts: Sequence[Units], versions: Sequence[int]) -> Units:
+    """The units of several batches, each labelled under one of ``versions``, as of one: a response counts once under
+    each version, with the labels of all its tasks. Of what one person said of it, what they handed in last counts; of
+    equal moments, that of the later batch.
+    """
+    units = join_units(parts)
+    names, version = np.unique(np.array(versions, dtype=np.int64), return_inverse=True)
+    version_of = np.repeat(version.ravel(), [len(part) for part in parts])
+    _keys, item = index_keys(units.response.astype(np.int64) * max(1, len(names)) + version_of)
+    first = np.zeros(int(item.max(initial=-1)) + 1, dtype=np.int64)
+    first[item[::-1]] = np.arange(len(units))[::-1]  # the last to be written is the first of each
+    first_unit = first[item]
+    is_moved = units.task[first_unit] != units.task
+    if not is_moved.any():
+        return units
+    is_shared = np.isin(item, item[is_moved])
+    pooled = _merge_units(units.where(is_shared), first_unit[is_shared], units)
+    combined = join_units([units.where(~is_shared), pooled])
+    starts = np.concatenate([first_unit[~is_shared], _find_starts(units, pooled)])
+    order = np.argsort(starts, kind="stable")
+    moved_tasks = zip(units.task[is_moved].tolist(), units.task[first_unit[is_moved]].tolist(), strict=True)
+    columns = {name: getattr(combined, name)[order] for name in COLUMNS}
+    return replace(combined, **columns, merged=dict(moved_tasks))
+
+
+def _find_starts(units: Units, pooled: Units) -> Codes:
+    """(N,) of ``pooled``: the first row in ``units`` of the task that stands for it."""
+    tasks, first = np.unique(units.task, return_index=True)
+    return first[np.searchsorted(tasks, pooled.task)]
+
+
+def _merge_units(units: Units, item: Codes, every_unit: Units) -> Units:
+    """``units`` with one for each criterion of an ``item`` (N,), which is the row of ``every_unit`` that names it."""
+    row, place = np.nonzero(units.person >= 0)
+    person, task = units.person[row, place], units.task[row]
+    by_time = np.lexsort(
+        (units.moment[row, place], person, item[row])
+    )  # stable: of equals the later batch is last
+    begins = np.ones(len(by_time), dtype=bool)
+    begins[1:] = (item[row][by_time[1:]] != item[row][by_time[:-1]]) | (
+        person[by_time[1:]] != person[by_time[:-1]]
+    )
+    speaker = np.empty(len(by_time), dtype=np.int64)  # one person on one item
+    speaker[by_time] = np.cumsum(begins) - 1
+    latest_task = task[by_time[np.append(begins[1:], True)]]
+    counted = np.flatnonzero(task == latest_task[speaker])
+    row, place = row[counted], place[counted]
+    width = max(1, len(units.criterion_names))
+    keys, unit = index_keys(item[row] * width + units.criterion[row])
+    order = np.argsort(unit, kind="stable")
+    row, place = row[order], place[order]
+    counts = np.bincount(unit)
+    has_label = np.arange(counts.max()) < counts[:, None]
+    columns: dict[str, Any] = {
+        name: getattr(every_unit, name)[keys // width] for name in COLUMNS if name not in WIDE
+    }
+    for name in WIDE:
+        values = getattr(units, name)[row, place]
+        columns[name] = np.full(has_label.shape, _MISSING[name], dtype=values.dtype)
+        columns[name][has_label] = values
+    return replace(units, **columns | {"criterion": (keys % width).astype(np.int32)})
 
 
 def replace_tasks(before: Units, newer: Units) -> Units:

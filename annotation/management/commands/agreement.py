@@ -7,13 +7,14 @@ from typing import Any
 from django.template.loader import render_to_string
 
 from annotation.core.formatting import format_decimal
+from annotation.core.names import split_name_lists
 from annotation.core.terminal import format_table
 from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, applicability_to_json, parse_groupings
 from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
-from annotation.selectors.batches import get_batch
+from annotation.selectors.batches import get_batches
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
 
 HEADINGS = {
@@ -41,7 +42,9 @@ class Command(AssayCommand):
     help = "Report how well annotators agree, with 95% intervals over prompts."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--batch", help="only this batch (default: all)")
+        parser.add_argument(
+            "--batch", nargs="+", help="only these batches, each response of them once (default: all)"
+        )
         parser.add_argument(
             "--by", default="", help=f"a,b each grouping by itself, a*b crossed, of {', '.join(FACETS)}"
         )
@@ -49,7 +52,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         groupings = parse_groupings(options["by"])
         named = options["batch"]
-        batches = Batch.objects.all() if named is None else [get_batch(named)]
+        batches = Batch.objects.all() if named is None else get_batches(split_name_lists(named))
         seconds = measure_adjudicator_agreement(list(batches))
         patterns = LabelPatterns(batches)
         return {

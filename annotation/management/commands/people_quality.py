@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.core.formatting import format_bracketed, format_decimal, format_signed
+from annotation.core.names import split_name_lists
 from annotation.core.terminal import format_table
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
-from annotation.selectors.batches import get_batch
+from annotation.selectors.batches import get_batches
 from annotation.selectors.quality import build_quality_report
 
 HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "findings")
@@ -18,12 +19,16 @@ class Command(AssayCommand):
     help = "Report how everybody's labels compare with gold and with the others', and the findings."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--batch", help="only this batch (default: all that were opened)")
+        parser.add_argument(
+            "--batch",
+            nargs="+",
+            help="only these batches, each response of them once (default: all that were opened)",
+        )
 
     def act(self, **options: Any) -> dict[str, Any]:
         named = options["batch"]
         if named is not None:
-            return build_quality_report([get_batch(named)])
+            return build_quality_report(get_batches(split_name_lists(named)))
         opened = Batch.objects.exclude(state=Batch.State.DRAFT).select_related("guideline")
         return build_quality_report(list(opened.order_by("pk")))
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.core.names import split_names
+from annotation.core.names import split_name_lists
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.base import AssayCommand
 from annotation.models import GoldRelease
-from annotation.selectors.batches import get_batch
+from annotation.selectors.batches import get_batches
 from annotation.selectors.releases.releases import get_release
 from annotation.services.releases import cut_release, enqueue_release
 
@@ -28,11 +28,10 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        batch_names = dict.fromkeys(name for value in options["batches"] for name in split_names(value))
         old = options["supersedes"]
         spec = ReleaseSpec(
             name=options["name"],
-            batches=tuple(get_batch(name).pk for name in batch_names),
+            batches=tuple(batch.pk for batch in get_batches(split_name_lists(options["batches"]))),
             about=options["about"],
             supersedes=None if old is None else get_release(old).pk,
         )

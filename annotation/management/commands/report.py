@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from annotation.core.names import split_names
+from annotation.core.names import split_name_lists
 from annotation.management.base import AssayCommand
-from annotation.selectors.batches import get_batch
+from annotation.selectors.batches import get_batches
 from annotation.selectors.releases.releases import get_release
 from annotation.selectors.reports import build_batches_report, build_release_report
 from annotation.views.reports import render_json, render_latex
@@ -26,13 +26,13 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         self.options = options
-        batch_names = list(dict.fromkeys(name for value in options["batches"] for name in split_names(value)))
+        batch_names = split_name_lists(options["batches"])
         if bool(batch_names) == bool(options["release"]):
             raise AssayError(N_("Name the batches to report on, or a gold release."))
         if options["release"]:
             report = build_release_report(get_release(options["release"]))
         else:
-            report = build_batches_report([get_batch(name) for name in batch_names])
+            report = build_batches_report(get_batches(batch_names))
         if options["out"]:
             self._write(options["out"], self._text(report))
         return report

@@ -33,9 +33,9 @@ from annotation.domain.agreement.label_table import (
     PersonLabels,
     Units,
     build_units,
+    pool_units,
     replace_tasks,
 )
-from annotation.domain.agreement.label_table import join_units as label_table_joined
 from annotation.domain.guidelines import NA
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
 from annotation.selectors.counts import STATES, count_by_stratum
@@ -49,7 +49,7 @@ IS_COUNTED = Q(assignment__task__state__in=COMPLETE) | Q(
     assignment__task__slots_taken__gte=MIN_OPEN_LABELS,
 )
 CHUNK = 5000
-# So many units are kept by one process, about 120 bytes each with what is worked out of them; the batches that were
+# So many units are kept by one process, about 140 bytes each with what is worked out of them; the batches that were
 # asked for last.
 MAX_UNITS = 2_000_000
 # So many sets of batches that were looked at together are kept as one.
@@ -83,6 +83,8 @@ class BatchMark:
 
 
 Marks: TypeAlias = tuple[tuple[int, BatchMark], ...]
+GoldRow: TypeAlias = tuple[int, int, float, bool]
+"""A task, the place of a criterion, the settled value, and whether a person decided it."""
 T = TypeVar("T")
 
 
@@ -147,12 +149,12 @@ class _UnitCache:
             ):
                 self._units.popitem(last=False)
 
-    def joined(self, parts: Sequence[Units]) -> Units:
+    def pooled(self, parts: Sequence[Units], versions: Sequence[int]) -> Units:
         with self._lock:
             for joined_parts, units in self._joined_units:
                 if len(joined_parts) == len(parts) and all(map(is_, joined_parts, parts)):
                     return units
-        units = label_table_joined(parts)
+        units = pool_units(parts, versions)
         with self._lock:
             self._joined_units.append((tuple(parts), units))
         return units
@@ -193,10 +195,11 @@ class BatchUnits:
     """The units of some batches with their strata, by which they are told apart, and the marks that they had.
 
     ``answers`` are those of ``units``, whose labels are numbers, with those that tell who found a criterion not
-    applicable.
+    applicable; ``parts`` are the answers of each batch, as they are before a response of several batches counts once.
     """
 
     answers: Units
+    parts: Sequence[Units]
     strata: dict[int, Stratum]
     marks: Marks
 
@@ -206,11 +209,14 @@ class BatchUnits:
 
 
 def read_batches(batches: Iterable[Batch]) -> BatchUnits:
-    """The units of the work of these batches, as they stand at this moment, batch by batch."""
+    """The units of the work of these batches, as they stand at this moment, batch by batch; a response that several of
+    them have under one version of a guideline counts once.
+    """
     sorted_batches = sorted(batches, key=lambda batch: batch.pk)
     marks, strata = _read_marks(sorted_batches)
     parts = [_read_batch(batch, marks[batch.pk]) for batch in sorted_batches]
-    return BatchUnits(_join(parts), strata, tuple(marks.items()))
+    units = _pool(parts, [batch.guideline_id for batch in sorted_batches])
+    return BatchUnits(units, parts, strata, tuple(marks.items()))
 
 
 def read_units(batches: Iterable[Batch]) -> Units:
@@ -228,15 +234,17 @@ def cache_result(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
     return result
 
 
-def _join(parts: Sequence[Units]) -> Units:
-    """Kept as well, since all that is worked out of units is kept with them."""
+def _pool(parts: Sequence[Units], versions: Sequence[int]) -> Units:
+    """Kept as well, since all that is worked out of units is kept with them. A batch has a response once."""
     if len(parts) == 1:
         return parts[0]
-    return _CACHE.joined(parts)
+    return _CACHE.pooled(parts, versions)
 
 
 def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
-    """The gold of the ``units`` of these batches; what rests on one person's word is none."""
+    """The gold of the ``units`` of these batches; what rests on one person's word is none. Nor is what several tasks of
+    one response were settled to in different ways.
+    """
     settled = GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches])
     settled = settled.filter(value__isnull=False)  # "not applicable" is on no scale
     gold_labels = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
@@ -251,6 +259,7 @@ def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
         if criterion in places
     ]
     if rows and len(units):
+        rows = _pool_gold(rows, units) if units.merged else rows
         task, criterion, gold, by_person = map(np.array, zip(*rows, strict=True))
         width = len(places)
         keys = units.task.astype(np.int64) * width + units.criterion
@@ -263,23 +272,43 @@ def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
     return Gold(value, decided)
 
 
-def count_coverage(reading: BatchUnits) -> Coverage:
-    """Of the work of the batches that were read, all of it: an open task that has no unit has one label, or none."""
-    units, marks = reading.answers, [mark for _batch, mark in reading.marks]
+def _pool_gold(rows: Sequence[GoldRow], units: Units) -> list[GoldRow]:
+    """With the task that stands for the others of a response, once for all that have its gold."""
+    pooled: dict[tuple[int, int], GoldRow] = {}
+    for task, criterion, gold, by_person in rows:
+        key = units.merged.get(task, task), criterion
+        _task, _criterion, known, was_decided = pooled.get(key, (*key, gold, by_person))
+        is_known = known == gold
+        pooled[key] = (*key, gold if is_known else np.nan, is_known and (by_person or was_decided))
+    return list(pooled.values())
+
+
+def _count_labels(units: Units) -> npt.NDArray[np.int64]:
+    """(T,): of each task the most labels that any of its units has."""
     n_labels = np.zeros(len(units), dtype=np.int64)
     for column in units.person.T:
         n_labels += column >= 0
     if len(units):  # a task's units stand side by side
         is_first = np.append(True, units.task[1:] != units.task[:-1])
         n_labels = np.maximum.reduceat(n_labels, np.flatnonzero(is_first))
+    return n_labels
+
+
+def count_coverage(reading: BatchUnits) -> Coverage:
+    """Of the work of the batches that were read, all of it: an open task that has no unit has one label, or none. What
+    waits is counted by task: it belongs to no response of another batch yet.
+    """
+    marks = [mark for _batch, mark in reading.marks]
+    n_labels = _count_labels(reading.answers)
     items = Counter(n_labels.tolist())
-    single = max(0, sum(mark.submitted for mark in marks) - int(n_labels.sum()))
+    by_task = [_count_labels(part) for part in reading.parts] if reading.answers.merged else [n_labels]
+    single = max(0, sum(mark.submitted for mark in marks) - sum(int(counts.sum()) for counts in by_task))
     items[1] += single
     by_state = Counter[str]()
     for mark in marks:
         by_state.update(dict(zip(STATES, mark.counts, strict=True)))
     del by_state[Task.State.WITHDRAWN]
-    items[0] = max(0, by_state.total() - items.total())
+    items[0] = max(0, by_state.total() - sum(map(len, by_task)) - single)
     return Coverage(
         tuple(sorted((labels, n) for labels, n in items.items() if n)),
         by_state[Task.State.OPEN],
@@ -357,6 +386,7 @@ def _iterate_tasks(
         labels = labels.filter(assignment__task__in=newer)
     task_labels = labels.order_by("assignment__task_id", "assignment__slot").values_list(
         "assignment__task_id",
+        "assignment__task__response_id",
         "assignment__task__prompt_id",
         "assignment__task__stratum_id",
         "assignment__task__prompt__subcomponent",
@@ -371,7 +401,7 @@ def _iterate_tasks(
     may_be_na = frozenset(criterion.name for criterion in batch.guideline.document.criteria if criterion.na)
     for task, of_task in groupby(rows, key=itemgetter(0)):
         task_rows = list(of_task)
-        if task_rows[0][4] == Task.State.OPEN:
+        if task_rows[0][5] == Task.State.OPEN:
             if len(task_rows) < MIN_OPEN_LABELS:
                 continue
             open_tasks.add(task)
@@ -382,11 +412,11 @@ def _build_labelled(
     rows: Sequence[tuple[Any, ...]], days: _DayCache, may_be_na: frozenset[str]
 ) -> LabelledTask:
     person_labels = [
-        PersonLabels(person, _parse_labels(labels, may_be_na), days.of(at), seconds)
+        PersonLabels(person, _parse_labels(labels, may_be_na), days.of(at), seconds, int(at.timestamp()))
         for *_task, person, labels, at, seconds in rows
     ]
-    task, prompt, stratum, subcomponent = rows[0][:4]
-    return LabelledTask(task, prompt, stratum, subcomponent, person_labels)
+    task, response, prompt, stratum, subcomponent = rows[0][:5]
+    return LabelledTask(task, response, prompt, stratum, subcomponent, person_labels)
 
 
 @lru_cache(maxsize=10_000)

@@ -58,6 +58,11 @@ class ComparableLabels:
     def units(self) -> Units:
         return self._all if self.narrowing == EVERYTHING else self._narrowed(self.narrowing)
 
+    @property
+    def merged(self) -> Mapping[int, int]:
+        """By each task that is counted with another of its response: that other one."""
+        return self._all.merged
+
     @cached_property
     def applicability(self) -> ComparableLabels:
         """Who found a criterion not applicable (1), of those criteria that may be; narrowed as these are."""
@@ -178,7 +183,11 @@ class ComparableLabels:
         decisions = Adjudication.objects.filter(
             task__batch__in=ids, task__kind=Task.Kind.WORK, reason__isnull=False
         ).order_by("task_id")
-        rows = list(decisions.values_list("task_id", "reason__key"))
+        merged = self.merged
+        rows = [
+            (merged.get(task, task), key) for task, key in decisions.values_list("task_id", "reason__key")
+        ]
+        rows.sort(key=itemgetter(0))  # stable: of several tasks of a response the first decision counts
         names = tuple(sorted({key for _task, key in rows}))
         place_of = {name: place for place, name in enumerate(names)}
         return (

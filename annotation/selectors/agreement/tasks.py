@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,10 @@ class CriterionLabels:
 
 @dataclass(frozen=True)
 class TaskLabels:
+    """``further`` are the tasks of the same response in other batches, whose labels are counted with this one's."""
+
     task: Task
+    further: tuple[Task, ...]
     criteria: tuple[CriterionLabels, ...]
     decision: Adjudication | None
 
@@ -57,13 +60,28 @@ class LabelledTasks:
 
     def __getitem__(self, part: slice) -> list[TaskLabels]:
         keys = [int(task) for task in self._tasks[part]]
+        further = _find_further(self._labels.merged, keys)
         tasks_with_text = Task.objects.select_related("response__prompt", "response__model")
-        tasks = tasks_with_text.annotate(is_imported=has_imported("pk")).in_bulk(keys)
+        tasks = tasks_with_text.annotate(is_imported=has_imported("pk")).in_bulk([*keys, *further])
         batches = {batch.pk: batch for batch in self._labels.batches}
         for task in tasks.values():
             task.batch = batches[task.batch_id]  # with its guideline, which is long
-        labels, decisions = _list_criterion_labels(self._labels, keys), _list_decisions(keys)
-        return [TaskLabels(tasks[key], tuple(labels[key]), decisions.get(key)) for key in keys]
+        labels = _list_criterion_labels(self._labels, keys, further)
+        decisions = _list_decisions(keys, further)
+        return [
+            TaskLabels(
+                tasks[key],
+                tuple(tasks[task] for task, first in further.items() if first == key),
+                tuple(labels[key]),
+                decisions.get(key),
+            )
+            for key in keys
+        ]
+
+
+def _find_further(merged: Mapping[int, int], tasks: Sequence[int]) -> dict[int, int]:
+    listed_tasks = set(tasks)
+    return {task: first for task, first in sorted(merged.items()) if first in listed_tasks}
 
 
 def _find_task_ids(units: Units) -> tuple[Ints, int]:
@@ -74,12 +92,9 @@ def _find_task_ids(units: Units) -> tuple[Ints, int]:
 
 
 def _list_criterion_labels(
-    labels: ComparableLabels, tasks: Sequence[int]
+    labels: ComparableLabels, tasks: Sequence[int], further: Mapping[int, int]
 ) -> dict[int, list[CriterionLabels]]:
-    settled = {
-        (gold_label.task_id, gold_label.criterion): gold_label
-        for gold_label in GoldLabel.objects.filter(task__in=tasks)
-    }
+    settled = _find_gold([*tasks, *further], further)
     task_labels = labels.of_tasks(tasks)
     labels_by_task: dict[int, list[CriterionLabels]] = {task: [] for task in tasks}
     units = task_labels.units
@@ -100,6 +115,16 @@ def _list_criterion_labels(
     return labels_by_task
 
 
-def _list_decisions(tasks: Sequence[int]) -> dict[int, Adjudication]:
-    decisions = Adjudication.objects.filter(task__in=tasks).select_related("reason", "assignment__person")
-    return {decision.task_id: decision for decision in decisions}
+def _find_gold(tasks: Sequence[int], further: Mapping[int, int]) -> dict[tuple[int, str], GoldLabel]:
+    """By task and criterion; none of a response that its tasks settled in different ways."""
+    settled: dict[tuple[int, str], list[GoldLabel]] = {}
+    for gold in GoldLabel.objects.filter(task__in=tasks).order_by("task_id"):
+        settled.setdefault((further.get(gold.task_id, gold.task_id), gold.criterion), []).append(gold)
+    return {key: same[0] for key, same in settled.items() if len({gold.value for gold in same}) == 1}
+
+
+def _list_decisions(tasks: Sequence[int], further: Mapping[int, int]) -> dict[int, Adjudication]:
+    """Of several tasks of a response that of the first."""
+    decisions = Adjudication.objects.filter(task__in=[*tasks, *further]).order_by("-task_id")
+    decisions = decisions.select_related("reason", "assignment__person")
+    return {further.get(decision.task_id, decision.task_id): decision for decision in decisions}

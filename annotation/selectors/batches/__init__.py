@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from django.db.models import Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
@@ -35,13 +37,19 @@ def get_batch(name: str) -> Batch:
     return batch
 
 
-def open_readable_batches(person: Person, name: str = "") -> QuerySet[Batch]:
-    """The batch of this name, refused if it is sealed for the person; without one all that they may read. The person
-    opens the results of these now.
+def get_batches(names: Iterable[str]) -> list[Batch]:
+    """Those of these names, each once."""
+    return [get_batch(name) for name in dict.fromkeys(names)]
+
+
+def open_readable_batches(person: Person, names: Sequence[str] = ()) -> QuerySet[Batch]:
+    """The batches of these names, refused if any is sealed for the person; without one all that they may read. The
+    person opens the results of these now.
     """
-    if name:
-        refuse_sealed_gold(person, [get_batch(name)])
-        return Batch.objects.filter(name=name)
+    if names:
+        batches = get_batches(names)
+        refuse_sealed_gold(person, batches)
+        return Batch.objects.filter(pk__in=[batch.pk for batch in batches])
     readable = list_readable_batches(person)
     record_openings(person, readable.values_list("pk", flat=True))
     return readable

@@ -23,7 +23,7 @@ from annotation.selectors.agreement import (
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
+from annotation.views.agreement.query import AgreementChoice, TabQuery, encode_query, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
 from annotation.views.agreement.wording import (
     FACETS,
@@ -50,7 +50,7 @@ TAB_CONTEXTS: dict[str, TabContext] = {
 @role_required(MANAGER, RESEARCHER)
 def agreement(request: HttpRequest) -> HttpResponse:
     person, choice = person_of(request), parse_choice(request)
-    batches = open_readable_batches(person, choice.batch)
+    batches = open_readable_batches(person, choice.batches)
     patterns = LabelPatterns(batches, choice.narrowing)
     overall = patterns.list_counts()
     tab_query = TabQuery(
@@ -74,6 +74,9 @@ def agreement(request: HttpRequest) -> HttpResponse:
         "differ_on_applicability": any(row["disputed"] for row in applicability),
         "sealed": sealed_batches(person).count(),
         "batches": list_readable_batches(person).order_by("name"),
+        "chosen_batches": choice.batches,
+        "batch_query": encode_query(choice.batches, {}),
+        "n_pooled": len(patterns.labels.merged),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
         **(TAB_CONTEXTS[choice.view](tab_query) if has_labels else {}),
         **_second_adjudications_context(choice, batches),
@@ -99,9 +102,7 @@ def frame_context(tab_query: TabQuery, choice: AgreementChoice) -> dict[str, Any
     return {
         "choice": tab_query.choice,
         "hidden_fields": {
-            name: value
-            for name, value in choice.parameters().items()
-            if name not in {"batch", "statistic", "across"}
+            name: value for name, value in choice.parameters().items() if name not in {"statistic", "across"}
         },
         "tabs": list_tabs(choice),
         "manages": has_role(tab_query.person, MANAGER),

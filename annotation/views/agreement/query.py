@@ -27,11 +27,12 @@ VIEWS = ("groups", "levels", "prompts", "guideline", "time")
 
 @dataclass(frozen=True)
 class AgreementChoice:
-    """``view`` is the tab (empty: the overview), ``by`` and ``across`` what its rows are grouped by, ``statistic``
-    what they are drawn and ordered by, ``narrowing`` the part of the labels that is looked at.
+    """``batches`` are those that were named (none: all), ``view`` is the tab (empty: the overview), ``by`` and
+    ``across`` what its rows are grouped by, ``statistic`` what they are drawn and ordered by, ``narrowing`` the part of
+    the labels that is looked at.
     """
 
-    batch: str
+    batches: tuple[str, ...]
     view: str
     by: str
     across: str
@@ -43,10 +44,9 @@ class AgreementChoice:
         return tuple(dict.fromkeys(facet for facet in (self.by, self.across) if facet))
 
     def parameters(self) -> dict[str, str]:
-        """Those of the address, without the page."""
+        """Those of the address, without the batches and the page."""
         view = "" if self.view == "groups" and self.by else self.view
         parameters = {
-            "batch": self.batch,
             "view": view,
             "by": self.by,
             "across": self.across,
@@ -54,26 +54,38 @@ class AgreementChoice:
         }
         return {name: value for name, value in parameters.items() if value} | self.narrowing.parameters()
 
+    @property
+    def query(self) -> str:
+        """The address after its ``?``, without the page."""
+        return encode_query(self.batches, self.parameters())
+
     def page_url(self, **changes: str) -> str:
         """Of this page with other choices; what is narrowed stays so."""
         choice = replace(self, **changes)  # type: ignore[arg-type]
-        return f"{reverse('agreement')}?{urlencode(choice.parameters())}"
+        return f"{reverse('agreement')}?{choice.query}"
 
     def narrowed_url(self, narrowing: Narrowing, **changes: str) -> str:
-        choice = replace(self, narrowing=narrowing, **changes)
-        return f"{reverse('agreement')}?{urlencode(choice.parameters())}"
+        choice = replace(self, narrowing=narrowing, **changes)  # type: ignore[arg-type]
+        return f"{reverse('agreement')}?{choice.query}"
 
     def tasks_url(self, narrowing: Narrowing | None = None) -> str:
         """The address of the tasks behind a figure: those of ``narrowing``, else all that this page counts."""
         task_narrowing = self.narrowing if narrowing is None else narrowing
-        batch = {"batch": self.batch} if self.batch else {}
-        return f"{reverse('agreement-tasks')}?{urlencode(batch | task_narrowing.parameters())}"
+        return f"{reverse('agreement-tasks')}?{encode_query(self.batches, task_narrowing.parameters())}"
+
+
+def encode_query(batches: Sequence[str], parameters: Mapping[str, str]) -> str:
+    return urlencode([*(("batch", name) for name in batches), *parameters.items()])
+
+
+def parse_batches(request: HttpRequest) -> tuple[str, ...]:
+    """The batches that an address names, each once; none: all that there are."""
+    names = (name.strip() for name in request.GET.getlist("batch"))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def parse_choice(request: HttpRequest) -> AgreementChoice:
-    parameters = {
-        name: request.GET.get(name, "").strip() for name in ("batch", "view", "by", "across", "statistic")
-    }
+    parameters = {name: request.GET.get(name, "").strip() for name in ("view", "by", "across", "statistic")}
     known = {"view": VIEWS, "by": FACETS, "across": FACETS, "statistic": STATISTICS}
     for name, values in known.items():
         check_choice(parameters[name], values)
@@ -81,7 +93,9 @@ def parse_choice(request: HttpRequest) -> AgreementChoice:
         parameters["view"] = "groups"
     elif parameters["view"] == "groups":
         parameters["by"] = FACETS[0]
-    return AgreementChoice(**parameters, narrowing=parse_query_narrowing(request.GET))
+    return AgreementChoice(
+        batches=parse_batches(request), **parameters, narrowing=parse_query_narrowing(request.GET)
+    )
 
 
 def parse_query_narrowing(parameters: Mapping[str, str]) -> Narrowing:

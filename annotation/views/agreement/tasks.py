@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, cast
-from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -22,7 +21,7 @@ from annotation.selectors.agreement.tasks import CriterionLabels, LabelledTasks,
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.query import parse_query_narrowing
+from annotation.views.agreement.query import encode_query, parse_batches, parse_query_narrowing
 from annotation.views.agreement.wording import (
     FACETS,
     GuidelineWords,
@@ -51,34 +50,33 @@ MAX_NAMES = 200
 @never_cache
 @role_required(MANAGER, RESEARCHER)
 def agreement_tasks(request: HttpRequest) -> HttpResponse:
-    person, name = person_of(request), request.GET.get("batch", "").strip()
+    person, names = person_of(request), parse_batches(request)
     narrowing = parse_query_narrowing(request.GET)
-    batches = list(open_readable_batches(person, name))
+    batches = list(open_readable_batches(person, names))
     labels = ComparableLabels(batches, narrowing)
     tasks = LabelledTasks(labels)
     page = Paginator(cast("Sequence[TaskLabels]", tasks), PAGE).get_page(request.GET.get("page"))
     words = GuidelineWords(labels.guidelines.values())
-    batch = {"batch": name} if name else {}
-    parameters = batch | narrowing.parameters()
+    parameters = narrowing.parameters()
     context = {
-        "batch": name,
         "narrowing": narrowing,
         "batches": list_readable_batches(person).order_by("name"),
+        "chosen_batches": names,
         "sealed": sealed_batches(person).count(),
         "rows": [task_row(task) for task in page.object_list],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "query": urlencode(parameters),
+        "query": encode_query(names, parameters),
         "units": tasks.units,
         "chips": list_chips(
             narrowing,
             words,
-            lambda parameter: f"{request.path}?{urlencode(drop_parameter(parameters, parameter))}",
+            lambda parameter: f"{request.path}?{encode_query(names, drop_parameter(parameters, parameter))}",
         ),
         "filters": list_filters(ComparableLabels(batches), narrowing, words),
         "hidden_fields": hidden_parameters(narrowing),
         "reasons": reasons_by_key(),
-        "back": f"{reverse('agreement')}?{urlencode(batch | page_parameters(narrowing))}",
+        "back": f"{reverse('agreement')}?{encode_query(names, page_parameters(narrowing))}",
     }
     return render(request, "annotation/agreement/tasks.html", context)
 
@@ -127,6 +125,7 @@ def task_row(labelled_task: TaskLabels) -> dict[str, Any]:
     reason = labelled_task.decision.reason if labelled_task.decision else None
     return {
         "task": task,
+        "further": labelled_task.further,
         "prompt": response.prompt,
         "response": text,
         "model": response.model.name,

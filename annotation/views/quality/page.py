@@ -128,7 +128,7 @@ def quality_breadcrumbs(batch: Batch, *more: tuple[str, str, list[str]], title: 
 def get_readable_batch(request: HttpRequest, name: str) -> Batch:
     """The batch, if its results are open to the reader."""
     get_batch(name)
-    readable: QuerySet[Batch] = open_readable_batches(person_of(request), name)
+    readable: QuerySet[Batch] = open_readable_batches(person_of(request), [name])
     return readable.select_related("guideline").get()
 
 

@@ -46,6 +46,7 @@ def some_units(seed: int, tasks: int = 60) -> Units:
     return build_units(
         LabelledTask(
             task,
+            task,
             task % 7,
             1 + task % 3,
             "ab"[task % 2],
@@ -160,6 +161,7 @@ def test_the_mean_distance_is_what_alpha_has_above_its_line():
     labels = [(1, 2), (1, 1), (3, 3), (2, 3), (3, 3), (1, 1)]
     units = build_units(
         LabelledTask(
+            task,
             task,
             task,
             1,

@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from annotation.domain.agreement.label_table import LabelledTask, PersonLabels, build_units, join_units
-from annotation.models import Annotation, Assignment, Batch, Dataset, Guideline, Person, Task
+from annotation.models import Annotation, Assignment, Batch, Guideline, Person, Task
 from annotation.selectors.agreement import label_table as module
 from annotation.selectors.agreement.label_table import read_gold, read_units
 from annotation.services.batches.tasks import restore_tasks, withdraw_tasks
-from tests.support import decide_next, label_next, make_batch
+from tests.support import decide_next, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
 
@@ -86,9 +86,10 @@ def test_what_came_since_is_put_in_and_never_half(
 
 
 def test_units_of_several_batches_share_their_names(
-    batch: Batch, guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, zhou: Person
+    batch: Batch, guideline: Guideline, lin: Person, chen: Person, zhou: Person
 ):
-    other = make_batch(guideline, dataset, annotators=[lin, chen, zhou], name="second")
+    elsewhere = make_corpus(prompts=2, models=["A"], name="elsewhere")
+    other = make_batch(guideline, elsewhere, annotators=[lin, chen, zhou], name="second")
     for each_batch in (batch, other):
         label_next(each_batch, lin, 1)
         label_next(each_batch, zhou, 1)
@@ -100,7 +101,7 @@ def test_units_of_several_batches_share_their_names(
 def test_joining_fills_the_places_that_a_batch_does_not_have():
     def units(task: int, criterion: str, *values: float) -> object:
         labels = [PersonLabels(place, {criterion: value}, 7, None) for place, value in enumerate(values)]
-        return build_units([LabelledTask(task, 1, 1, "sub", labels)])
+        return build_units([LabelledTask(task, task, 1, 1, "sub", labels)])
 
     both = join_units([units(1, "a", 1, 2), units(2, "b", 3, 3, 2)])  # type: ignore[list-item]
     assert both.criterion_names == ("a", "b")

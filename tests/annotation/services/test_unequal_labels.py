@@ -132,6 +132,7 @@ def as_units(codes: Any) -> Units:
         LabelledTask(
             task,
             task,
+            task,
             1,
             "",
             [

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from django.core.paginator import Paginator
-from django.utils.http import urlencode
 
 from annotation.core.formatting import format_compact, format_part
 from annotation.domain.agreement import Value
@@ -130,7 +129,7 @@ def prompts_context(tab_query: TabQuery) -> dict[str, Any]:
         "prompts": [prompt_row(disputed_prompt, tab_query) for disputed_prompt in page.object_list],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "query": urlencode(tab_query.choice.parameters()),
+        "query": tab_query.choice.query,
     }
 
 

@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.utils.http import urlencode
 from django.utils.translation import gettext
 
 from annotation.core.charts import chart_url
@@ -71,7 +70,7 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
         "crossable": [(name, label) for name, label in FACETS.items() if name != choice.by],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "query": urlencode(choice.parameters()),
+        "query": choice.query,
         **table_context(page_rows, tab_query.words, choice),
         **chart_context(page_rows, choice.statistic, tab_query.words),
     }
