@@ -246,17 +246,16 @@ def read_gold(batches: Iterable[Batch], units: Units) -> Gold:
     one response were settled to in different ways.
     """
     settled = GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches])
-    settled = settled.filter(value__isnull=False)  # "not applicable" is on no scale
     gold_labels = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
     value = np.full(len(units), np.nan, dtype=np.float32)
     decided = np.zeros(len(units), dtype=bool)
     places = {name: place for place, name in enumerate(units.criterion_names)}
-    rows = [
+    rows: list[GoldRow] = [
         (task, places[criterion], gold, source in DECIDED)
         for task, criterion, gold, source in gold_labels.values_list(
             "task_id", "criterion", "value", "source"
         ).iterator(chunk_size=CHUNK)
-        if criterion in places
+        if criterion in places and gold is not None  # "not applicable" is on no scale
     ]
     if rows and len(units):
         rows = _pool_gold(rows, units) if units.merged else rows
