@@ -110,7 +110,9 @@ def measure_drift(
     prompts = {normalise(example.prompt) for example in training}
     description = describe_responses(new, predictions, heads) | domain_auc(training, new, seed=seed)
     if description["repeated"]["commonest"] is not None:
-        description["repeated"]["commonest"]["in_training"] = _find_commonest_text(new) in texts
+        description["repeated"]["commonest"]["in_training"] = (
+            _find_commonest_text(_count_repetitions(new)) in texts
+        )
     aucs = [
         model_figures["auc"]
         for model_figures in reference["models"].values()
@@ -152,20 +154,21 @@ def _confidence(predictions: Sequence[Prediction], heads: Sequence[Head]) -> flo
 
 def _count_repetitions(examples: Sequence[Example]) -> Counter[str]:
     """How often each normalised response is given that answers more than one prompt."""
-    times = Counter(normalise(example.response) for example in examples)
+    texts = [normalise(example.response) for example in examples]
+    times = Counter(texts)
     prompts: dict[str, set[str]] = {}
-    for example, group in zip(examples, prompt_groups(examples), strict=True):
-        prompts.setdefault(normalise(example.response), set()).add(group)
+    for text, group in zip(texts, prompt_groups(examples), strict=True):
+        prompts.setdefault(text, set()).add(group)
     return Counter({text: n for text, n in times.items() if len(prompts[text]) > 1})
 
 
-def _find_commonest_text(examples: Sequence[Example]) -> str | None:
-    repetitions = _count_repetitions(examples)
+def _find_commonest_text(repetitions: Counter[str]) -> str | None:
     return min(repetitions, key=lambda text: (-repetitions[text], text)) if repetitions else None
 
 
 def _describe_repetitions(examples: Sequence[Example]) -> Json:
-    repetitions, text = _count_repetitions(examples), _find_commonest_text(examples)
+    repetitions = _count_repetitions(examples)
+    text = _find_commonest_text(repetitions)
     if text is None:
         return {"share": 0.0 if examples else None, "commonest": None}
     original = next(e.response for e in examples if normalise(e.response) == text).strip()

@@ -28,6 +28,8 @@ Prediction = dict[str, Distribution]
 
 def normalise(text: str) -> str:
     """Case, full-width forms and runs of space say nothing: what differs in them alone is the same text."""
+    if text.isascii():  # which no form changes, and casefold as lower does
+        return " ".join(text.lower().split())
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

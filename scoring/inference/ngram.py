@@ -55,6 +55,8 @@ _CONTRACTIONS = (
 
 def normalise(text: str) -> str:
     """Without the differences of case, full-width forms and runs of space."""
+    if text.isascii():  # which no form changes, and casefold as lower does
+        return " ".join(text.lower().split())
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
