@@ -1,4 +1,5 @@
-"""How long a release takes to another site, and how much memory: as a bundle, and as Label Studio's JSON.
+"""How long labels take in and out, and how much memory: a file of what people said into a batch, a release as JSONL, as
+Label Studio's JSON and as a bundle, and the bundle into another site.
 
     python -m tests.performance.carry_bundle --database postgres://HOST/NAME
     python -m tests.performance.carry_bundle --database sqlite
@@ -17,14 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.performance.annotate_loop import world
-from tests.performance.annotate_loop.probe import measured
 
 # What the commands may take for 100,000 labels.
 MEGABYTES = 400
+FILES = {"jsonl": "gold.jsonl", "label_studio": "label_studio.json", "bundle": "bundle.zip"}
 RELEASE, THERE = "carried", "arrived"
 
 
@@ -49,13 +51,44 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
         Maker(labels=options.labels, guideline=options.guideline, seed=options.seed, say=report).make()
         figures["sha256"] = world.command("release_gold", RELEASE, "--batches", BATCH)["sha256"]
-        for kind, file in (("bundle", "bundle.zip"), ("label_studio", "label_studio.json")):
+        for kind, file in FILES.items():
             report(f"exporting: {kind}")
             out = str(folder / kind)
             figures[f"{kind} out"] = measure_command("export_gold", RELEASE, "--format", kind, "--out", out)
             figures[f"{kind} bytes"] = (folder / kind / file).stat().st_size
+        figures |= import_labels(folder / "labels.jsonl", Path(options.guideline).stem)
         figures |= import_elsewhere(options, folder / "bundle" / "bundle.zip")
     return figures
+
+
+def import_labels(path: Path, guideline: str) -> dict[str, Any]:
+    """What the annotators of the batch said, by the same names, into a new batch of the same responses."""
+    from tests.performance.million import DATASET
+
+    report("importing the labels")
+    labels = write_labels(path)
+    target = ("--batch", "imported", "--guideline", guideline, "--dataset", DATASET, "--format", "jsonl")
+    return {"labels in": measure_command("import_annotations", str(path), *target), "labels in file": labels}
+
+
+def write_labels(path: Path) -> int:
+    """One line for each annotation of the site, response by response; their number."""
+    from annotation.models import Annotation
+
+    rows = Annotation.objects.order_by("assignment__task", "assignment__slot").values_list(
+        "assignment__task__prompt__key",
+        "assignment__task__response__model__name",
+        "assignment__person__username",
+        "labels",
+        "rationale",
+        "seconds",
+    )
+    names = ("prompt_id", "model", "annotator", "labels", "rationale", "seconds")
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows.iterator():
+            record = dict(zip(names, row, strict=True)) | {"annotator": f"imported-{row[2]}"}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    return Annotation.objects.count()
 
 
 def import_elsewhere(options: argparse.Namespace, bundle: Path) -> dict[str, Any]:
@@ -77,8 +110,9 @@ def import_here(options: argparse.Namespace) -> None:
 
 
 def measure_command(*command: str) -> dict[str, float]:
-    seconds, megabytes = measured([sys.executable, "manage.py", *command])
-    return {"seconds": seconds, "megabytes": megabytes}
+    from tests.performance.million import measured
+
+    return asdict(measured(*command))
 
 
 def report(text: str) -> None:
@@ -102,9 +136,13 @@ def main() -> None:
     else:
         for name, figure in figures.items():
             if isinstance(figure, dict):
-                print(f"{name:18} {figure['seconds']:7.1f} s, {figure['megabytes']:4.0f} MB at most")
+                print(
+                    f"{name:18} {figure['seconds']:7.1f} s ({figure['processor']:.1f} s of this processor),"
+                    f" {figure['megabytes']:4.0f} MB at most"
+                )
         print(
-            f"{figures['labels']:,} labels, bundle of {figures['bundle bytes'] / 1e6:,.0f} MB, {figures['sha256']}"
+            f"{figures['labels']:,} labels, {figures['labels in file']:,} annotations,"
+            f" bundle of {figures['bundle bytes'] / 1e6:,.0f} MB, {figures['sha256']}"
         )
     report(f"all of it took {time.monotonic() - began:.0f} s")
     large = [

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,13 @@ def test_the_same_texts_get_the_same_answer_in_one_call():
 
 def test_case_width_and_spacing_do_not_count():
     assert normalise("ＡＢＣ  Def\n") == "abc def"
+
+
+@pytest.mark.parametrize("read", [normalise, portable.normalise])
+def test_plain_ascii_is_read_as_any_text_is(read: Callable[[str], str]):
+    for point in range(256):
+        text = f" A{chr(point)}b{chr(point)}{chr(point)}C "
+        assert read(text) == " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def test_a_saved_scorer_predicts_the_same(tmp_path: Path):
