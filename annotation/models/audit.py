@@ -90,6 +90,8 @@ class ImportedLabel(models.Model):
         Import, models.PROTECT, related_name="labels", verbose_name=_("import"), db_index=False
     )
     line = models.PositiveIntegerField(_("line"))
+    # Of the labelling elsewhere, in the words of the file; empty where it says none.
+    round = models.CharField(_("round"), max_length=200, blank=True, db_default="", default="")
 
     class Meta:
         verbose_name = _("imported label")

@@ -952,7 +952,8 @@ class SourceText(NamedTuple):
 class StatedRow(NamedTuple):
     """What one person said of a task: an annotation as it counts, or a decision. The first three are JSON.
 
-    ``file``, ``format``, ``file_sha256`` and ``line`` say where it was imported from; None where it was given here.
+    ``file``, ``format``, ``file_sha256`` and ``line`` say where it was imported from, ``round`` in which round it was
+    made there; None where it was given here.
     """
 
     labels: str
@@ -968,6 +969,7 @@ class StatedRow(NamedTuple):
     format: str | None
     file_sha256: str | None
     line: int | None
+    round: str | None
 
 
 def fetch_source_texts(tasks: Sequence[int]) -> list[SourceText]:
@@ -1018,7 +1020,7 @@ JOIN {DATASETS} d ON d.id = p.dataset_id
 WHERE t.id"""
 CURRENT_ANNOTATIONS = f"""
 SELECT n.labels, n.evidence, n.flags, a.task_id, a.person_id, n.rationale, n.seconds, n.created_at, NULL,
-    f.file_name, f.format, f.sha256, o.line
+    f.file_name, f.format, f.sha256, o.line, o.round
 FROM {ASSIGNMENTS} a
 JOIN {ANNOTATIONS} n ON n.assignment_id = a.id AND n.current
 LEFT JOIN {IMPORTED_LABELS} o ON o.assignment_id = a.id AND n.revision = 1
@@ -1027,7 +1029,7 @@ WHERE a.state = '{Assignment.State.SUBMITTED}' AND a.slot < %s AND a.task_id"""
 CURRENT_ORDER = " ORDER BY a.task_id, a.slot"
 RELEASED_DECISIONS = f"""
 SELECT j.labels, '[]', '[]', j.task_id, a.person_id, j.rationale, j.seconds, j.created_at, w.key,
-    f.file_name, f.format, f.sha256, o.line
+    f.file_name, f.format, f.sha256, o.line, o.round
 FROM {ADJUDICATIONS} j
 JOIN {ASSIGNMENTS} a ON a.id = j.assignment_id
 LEFT JOIN {REASONS} w ON w.id = j.reason_id

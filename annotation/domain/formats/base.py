@@ -59,7 +59,7 @@ class ResponseRecord:
 class AnnotationRecord:
     """What one person said of one response. The labels are checked by the guideline, not here.
 
-    ``at`` is when; None where the file does not say.
+    ``at`` is when; None where the file does not say. ``round`` is the round of labelling, a number or a word.
     """
 
     line: int
@@ -73,6 +73,7 @@ class AnnotationRecord:
     flags: Sequence[str] = ()
     seconds: float | None = None
     at: datetime | None = None
+    round: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class AdjudicationRecord:
     rationale: str = ""
     seconds: float | None = None
     at: datetime | None = None
+    round: str = ""
     reason: str = ""
     is_whole: bool = False
 

@@ -60,6 +60,7 @@ rationale: rationale reason comment comments explanation justification 理由 �
 flags: flags flag 标记 標記 フラグ
 seconds: seconds duration lead_time time_spent 用时 耗时 秒数 時間秒 所要時間 秒
 at: at created_at time_created timestamp annotated_at submitted_at 时间 標註時間 标注时间 提交时间 日時 作成日時
+round: round labelling_round labeling_round annotation_round wave 轮次 轮 輪次 标注轮次 ラウンド 回
 evidence: evidence
 labels: labels
 criterion: criterion criteria 标准 标注项 标注标准 指标 評価項目 基準

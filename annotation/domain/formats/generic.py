@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from annotation.core.errors import N_
@@ -33,8 +33,13 @@ JUDGEMENT_FIELDS = frozenset(
         "rationale",
         "flags",
         "seconds",
+        "at",
+        "round",
     }
 )
+_TIMES = ("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%Y/%m/%d")
+# At the ends of time no time zone can be reckoned with.
+_YEARS = range(1970, 9000)
 
 
 def read_prompt(row: FileRow) -> PromptRecord:
@@ -97,7 +102,6 @@ def read_judgement(
     *,
     evidence: list[Mapping[str, Any]],
     flags: list[str],
-    at: datetime | None = None,
 ) -> Judgement:
     """An annotation if the row names an annotator, an adjudication if it names an adjudicator."""
     if row.has("annotator") == row.has("adjudicator"):
@@ -121,7 +125,8 @@ def read_judgement(
             evidence=evidence,
             flags=flags,
             seconds=row.seconds(),
-            at=at,
+            at=read_time(row),
+            round=row.identifier("round"),
         )
     return AdjudicationRecord(
         line=row.line,
@@ -132,5 +137,37 @@ def read_judgement(
         collection=collection,
         rationale=rationale,
         seconds=row.seconds(),
-        at=at,
+        at=read_time(row),
+        round=row.identifier("round"),
     )
+
+
+def read_time(row: FileRow, field: str = "at") -> datetime | None:
+    """A moment as it is usually written, or None where there is none; without a zone it is taken for UTC."""
+    if not row.has(field):
+        return None
+    stated_time = row.fields[field]
+    number = as_number(stated_time)
+    try:
+        if number is not None:
+            moment = datetime.fromtimestamp(number / 1000 if number > 10**11 else number, UTC)
+        else:
+            moment = _parse_time(row.text(field).strip())
+        if moment.year not in _YEARS:
+            raise ValueError("no year of labels")
+    except (ValueError, OverflowError, OSError) as error:
+        raise row.error(
+            N_("{found} is no moment; write it as 2026-05-31 14:05:00."),
+            field=field,
+            found=repr(str(stated_time)[:60]),
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _parse_time(text: str) -> datetime:
+    for form in _TIMES:
+        try:
+            return datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return datetime.fromisoformat(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from annotation.core.errors import N_
@@ -99,6 +100,7 @@ class ForeignAnnotation:
     flags: list[str]
     spans: Sequence[Mapping[str, Any]]
     seconds: float | None
+    at: datetime | None
     is_truth: bool
 
 
@@ -179,6 +181,7 @@ def _make_annotation_record(row: FileRow, annotation: ForeignAnnotation) -> Anno
         evidence=[span for span in spans if span is not None],
         flags=annotation.flags,
         seconds=annotation.seconds,
+        at=annotation.at,
     )
 
 
@@ -193,6 +196,7 @@ def _make_adjudication_record(row: FileRow, annotation: ForeignAnnotation) -> Ad
         collection=data.optional_name("collection"),
         rationale=annotation.rationale,
         seconds=annotation.seconds,
+        at=annotation.at,
         is_whole=annotation.role != ADJUDICATOR,
     )
 
@@ -330,6 +334,7 @@ def _build_annotation(
             known=", ".join((ANNOTATOR, ADJUDICATOR, GOLD)),
         )
     generic.check_flags(row, results.flags)
+    facts = FileRow(row.file, row.line, annotation, f"{place}.")
     return ForeignAnnotation(
         place=place,
         person=person,
@@ -338,7 +343,8 @@ def _build_annotation(
         rationale="\n".join(results.words[name] for name in RATIONALE_FIELDS if name in results.words),
         flags=results.flags,
         spans=results.spans,
-        seconds=FileRow(row.file, row.line, annotation, f"{place}.").seconds("lead_time"),
+        seconds=facts.seconds("lead_time"),
+        at=generic.read_time(facts, "created_at"),
         is_truth=bool(annotation.get("ground_truth")),
     )
 

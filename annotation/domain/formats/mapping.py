@@ -538,7 +538,7 @@ def _read_fields(mapping: ColumnMapping, row: FileRow, tell: Tell) -> dict[str, 
             fields[name] = _read_id(row, selected[0])
         elif name == "flags":
             fields[name] = _read_list(row.fields.get(selected[0]))
-        elif name == "seconds":
+        elif name in {"seconds", "round"}:
             fields[name] = row.fields.get(selected[0])
         else:
             texts = [_read_text(row, column) for column in selected if not _is_blank(row.fields.get(column))]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePath
 
-from annotation.core.errors import N_, InputError
+from annotation.core.errors import InputError
 from annotation.core.names import MAX_NAME_CHARACTERS
 from annotation.domain.formats import generic, jsonl
 from annotation.domain.formats.base import (
@@ -38,12 +37,11 @@ from annotation.domain.formats.mapping import (
     list_fields,
     map_fields,
 )
-from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, Rows, Source, as_number
+from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, Rows, Source
 from annotation.domain.formats.tables import open_table
 
 NAME = "table"
 _EXTENSIONS = re.compile(r"(\.(xlsx|csv|tsv|txt|jsonl?|ndjson|parquet|arrow|gz|zst))+$", re.IGNORECASE)
-_TIMES = ("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%Y/%m/%d")
 
 
 def map_table(source: Source, kind: str) -> tuple[Table, ColumnMapping]:
@@ -126,35 +124,7 @@ def _read_judgements(row: FileRow) -> Iterator[Judgement]:
         for name, value in row.fields[LABELS].items()
     }
     evidence = jsonl.read_evidence(row) if row.fields.get("evidence") else []
-    yield generic.read_judgement(
-        row, labels, evidence=evidence, flags=row.fields.get("flags") or [], at=_read_time(row)
-    )
-
-
-def _read_time(row: FileRow) -> datetime | None:
-    """A moment as it is usually written; without a zone it is taken for UTC."""
-    text = row.optional("at").strip()
-    if not text:
-        return None
-    number = as_number(text)
-    try:
-        if number is not None:
-            return datetime.fromtimestamp(number / 1000 if number > 10**11 else number, UTC)
-        moment = _parse_time(text)
-    except (ValueError, OverflowError, OSError) as error:
-        raise row.error(
-            N_("{found} is no moment; write it as 2026-05-31 14:05:00."), field="at", found=repr(text[:60])
-        ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _parse_time(text: str) -> datetime:
-    for form in _TIMES:
-        try:
-            return datetime.strptime(text, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-    return datetime.fromisoformat(text)
+    yield generic.read_judgement(row, labels, evidence=evidence, flags=row.fields.get("flags") or [])
 
 
 FORMAT = Format(

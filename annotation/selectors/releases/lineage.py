@@ -144,8 +144,8 @@ class StatedOrigin(NamedTuple):
 class SubmissionSource(NamedTuple):
     """What one person said; ``reason`` is an adjudicator's, why the annotators differed.
 
-    ``origin`` is where it was imported from, None where it was given here. What is alike in many rows is one object:
-    nothing of it may be changed.
+    ``origin`` is where it was imported from, None where it was given here, and ``round`` in which round it was made
+    there. What is alike in many rows is one object: nothing of it may be changed.
     """
 
     person: int
@@ -157,6 +157,7 @@ class SubmissionSource(NamedTuple):
     at: datetime
     origin: StatedOrigin | None
     reason: str = ""
+    round: str = ""
 
 
 class TaskSources:
@@ -187,7 +188,8 @@ def list_task_sources(release: GoldRelease, tasks: Iterable[int]) -> dict[int, T
 
 
 def _build_source(row: sql.StatedRow, *, is_decision: bool) -> SubmissionSource:
-    labels, evidence, flags, _task, person, rationale, seconds, at, reason, file, form, sha256, line = row
+    labels, evidence, flags, _task, person, rationale, seconds, at, reason, *_imported = row
+    file, form, sha256, line = row.file, row.format, row.file_sha256, row.line
     origin = None
     if file is not None:
         assert form is not None
@@ -204,6 +206,7 @@ def _build_source(row: sql.StatedRow, *, is_decision: bool) -> SubmissionSource:
         at if at.tzinfo else at.replace(tzinfo=UTC),
         origin,
         reason or "",
+        row.round or "",
     )
 
 
@@ -227,6 +230,7 @@ def _sort_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 _COLUMNS = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
 _SOURCE = "assignment__imported__source"
 _ORIGIN = (f"{_SOURCE}__file_name", f"{_SOURCE}__format", f"{_SOURCE}__sha256", "assignment__imported__line")
+_ROUND = "assignment__imported__round"
 
 
 @dataclass(frozen=True)
@@ -245,6 +249,7 @@ class StatedLabels:
     channel: str
     evidence: Sequence[Mapping[str, Any]]
     origin: tuple[str, str, int] | None
+    round: str
 
 
 @dataclass(frozen=True)
@@ -290,16 +295,19 @@ def _iterate_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         assignment__slot__lt=ADJUDICATION_SLOT,
     )
     rows = submitted.order_by("assignment__slot").values_list(
-        "assignment__task_id", *_COLUMNS, "evidence", "revision", *_ORIGIN
+        "assignment__task_id", *_COLUMNS, "evidence", "revision", *_ORIGIN, _ROUND
     )
-    for *row, revision, file, form, sha256, line in rows:
+    for *row, revision, file, form, sha256, line, labelling_round in rows:
         imported = file is not None and revision == 1
-        yield (*row, (label_place(file, form, is_decision=False), sha256, line) if imported else None)
+        origin = (label_place(file, form, is_decision=False), sha256, line) if imported else None
+        yield (*row, origin, labelling_round if imported else "")
 
 
 def _iterate_decisions(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     """A decision has no evidence."""
     decided = Adjudication.objects.filter(task__in=tasks).order_by()
-    for *row, file, form, sha256, line in decided.values_list("task_id", *_COLUMNS, *_ORIGIN):
-        imported = file is not None
-        yield (*row, [], (label_place(file, form, is_decision=True), sha256, line) if imported else None)
+    for *row, file, form, sha256, line, labelling_round in decided.values_list(
+        "task_id", *_COLUMNS, *_ORIGIN, _ROUND
+    ):
+        origin = None if file is None else (label_place(file, form, is_decision=True), sha256, line)
+        yield (*row, [], origin, labelling_round or "")

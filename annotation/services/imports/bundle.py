@@ -491,17 +491,19 @@ def _parse_response(row: FileRow) -> Iterator[ResponseRecord]:
 
 
 def _parse_annotation(row: FileRow) -> Iterator[AnnotationRecord]:
+    at = _parse_time(row)
     for record in _PARSE.annotation_reader().parse(row):
         if not isinstance(record, AnnotationRecord):
             raise row.error(N_("here stand annotations alone; name the annotator."), field="annotator")
-        yield replace(record, at=_parse_time(row))
+        yield replace(record, at=at)
 
 
 def _parse_adjudication(row: FileRow) -> Iterator[AdjudicationRecord]:
+    at = _parse_time(row)
     for record in _PARSE.annotation_reader().parse(row):
         if not isinstance(record, AdjudicationRecord):
             raise row.error(N_("here stand adjudications alone; name the adjudicator."), field="adjudicator")
-        yield replace(record, at=_parse_time(row), reason=row.optional("reason", longest=50))
+        yield replace(record, at=at, reason=row.optional("reason", longest=50))
 
 
 def _parse_time(row: FileRow) -> datetime | None:

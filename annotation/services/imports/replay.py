@@ -71,7 +71,7 @@ class Replay:
         self._retaken: list[Assignment] = []
         self._annotations: list[Annotation] = []
         self._decisions: list[Adjudication] = []
-        self._imported: list[tuple[UUID, int, int]] = []
+        self._imported: list[tuple[UUID, int, int, str]] = []
         self._gold: list[GoldLabel] = []
         self._overruled: list[tuple[int, str, Label]] = []  # task, criterion and the expert's value
         self._changed_tasks: dict[int, Task] = {}
@@ -178,7 +178,7 @@ class Replay:
             assignment.save(update_fields=["state", "slot", "submitted_at"])
         write_objects(self._annotations)
         write_objects(self._decisions)
-        write_rows(ImportedLabel, ("assignment_id", "source_id", "line"), self._imported)
+        write_rows(ImportedLabel, ("assignment_id", "source_id", "line", "round"), self._imported)
         write_objects(self._gold)
         for task, criterion, value in self._overruled:
             GoldLabel.objects.filter(task=task, criterion=criterion).update(
@@ -397,7 +397,7 @@ class Replay:
     def _add_origin(self, assignment: Assignment, record: Judgement) -> None:
         source = self._intake.run.upload
         assert source is not None, "its labels point to the row of the file"
-        self._imported.append((assignment.pk, source.pk, record.line))
+        self._imported.append((assignment.pk, source.pk, record.line, record.round))
 
     def _settle(self, place: TaskSlot, counts: Counter[str]) -> None:
         outcome = self._compute_outcome(place)

@@ -207,6 +207,7 @@ class _BundlePacker:
             fields |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
         if self._spec.options.times:
             fields["at"] = _format_time(word.at)
+        fields |= {"round": word.round} if word.round else {}
         return fields | ({"imported": word.origin.as_json()} if word.origin else {})
 
     @cached_property
