@@ -49,6 +49,7 @@ ALLOWED = {
     "API",
     "id",
     "ZIP",
+    "xlsx",
     "LaTeX",
     "Markdown",
     *FORMATS,
