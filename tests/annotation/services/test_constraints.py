@@ -28,6 +28,7 @@ from annotation.models import (
     GoldRelease,
     Guideline,
     GuidelineNote,
+    HeaderMapping,
     IntroductionReading,
     LabelPosterior,
     MemberCounts,
@@ -111,6 +112,9 @@ def attacks(
         "task_decided_again_has_its_dispute": changed(repeat, kind="check"),
         "alarm_one_standing": copied(alarm),
         "care_settings_one_row": lambda: WellbeingSettings.objects.create(pk=2),
+        "header_mapped_once": copied(
+            HeaderMapping.objects.create(person=lin, kind="prompts", header="0" * 64, mapping={})
+        ),
         "exposure_once_per_day": copied(Exposure.objects.create(person=lin, day=now().date(), points=1)),
         "note_once_per_task_and_author": copied(note),
         "batch_threshold_in_range": changed(batch, agreement_threshold=1.5),

@@ -147,8 +147,8 @@ def test_the_agreement_is_the_share_decided_alike(drawn: Batch, zhou: Person, va
     after = measure_adjudicator_agreement([drawn])
     (row,) = after.rows
     assert (after.drawn, after.waiting) == (1, 0)
-    assert (row.criterion, row.n, row.same) == ("compliance", 1, same)
-    assert (row.rate.low, row.rate.high) == wilson(same, 1)
+    assert (row.criterion, row.rate.n, row.rate.equal) == ("compliance", 1, same)
+    assert (row.rate.low, row.rate.high) == pytest.approx(wilson(same, 1))
     printed = json.loads(run("agreement", "--batch", drawn.name, "--json"))["adjudicators"]
     assert printed["rows"][0]["percent_agreement"]["value"] == same
     assert f"{same} alike" in run("agreement", "--batch", drawn.name)
