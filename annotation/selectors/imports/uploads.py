@@ -91,6 +91,7 @@ FIELD_NAMES = {
     "flags": _("flags"),
     "seconds": _("seconds"),
     "at": _("time"),
+    "round": _("labelling round"),
     "models": _("responses of one model"),
     "annotators": _("labels of one annotator"),
 }

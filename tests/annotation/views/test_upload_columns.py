@@ -18,10 +18,11 @@ from django.urls import reverse
 
 import annotation.tasks  # noqa: F401 (the handlers, as a worker has them)
 from annotation.domain.formats import KINDS, Source
+from annotation.domain.formats.mapping import list_fields
 from annotation.domain.formats.sample_tables import build_template
 from annotation.domain.formats.table import map_table
 from annotation.models import Batch, Dataset, Guideline, HeaderMapping, Import, Job, Person, Prompt, Response
-from annotation.selectors.imports.uploads import list_columns
+from annotation.selectors.imports.uploads import FIELD_NAMES, list_columns
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
 from tests.support import FLAMES_GUIDELINE
@@ -279,3 +280,8 @@ def test_labels_are_mapped_to_the_criteria_of_the_guideline_that_is_chosen(
     assert press(manager, import_row, "confirm", choices, **target).status_code == 302
     jobs.run(Job.objects.get().pk)
     assert Batch.objects.get().tasks.filter(state="agreed").count() == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_column_has_its_name(kind: str) -> None:
+    assert {*list_fields(kind)} <= {*FIELD_NAMES}
