@@ -150,7 +150,7 @@ HOSTILE: list[dict[str, str]] = [
     {"endpoint": "http://169.254.169.254/latest"},
     {"endpoint": "other"},
     {"endpoint": ""},
-    {"model": "a/b"},
+    {"model": ".."},
     {"model": "x" * 101},
     {"model": "\x00"},
     {"served_model": "\x00"},
