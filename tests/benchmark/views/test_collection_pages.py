@@ -154,7 +154,7 @@ HOSTILE: list[dict[str, str]] = [
     {"model": "x" * 101},
     {"model": "\x00"},
     {"served_model": "\x00"},
-    {"collection": "../x"},
+    {"collection": ".."},
     {"dataset": HUGE},
     {"dataset": "-1"},
     {"dataset": "\x00"},
