@@ -10,9 +10,11 @@ CHUNK = 50_000
 
 
 def fill_needed(apps: Any, schema_editor: Any) -> None:
-    """Of the tasks of before, in parts by their keys; a stratum that has some already is counted anew."""
+    """Of the work of before, in parts by their keys: gold questions and repeats are no labels that a plan needs. A
+    stratum that has some already is counted anew.
+    """
     alias = schema_editor.connection.alias
-    tasks = apps.get_model("annotation", "Task").objects.using(alias).order_by()
+    tasks = apps.get_model("annotation", "Task").objects.using(alias).filter(kind="work").order_by()
     last = tasks.aggregate(last=models.Max("pk"))["last"] or 0
     needed = Counter[int]()
     for start in range(0, last + 1, CHUNK):

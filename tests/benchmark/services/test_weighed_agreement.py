@@ -22,7 +22,7 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.releases import cut_release
 from benchmark.models import LabelPlan
-from benchmark.selectors.estimates import PlanGoal
+from benchmark.selectors.estimates.label_plan import PlanGoal
 from benchmark.services.estimates import create_label_plan
 from tests.benchmark.labelling_support import predict_all, run_of, truth
 from tests.benchmark.support import ready_scorer, response_of
