@@ -12,6 +12,7 @@ import gzip
 import io
 import re
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
@@ -107,8 +108,8 @@ class _Stream(io.RawIOBase):
         self._pieces = self._make_pieces()
         self._piece = b""
 
-    def _make_pieces(self) -> Iterator[bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def _make_pieces(self) -> Iterator[bytes]: ...
 
     def readable(self) -> bool:
         return True
