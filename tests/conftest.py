@@ -68,9 +68,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays to the end: the garbage collector need not walk through it again and again."""
+    """What was imported stays to the end: the garbage collector need not walk through it again and again. And it need
+    not walk through what a test made as often as by default, where it took a fifteenth of the pages' time.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,10 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["first", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen"],
         ["b", "--guideline", "xstest", "--dataset", "small", "--agreement-threshold", "2"],
         ["b", "--guideline", "xstest", "--dataset", "small", "--alarm", "shout"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--draft", "--from", "no-such-file.csv"],
+        ["b", "--guideline", "none", "--dataset", "new", "--draft", "--from", "README.md"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--draft", "--format", "csv"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--draft", "--model", "Hidden-13B"],
         *(
             ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen", *bad]
             for bad in (

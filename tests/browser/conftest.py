@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,14 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 SignIn = Callable[..., Page]
 Violations = Callable[..., list[str]]
 """Of a page; further arguments are the only rules to check, ``within`` a selector of what is looked at."""
+
+
+def until(page: Page, is_so: Callable[[], bool]) -> None:
+    """Wait for what no locator tells of, while the page's events arrive: two busy cores keep no time."""
+    ends = time.monotonic() + PATIENCE / 1000
+    while not is_so():
+        assert time.monotonic() < ends
+        page.wait_for_timeout(50)
 
 
 @pytest.fixture(scope="session")

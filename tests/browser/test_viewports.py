@@ -16,7 +16,7 @@ from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.people.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
-from tests.browser.conftest import SignIn, Violations
+from tests.browser.conftest import SignIn, Violations, until
 from tests.browser.viewports import table_of
 from tests.support import make_batch, make_corpus
 
@@ -26,7 +26,10 @@ LONG = "\n\n".join(
     f"Paragraph {n} of a long response says one more thing, at the length of a line or two."
     for n in range(60)
 )
-ITEM = "form[data-item]"
+COVERED = """one => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  return !one.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}"""
 
 
 def batch_of(guideline: Guideline, lin: Person, chen: Person, wu: Person) -> Batch:
@@ -46,11 +49,14 @@ def give(batch: Batch, person: Person, value: int) -> str:
     return str(claim.pk)
 
 
-def fits(part: Locator, width: int, height: int) -> bool:
-    box = part.bounding_box()
-    assert box is not None
-    within = box["x"] + box["width"] <= width and box["y"] + box["height"] <= height
-    return within and min(box["x"], box["y"]) >= 0
+def wait_until_it_fits(part: Locator, width: int, height: int) -> None:
+    def fits() -> bool:
+        box = part.bounding_box()
+        assert box is not None
+        within = box["x"] + box["width"] <= width and box["y"] + box["height"] <= height
+        return within and min(box["x"], box["y"]) >= 0
+
+    until(part.page, fits)
 
 
 def check(page: Page) -> None:
@@ -123,21 +129,17 @@ def test_what_opens_over_the_page_fits_the_window_and_leaves_its_button_free(
     for key in ("f", "s", "?"):
         page.locator(f"summary[data-key='{key}']").click()
         panel = page.locator("details[open] > div")
-        assert fits(panel, width, height), key
+        wait_until_it_fits(panel, width, height)
         last = panel.locator("input, button, a, td").last
         last.scroll_into_view_if_needed()
         expect(last).to_be_in_viewport()
         summary = page.locator("details[open] > summary")
-        covered = """one => {
-          const { x, y, width, height } = one.getBoundingClientRect();
-          return !one.contains(document.elementFromPoint(x + width / 2, y + height / 2));
-        }"""
         if key != "?":  # the sheet of keys is as high as the window
-            assert not summary.evaluate(covered), key
+            until(page, lambda summary=summary: not summary.evaluate(COVERED))
         page.keyboard.press("Escape")
         expect(panel).to_have_count(0)
     page.keyboard.press("i")
-    assert fits(page.locator("dialog[open]"), width, height)
+    wait_until_it_fits(page.locator("dialog[open]"), width, height)
 
 
 def test_axe_finds_nothing_on_short_and_narrow_windows(
@@ -163,8 +165,8 @@ def test_a_notice_above_the_work_leaves_the_decision_in_the_window(
         page.set_viewport_size({"width": width, "height": height})
         page.goto("/work/first/")
         expect(page.get_by_role("heading", name="Links were made")).to_be_visible()
-        assert fits(page.get_by_role("button", name="Submit"), width, height), f"{width}x{height}"
-        assert fits(page.locator(".turn--prompt"), width, height), f"{width}x{height}"
+        wait_until_it_fits(page.get_by_role("button", name="Submit"), width, height)
+        wait_until_it_fits(page.locator(".turn--prompt"), width, height)
         expect(page.get_by_role("button", name="I have read this")).to_be_hidden()
     page.get_by_role("region", name="Links were made").get_by_role("link", name="My account").click()
     page.get_by_role("button", name="I have read this").click()

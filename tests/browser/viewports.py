@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from playwright.sync_api import Page
 
 # CSS pixels: phones both ways, 1280x1024 at 400%, 1440x900 at 200%, laptops with a tall browser, desktops.
@@ -10,6 +12,9 @@ VIEWPORTS = (
     *((667, 375), (720, 450), (768, 1024), (800, 600), (844, 390), (960, 600), (1024, 544), (1024, 1366)),
     *((1100, 700), (1280, 256), (1280, 720), (1280, 800), (1440, 900), (1920, 540), (1920, 1080)),
 )
+
+# So long a page may take to become what it is at a new size; what is wrong then stays wrong.
+SETTLING_SECONDS = 3
 
 # Two frames: what a script does about the new size is done.
 SETTLED = """() => new Promise((done) => {
@@ -85,10 +90,16 @@ def table_of(page: Page, *, reach: bool = True) -> dict[tuple[int, int], list[st
     wrong = {}
     for width, height in VIEWPORTS:
         page.set_viewport_size({"width": width, "height": height})
-        page.evaluate(SETTLED)
-        share = measure_viewport(page)
-        faults_found = [f"{name} {part:.0%}" for name, part in share.items() if part < 0.5]
-        faults_found += faults(page) if reach else []
-        if faults_found:
-            wrong[width, height] = faults_found
+        ends = time.monotonic() + SETTLING_SECONDS
+        while (wrong_here := _measure_faults(page, reach=reach)) and time.monotonic() < ends:
+            page.wait_for_timeout(100)
+        if wrong_here:
+            wrong[width, height] = wrong_here
     return wrong
+
+
+def _measure_faults(page: Page, *, reach: bool) -> list[str]:
+    page.evaluate(SETTLED)
+    share = measure_viewport(page)
+    thin = [f"{name} {part:.0%}" for name, part in share.items() if part < 0.5]
+    return [*thin, *(faults(page) if reach else [])]
