@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_pa
     assert {release["sha256"] for release in releases} == {SHA256}
     command("export_gold", "gold", "--format", "jsonl", "--out", str(tmp_path / "out"))
     assert exported(tmp_path / "out" / "gold.jsonl") == published(files)
+    assert count_annotators(tmp_path / "out" / "gold.jsonl") == count_published_labels(files)
 
 
 def check_report(report: Any) -> None:
@@ -110,6 +112,22 @@ Labels = dict[tuple[str, str], int]
 def exported(path: Path) -> Labels:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {(row["prompt_id"], row["model"]): row["labels"]["compliance"] for row in rows}
+
+
+def count_annotators(path: Path) -> dict[tuple[str, str], dict[str, int]]:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {(row["prompt_id"], row["model"]): row["labels_by_level"]["compliance"] for row in rows}
+
+
+def count_published_labels(files: list[str]) -> dict[tuple[str, str], dict[str, int]]:
+    """How many of the two annotators gave each level; the final label is the third person's and none of them."""
+    counts = {}
+    for path, model in zip(files, MODELS, strict=True):
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                levels = sorted(str(LEVELS[row[f"annotation_{number}"]]) for number in (1, 2))
+                counts[row["id"].removeprefix("v2-"), model] = dict(Counter(levels))
+    return counts
 
 
 def published(files: list[str]) -> Labels:

@@ -29,7 +29,7 @@ from annotation.domain.guidelines import Criterion
 from annotation.models import Assignment, Channel
 from annotation.selectors.assignments.items import WorkItem, build_item
 from annotation.selectors.batches import get_working_batch
-from annotation.selectors.batches.members import list_own_batches
+from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.guidelines import get_working_guideline
 from annotation.services import assignments
 from annotation.services.annotations.submission import Receipt, revise, submit

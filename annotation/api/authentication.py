@@ -13,7 +13,8 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from annotation.api.throttling import count_refused_token
-from annotation.models import ApiToken, sql
+from annotation.models import ApiToken
+from annotation.models.sql.people import find_live_token
 from annotation.selectors.people import hash_secret
 
 # How exactly "last used" is told: at most one write a minute, however many calls come.
@@ -38,7 +39,7 @@ class ApiTokenAuthentication(TokenAuthentication):
     def authenticate_credentials(self, key: str) -> tuple[Any, Any]:
         now = timezone.now()
         due_before = now - LAST_USED_EVERY
-        token_and_due = sql.find_live_token(hash_secret(key), now=now, long_ago=due_before)
+        token_and_due = find_live_token(hash_secret(key), now=now, long_ago=due_before)
         if token_and_due is None:
             raise AuthenticationFailed(_("Invalid token."))
         token, is_due = token_and_due

@@ -1,7 +1,7 @@
 """Who may act in a role, who may see which results, and who has opened them. No other module decides it.
 
 A role is asked for beside the membership in a batch. The annotation loop asks for it in the statements that it sends
-anyway and after its locks (``HAS_ROLE`` of models/sql.py), so that a role that was taken away counts no more.
+anyway and after its locks (``HAS_ROLE`` of models/sql/people.py), so that a role that was taken away counts no more.
 
 Who annotates or adjudicates in a batch cannot open that batch's results until it closes, whatever else they are. Who
 opened them cannot become one of its annotators or adjudicators (docs/decisions/results-opened.md).

@@ -34,8 +34,8 @@ from annotation.models import (
     Stratum,
     Task,
     Verdict,
-    sql,
 )
+from annotation.models.sql.counts import count_by_age
 from annotation.selectors.annotations import own_work
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.selectors.assignments.items import WorkItem, build_item
@@ -189,7 +189,7 @@ def _count_disputes_by_age(member: Membership, now: datetime) -> Iterator[Waitin
         .annotate(since=LAST_SUBMITTED)
     )
     bounds = [now - timedelta(days=days) for days in AGES]
-    for dimension, oldest, *counts in sql.count_by_age(tasks, bounds):
+    for dimension, oldest, *counts in count_by_age(tasks, bounds):
         yield _build_waiting_disputes(dimension, oldest, counts)
 
 

@@ -39,9 +39,14 @@ from annotation.models import (
     Person,
     Qualification,
     Task,
-    sql,
 )
-from annotation.models.sql import KnownCandidate
+from annotation.models.sql.gold_questions import (
+    STANDS_AT_HAND,
+    STANDS_ENDED,
+    KnownCandidate,
+    fetch_round_items,
+    fetch_unseen_checks,
+)
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 
 # Beside the round's state: the batch asks for no qualification.
@@ -76,7 +81,7 @@ def derive_seed(membership: int) -> str:
 def list_unseen_checks(member: Membership, *, without: Iterable[int]) -> list[KnownCandidate]:
     """The checks that the member may be given now; those of the strata ``without`` are not for them."""
     ruled_out = set(without)
-    return [check for check in sql.fetch_unseen_checks(member) if check.stratum not in ruled_out]
+    return [check for check in fetch_unseen_checks(member) if check.stratum not in ruled_out]
 
 
 def has_check_in(member: Membership, block: DrawBlock) -> bool:
@@ -135,11 +140,11 @@ def list_qualification_items(
             item.candidate,
             seen=item.seen,
             is_assigned=item.standing is not None,
-            ended=item.standing == sql.STANDS_ENDED,
+            ended=item.standing == STANDS_ENDED,
         )
-        for item in sql.fetch_round_items(member, attempt)
+        for item in fetch_round_items(member, attempt)
         if (item.active and item.candidate.stratum not in ruled_out)
-        or item.standing in (sql.STANDS_AT_HAND, sql.STANDS_ENDED)
+        or item.standing in (STANDS_AT_HAND, STANDS_ENDED)
     ]
     if sum(not item.seen for item in items) < MIN_ITEMS:
         return items

@@ -22,8 +22,8 @@ from annotation.models import (
     Person,
     Stratum,
     WellbeingSettings,
-    sql,
 )
+from annotation.models.sql.counts import read_exposure
 from annotation.selectors.access import sealed_batches
 
 # From this severity on an item counts as severe: the middle of the scale of ``Dimension.severity``.
@@ -153,7 +153,7 @@ def list_resting_strata(batch: Batch, person: Person, budget: int | None) -> lis
 
 def _sum_exposure(person: Person) -> int:
     """Today's points, and those of the items that the person has in progress in any batch."""
-    exposure = sql.read_exposure(person.pk)
+    exposure = read_exposure(person.pk)
     return exposure.points + sum(
         guideline.document.severity_of(dimension) for guideline, dimension in exposure.in_progress
     )

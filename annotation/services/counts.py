@@ -1,8 +1,8 @@
 """The counts of a batch, which every change of a task's state, every annotation and every skip updates.
 
 They change in the same transaction. What a member's work changes is counted in the member's own row (``add_to_tally``
-of annotation/models/sql.py), so that nobody waits for anybody. What is changed for the batch as a whole is counted in
-the stratum's row, under the batch's lock. The sum is exact at every moment.
+of annotation/models/sql/counts.py), so that nobody waits for anybody. What is changed for the batch as a whole is
+counted in the stratum's row, under the batch's lock. The sum is exact at every moment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from django.db.models import F
 
 from annotation.core.sql import execute
 from annotation.models import Batch, Membership, Stratum
-from annotation.models.sql import add_to_tally
+from annotation.models.sql.counts import add_to_tally
 
 
 def lock_memberships(batch: Batch) -> list[Membership]:

@@ -17,7 +17,8 @@ from annotation.core.errors import N_, InputError
 from annotation.core.files import read_text
 from annotation.core.names import MAX_NAME_CHARACTERS
 from annotation.core.proportions import wilson
-from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_row
+from annotation.domain.formats.delimited import csv_rows
+from annotation.domain.formats.rows import FileRow, Source, json_row
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 

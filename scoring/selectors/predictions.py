@@ -66,7 +66,7 @@ def find_abstentions(
 
 def get_card_thresholds(scorer: Scorer, coverage: float = DEFAULT_COVERAGE) -> dict[str, float]:
     """By criterion, from the scorer's card. Raises AssayError where the card has none."""
-    names = [criterion.name for criterion in scorer.guideline.document.criteria]
+    names = [criterion.name for criterion in scorer.guideline.document.countable_criteria]
     card_thresholds = {name: find_card_threshold(scorer.card, name, coverage) for name in names}
     known = {name: threshold for name, threshold in card_thresholds.items() if threshold is not None}
     if not known:

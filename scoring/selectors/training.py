@@ -68,7 +68,7 @@ def build_heads(guideline: Guideline) -> tuple[Head, ...]:
     """A head for each criterion, with every value of its scale (each whole number of a range)."""
     return tuple(
         Head(criterion.name, criterion.values, criterion.measurement)
-        for criterion in guideline.document.criteria
+        for criterion in guideline.document.countable_criteria
     )
 
 
@@ -224,7 +224,7 @@ class PredictionRowBuilder:
 
     def list_criteria(self, dimension: str | None) -> list[str]:
         """The criteria asked of a prompt of this dimension."""
-        return [criterion.name for criterion in self._document.criteria_for(dimension)]
+        return [criterion.name for criterion in self._document.countable_for(dimension)]
 
     def list_expected_criteria(self, dimension: str | None) -> list[str]:
         """Of those the ones that the scorer had labels to learn: what a scored response has predictions of."""

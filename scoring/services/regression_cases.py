@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.domain.formats import generic
-from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_rows
+from annotation.domain.formats.delimited import csv_rows
+from annotation.domain.formats.rows import FileRow, Source, json_rows
 from annotation.domain.guidelines import Criterion, Label
 from annotation.models import Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
@@ -86,7 +87,7 @@ def add_must_fail(
 
 
 def _get_criteria(guideline: Guideline, response: Response, criterion: str) -> list[Criterion]:
-    asked_criteria = guideline.document.criteria_for(response.prompt.dimension or None)
+    asked_criteria = guideline.document.countable_for(response.prompt.dimension or None)
     matching = [
         asked_criterion for asked_criterion in asked_criteria if criterion in {"", asked_criterion.name}
     ]

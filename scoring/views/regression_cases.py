@@ -185,7 +185,7 @@ def _list_offers(guideline: Guideline, response: Response, request: HttpRequest)
     document = guideline.document
     dimension = response.prompt.dimension or None
     offers = []
-    for criterion in document.criteria_for(dimension):
+    for criterion in document.countable_for(dimension):
         levels = [(level_name(value), level_text(criterion, value)) for value in criterion.values]
         harmless = harmless_levels(document, dimension, criterion.name)
         posted = request.POST if request.POST.get("criterion") == criterion.name else None

@@ -15,6 +15,7 @@ from annotation.models import (
     Assignment,
     Batch,
     GoldLabel,
+    LabelPosterior,
     MemberCounts,
     Membership,
     Panel,
@@ -23,7 +24,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.batches.tasks import list_needs
+from annotation.selectors.batches.needs import list_needs
 
 LIVE = ("claimed", "submitted")
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
@@ -221,33 +222,70 @@ def annotations_are_right(now: Tables) -> None:
 
 
 def gold_is_right(batch: Batch, now: Tables) -> None:
-    gold = dict(GoldLabel.objects.filter(task__batch=batch).values_list("task", "value"))
+    """Every criterion that somebody answered has the gold that follows from the labels, the decision and the policy;
+    of a dispute those that nobody has to decide.
+    """
     over = {pk for pk, task in now.tasks.items() if task["state"] in ("agreed", "adjudicated")}
     assert {pk for pk, task in now.tasks.items() if task["settled_at"] is not None} == over
-    settled = {pk for pk in over if now.tasks[pk]["kind"] == "work"}
-    assert set(gold) == settled
+    stored: dict[int, dict[str, tuple[Any, str]]] = defaultdict(dict)
+    rows = GoldLabel.objects.filter(task__batch=batch).values_list("task", "criterion", "value", "source")
+    for pk, criterion, value, source in rows:
+        stored[pk][criterion] = ("na" if value is None else value, source)
+    answers = _read_answers(batch, now)
+    for pk, task in now.tasks.items():
+        if task["kind"] != "work" or task["state"] == "open":
+            assert pk not in stored
+            continue
+        expected = {name: gold for name in answers[pk].names if (gold := answers[pk].settle(name, batch))}
+        if task["state"] == "withdrawn":  # before it was settled, or from a dispute
+            assert stored[pk] in ({}, expected)
+        else:
+            assert stored[pk] == expected
+            assert (expected.keys() == answers[pk].names) == (pk in over)
+
+
+@dataclass
+class Answers:
+    """What was said of a task: by the annotators, by whom it was decided, and by the model of all labels."""
+
+    labels: list[dict[str, Any]]
+    decided: dict[str, Any]
+    probabilities: dict[str, dict[str, float]]
+
+    @property
+    def names(self) -> set[str]:
+        return {name for labels in self.labels for name in labels}
+
+    def settle(self, name: str, batch: Batch) -> tuple[Any, str] | None:
+        """The value and its source; None where a third person has to decide. No batch here has a tolerance."""
+        values = [labels[name] for labels in self.labels if name in labels]
+        if name in self.decided:
+            return self.decided[name], "expert" if batch.settling == "experts" else "adjudicated"
+        if self.probabilities:
+            level, chance = max(self.probabilities[name].items(), key=lambda item: item[1])
+            return (float(level), "aggregated") if chance >= batch.aggregation_threshold else None
+        if len(set(values)) == 1:
+            return values[0], "single" if len(values) == 1 else "unanimous"
+        (commonest, n), *_rest = Counter(values).most_common()
+        if batch.settling == "majority" and 2 * n > len(values):
+            return commonest, "majority"
+        if batch.settling == "median" and "na" not in values:
+            return sorted(values)[(len(values) - 1) // 2], "median"
+        return None
+
+
+def _read_answers(batch: Batch, now: Tables) -> dict[int, Answers]:
+    answers = {pk: Answers([], {}, {}) for pk in now.tasks}
     task_of = {assignment["id"]: assignment["task_id"] for assignment in now.assignments}
-    values: dict[int, set[int]] = defaultdict(set)
     for annotation in now.annotations:
         if annotation["current"]:
-            values[task_of[annotation["assignment_id"]]].add(annotation["labels"]["compliance"])
-    decided = {
-        adjudication.task_id: adjudication.labels["compliance"]
-        for adjudication in Adjudication.objects.filter(task__in=settled)
-    }
-    by_majority = set(
-        GoldLabel.objects.filter(task__batch=batch, source="majority").values_list("task", flat=True)
-    )
-    assert not by_majority or batch.settling == "majority"
-    for pk in settled - by_majority:
-        assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else values[pk])
-    for pk in by_majority:
-        labels = [
-            annotation["labels"]["compliance"]
-            for annotation in now.annotations
-            if annotation["current"] and task_of[annotation["assignment_id"]] == pk
-        ]
-        assert 2 * labels.count(gold[pk]) > len(labels)
+            answers[task_of[annotation["assignment_id"]]].labels.append(annotation["labels"])
+    for pk, labels in Adjudication.objects.filter(task__batch=batch).values_list("task", "labels"):
+        answers[pk].decided = labels
+    stored = LabelPosterior.objects.filter(task__batch=batch)
+    for pk, criterion, probabilities in stored.values_list("task", "criterion", "probabilities"):
+        answers[pk].probabilities[criterion] = probabilities
+    return answers
 
 
 def known_items_are_right(now: Tables) -> None:

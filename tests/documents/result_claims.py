@@ -207,6 +207,10 @@ def _lacks_gold_in_a_column(facts: ResultFacts, values: Mapping[str, str]) -> bo
     return facts.models_lacking_a_column >= number(values["n"])
 
 
+def _has_gold_in_some_columns(facts: ResultFacts, values: Mapping[str, str]) -> bool:
+    return facts.models_lacking_a_column - facts.models_without_gold >= number(values["n"])
+
+
 def _has_at_most_people(facts: ResultFacts, values: Mapping[str, str]) -> bool:
     return 0 < number(values["n"]) <= facts.people
 
@@ -392,8 +396,10 @@ RESULT_CLAIMS: dict[str, ResultHolds] = {
     ),
     "This text is in the scorer's release. The prediction is by the model of fold %(fold)s, which learned from the other folds only.": _has_fold,
     # Who is compared, and why not.
-    "%(n)s model is, in one column at least, predicted by a scorer; not compared.": _lacks_gold_in_a_column,
-    "%(n)s models are, in one column at least, predicted by a scorer; not compared.": _lacks_gold_in_a_column,
+    "%(n)s model is wholly predicted by a scorer; not compared.": _lacks_gold_in_a_column,
+    "%(n)s models are wholly predicted by a scorer; not compared.": _lacks_gold_in_a_column,
+    "%(n)s model has gold in some of its columns and predictions alone in others; not compared.": _has_gold_in_some_columns,
+    "%(n)s models have gold in some of their columns and predictions alone in others; not compared.": _has_gold_in_some_columns,
     "predicted by a scorer; not compared": lambda facts, _values: facts.models_without_gold > 0,
     "partly predicted by a scorer; not compared": lambda facts, _values: facts.models_partly_gold > 0,
     "%(n)s model is not compared because chance did not choose which of its responses have gold.": _has_chosen_gold,

@@ -13,15 +13,8 @@ from django.db.models import Q
 from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import (
-    ADJUDICATION_SLOT,
-    Annotation,
-    Assignment,
-    Batch,
-    Draft,
-    Person,
-    sql,
-)
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Person
+from annotation.models.sql.annotations import find_own_assignment, has_draft
 from annotation.selectors.annotations.closings import is_closed
 
 
@@ -81,7 +74,7 @@ def get_own_dispute(assignment_id: UUID, person: Person) -> Assignment:
 
 def _get_own_assignment(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
     """With what the loop needs of it and of its batch; the rest is read when asked for."""
-    assignment = sql.find_own_assignment(assignment_id, person)
+    assignment = find_own_assignment(assignment_id, person)
     if assignment is None or assignment.is_adjudication != adjudication:
         raise NotFound(N_("There is no such item among yours."))
     return assignment
@@ -100,7 +93,7 @@ def find_other_claim(batch: Batch, person: Person, excluded: Collection[UUID]) -
 
 def find_saved_draft(assignment_id: UUID) -> SavedDraft | None:
     """Most items have none; where there is one, a second statement reads it."""
-    if not sql.has_draft(assignment_id):
+    if not has_draft(assignment_id):
         return None
     draft = Draft.objects.filter(pk=assignment_id).defer("why").first()
     if draft is None:  # submitted or discarded meanwhile

@@ -12,7 +12,7 @@ from django.db.models import F, Q, QuerySet
 
 from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
 from annotation.models import Batch, Membership, Stratum, Task
-from annotation.models.sql import FreeTasks
+from annotation.models.sql.assignments import FreeTasks
 from annotation.selectors.access import build_role_filter
 
 

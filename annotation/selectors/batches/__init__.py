@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from django.db.models import Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
-from annotation.models import Batch, Person, Stratum, sql
+from annotation.models import Batch, Person, Stratum
+from annotation.models.sql.assignments import find_batch
 from annotation.selectors.access import (
     record_openings,
     refuse_sealed_gold,
@@ -18,7 +19,7 @@ from annotation.selectors.access import (
 
 def get_working_batch(name: str) -> Batch:
     """The batch with what handing out and submitting ask of it; the rest is read when it is asked for."""
-    batch = sql.find_batch(name)
+    batch = find_batch(name)
     if batch is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
     return batch

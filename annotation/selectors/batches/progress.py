@@ -19,13 +19,11 @@ from datetime import datetime, timedelta
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
-from annotation.core.errors import N_, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
     DECIDED_AGAIN,
     Assignment,
     Batch,
-    CorrectionRequest,
     Job,
     MemberCounts,
     Membership,
@@ -36,6 +34,7 @@ from annotation.models import (
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.agreement import Coverage
 from annotation.selectors.agreement.label_table import count_coverage, read_batches
+from annotation.selectors.annotations.corrections import list_open_corrections
 from annotation.selectors.counts import STATES, count_by_member, count_by_stratum
 from annotation.selectors.gold_questions import exclude_gold_questions, has_gold_questions
 
@@ -207,32 +206,6 @@ def measure_progress(batch: Batch) -> Progress:
         corrections=list_open_corrections(batch).count(),
         skips=sum(person.skipped for person in people),
     )
-
-
-def list_open_corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
-    return CorrectionRequest.objects.filter(assignment__batch=batch, handled_at=None)
-
-
-def list_corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
-    """The requests of a batch with all that their page shows, the unhandled first."""
-    return (
-        CorrectionRequest.objects.filter(assignment__batch=batch)
-        .select_related(
-            "assignment__person",
-            "assignment__task__response__prompt",
-            "assignment__adjudication",
-            "handled_by",
-        )
-        .prefetch_related("assignment__annotations", "assignment__task__gold_labels")
-        .order_by(F("handled_at").asc(nulls_first=True), "-created_at")
-    )
-
-
-def get_correction(batch: Batch, request_id: int) -> CorrectionRequest:
-    request = CorrectionRequest.objects.filter(assignment__batch=batch, pk=request_id).first()
-    if request is None:
-        raise NotFound(N_("There is no such request in the batch {name}."), name=batch.name)
-    return request
 
 
 def list_skips(batch: Batch) -> QuerySet[Assignment]:

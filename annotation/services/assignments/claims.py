@@ -18,17 +18,14 @@ from annotation.domain.assignments.eligibility import (
     is_within_quota,
     may_claim_again,
 )
-from annotation.models import (
-    ADJUDICATION_SLOT,
-    Assignment,
-    Batch,
-    Membership,
-    Person,
-    Qualification,
-    Task,
-    sql,
+from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Membership, Person, Qualification, Task
+from annotation.models.sql.assignments import (
+    FreeTask,
+    fetch_taken_slots,
+    remember_place,
+    take_slot,
+    write_claim,
 )
-from annotation.models.sql import FreeTask
 from annotation.selectors.adjudication import (
     ANY_DISPUTE,
     DisputeFilter,
@@ -143,7 +140,7 @@ def _claim_dispute(
         return None
     past = Assignment.objects.filter(task=task, person=member.person).first()
     assignment = _build_claim(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
-    execute(sql.write_claim(assignment))
+    execute(write_claim(assignment))
     return assignment
 
 
@@ -155,15 +152,15 @@ def _filter_annotation_claims(batch: Batch, person: Person) -> QuerySet[Assignme
 def _claim_task(task: FreeTask, search: Search) -> Assignment:
     """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
     member = search.member
-    slot = find_free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
+    slot = find_free_slot(fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
     if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
         raise Conflict(N_("This task has no free place."))
     past = Assignment.objects.get(task=task.id, person=member.person) if search.is_reclaim else None
     assignment = _build_claim(task.id, member.person, past, slot=slot, batch=member.batch)
     execute(
-        sql.take_slot(task.id),
-        sql.remember_place(member.pk, last_prompt=task.prompt, cursor=search.cursor),
-        sql.write_claim(assignment),
+        take_slot(task.id),
+        remember_place(member.pk, last_prompt=task.prompt, cursor=search.cursor),
+        write_claim(assignment),
         *search.statements,
     )
     return assignment

@@ -5,8 +5,10 @@ from __future__ import annotations
 from annotation.core.sampling import block_of
 from annotation.core.sql import insert_object
 from annotation.domain.gold_questions import pick_item
-from annotation.models import GoldQuestionTask, Qualification, Task, sql
-from annotation.models.sql import FreeTask, KnownCandidate
+from annotation.models import GoldQuestionTask, Qualification, Task
+from annotation.models.sql.assignments import FreeTask
+from annotation.models.sql.counts import add_to_tally
+from annotation.models.sql.gold_questions import KnownCandidate
 from annotation.selectors.gold_questions import (
     derive_seed,
     has_check_in,
@@ -83,7 +85,7 @@ def _make_task(
         rank=position,
     )
     known = GoldQuestionTask(task=task, item_id=item.item, person_id=member.person_id, attempt=attempt)
-    search.statements += [insert_object(known), sql.add_to_tally(member.pk, item.stratum, open=1)]
+    search.statements += [insert_object(known), add_to_tally(member.pk, item.stratum, open=1)]
     return FreeTask(
         id=task.pk,
         stratum=item.stratum,

@@ -21,8 +21,10 @@ from annotation.models import (
     Panel,
     Person,
     Task,
-    sql,
 )
+from annotation.models.sql.annotations import fetch_locked_assignment, find_task
+from annotation.models.sql.assignments import fetch_taken_slots
+from annotation.models.sql.counts import add_exposure, add_to_tally_of
 from annotation.selectors.access import refuse_role
 from annotation.services.assignments.plan import replan_task
 from annotation.services.audit import record
@@ -74,12 +76,8 @@ def release_assignment(*, assignment_id: UUID, person: Person, skip_reason: str 
         # What is nobody's own goes to somebody else.
         is_shared = assignment.task.kind in (Task.Kind.WORK, Task.Kind.SECOND)
         execute(
-            *(
-                [sql.add_to_tally_of(assignment, skipped=1)]
-                if is_shared
-                else build_skip_statements(assignment)
-            ),
-            *sql.add_exposure(assignment.person_id, assignment.severity),
+            *([add_to_tally_of(assignment, skipped=1)] if is_shared else build_skip_statements(assignment)),
+            *add_exposure(assignment.person_id, assignment.severity),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:
             end_attempt_if_complete(assignment.batch, person)
@@ -142,12 +140,12 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     Whoever lost the role in which they hold it is refused. The task comes with its stratum, the batch with its
     guideline; columns that are seldom needed are read then.
     """
-    task = sql.find_task(assignment_id, person)
+    task = find_task(assignment_id, person)
     if task is None:
         raise NotFound(N_("There is no such item among yours."))
     if task.kind == Task.Kind.QUALIFICATION:
         lock_own_memberships(assignment_id, person)
-    assignment, has_role = sql.lock_assignment(assignment_id, person, task.id)
+    assignment, has_role = fetch_locked_assignment(assignment_id, person, task.id)
     if not has_role:
         refuse_role(role_of_slot(assignment.slot))
     return assignment
@@ -190,7 +188,7 @@ def retake_slot(assignment: Assignment) -> None:
     else:
         if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
             raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
-        slot = find_free_slot(sql.fetch_taken_slots(task.pk), task.overlap)
+        slot = find_free_slot(fetch_taken_slots(task.pk), task.overlap)
     if slot is None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
     if slot != ADJUDICATION_SLOT:

@@ -21,7 +21,7 @@ from annotation.domain.assignments.pairing import Block
 from annotation.domain.assignments.plan import Allotment, count_tasks_by_person, plan_allotments
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
 from annotation.selectors.assignments.availability import filter_eligible, list_working_members
-from annotation.selectors.batches.tasks import list_short_tasks
+from annotation.selectors.batches.needs import list_short_tasks
 from annotation.selectors.counts import count_by_member, sum_for_quota
 from annotation.selectors.gold_questions import list_failed_people
 from annotation.services.table_statistics import refresh_statistics

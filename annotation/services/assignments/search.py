@@ -11,15 +11,15 @@ from django.db.models import QuerySet
 
 from annotation.core.errors import N_, Forbidden, NotFound
 from annotation.core.sql import Statement
-from annotation.models import (
-    ADJUDICATION_SLOT,
-    Assignment,
-    Batch,
-    Membership,
-    Person,
-    sql,
+from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Membership, Person
+from annotation.models.sql.assignments import (
+    ClaimConditions,
+    FreeTask,
+    FreeTasks,
+    LockedMembership,
+    fetch_locked_membership,
+    read_claim_conditions,
 )
-from annotation.models.sql import ClaimConditions, FreeTask, FreeTasks, LockedMembership
 from annotation.selectors.access import refuse_role
 from annotation.selectors.assignments.availability import select_free_tasks
 from annotation.selectors.counts import count_tasks
@@ -41,7 +41,7 @@ def filter_ended_claims(batch: Batch, person: Person, state: Assignment.State) -
 
 def lock_membership(batch: Batch, person: Person, role: str) -> LockedMembership:
     """Whoever is no active member is told that the batch does not exist."""
-    locked = sql.lock_membership(batch, person, role)
+    locked = fetch_locked_membership(batch, person, role)
     if locked is None:
         raise NotFound(N_("No batch is named {name}."), name=batch.name)
     return locked
@@ -53,7 +53,7 @@ def read_conditions(member: Membership) -> ClaimConditions:
     stands in ``person.opted_out``.
     """
     batch, person = member.batch, member.person
-    conditions = sql.read_claim_conditions(member)
+    conditions = read_claim_conditions(member)
     person.opted_out = conditions.opted_out
     if not conditions.is_active:
         raise NotFound(N_("No batch is named {name}."), name=batch.name)

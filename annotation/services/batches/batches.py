@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.names import check_name
-from annotation.core.sql import copy_object, write_objects
+from annotation.core.sql import write_rows
 from annotation.domain.batch_spec import (
     MAX_OVERLAP,
     AnnotatorShare,
@@ -60,6 +60,8 @@ from annotation.services.table_statistics import refresh_statistics
 CHUNK = 2000
 # Of a response: what makes its stratum.
 STRATUM_FIELDS = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
+# Of a new task: what differs from one to the next.
+TASK_COLUMNS = ("response_id", "prompt_id", "stratum_id", "panel_id", "overlap", "position", "rank")
 Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
 TRANSITIONS = {
     Batch.State.DRAFT: {Batch.State.OPEN, Batch.State.CLOSED},
@@ -121,7 +123,17 @@ NUMBERS_ONLY = ("aggregate", "experts")
 
 
 def _refuse_settling(guideline: Guideline, policy: Policy) -> None:
-    criteria = [c.name for c in guideline.document.criteria if c.may_lack_value]
+    labelled = guideline.document.labelled_criteria
+    manifold = [c.name for c in labelled if not c.is_countable]
+    if manifold and policy.settling == "aggregate":
+        raise AssayError(
+            N_(
+                "Gold cannot be settled by aggregate where a response has no single level of a criterion, as of"
+                " {criteria} (several, per_turn); choose another policy."
+            ),
+            criteria=", ".join(manifold),
+        )
+    criteria = [c.name for c in labelled if c.may_lack_value]
     if criteria and policy.settling in NUMBERS_ONLY:
         raise AssayError(
             N_(
@@ -171,22 +183,25 @@ def add_tasks(
     batch: Batch,
     responses: QuerySet[Response],
     plan: bool = False,
+    overlaps: Mapping[int, int] | None = None,
     report: Report = lambda _done: None,
 ) -> int:
     """One work task for each response, in this order or shuffled by the batch's seed. The number made.
 
     With ``plan`` they are planned for people where the batch's pairing asks for it; a draft's are when it opens.
+    ``overlaps``: how many labels each response gets, where that was settled elsewhere.
     The batch is new, or its row is locked.
     """
     strata, counts = _make_strata(batch, responses)
-    overlapped = _draw_overlapped(batch, responses)
+    overlapped = _draw_overlapped(batch, responses) if overlaps is None else None
+    is_open = batch.plan == Batch.Plan.OPEN
     needed: Counter[int] = Counter()
     planner = Planner.build(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
     start = count_tasks(batch)
     total = sum(counts.values())
     positions = _list_positions(batch, start, total)
     # Where people are at work already, some cursors may be beyond: those tasks are offered as requeued ones.
-    template = Task(batch_id=batch.pk, requeued=batch.state != Batch.State.DRAFT)
+    constants = {"batch_id": batch.pk, "requeued": batch.state != Batch.State.DRAFT}
     made = 0
     with closing(_read_chunks(responses)) as chunks:
         for chunk in chunks:
@@ -194,20 +209,13 @@ def add_tasks(
             for pk, prompt, *kind in chunk:
                 stratum, position = strata[tuple(kind)], next(positions)
                 overlap = batch.overlap if overlapped is None or prompt in overlapped else 1
-                needed[stratum] += overlap
-                tasks.append(
-                    copy_object(
-                        template,
-                        response_id=pk,
-                        prompt_id=prompt,
-                        stratum_id=stratum,
-                        panel_id=planner.next_panel(stratum) if planner else None,
-                        overlap=MAX_OVERLAP if batch.plan == Batch.Plan.OPEN else overlap,
-                        position=position,
-                        rank=position,
-                    )
-                )
-            write_objects(tasks)
+                if overlaps is not None:
+                    overlap = overlaps[pk]
+                needed[stratum] += batch.overlap if is_open else overlap
+                panel = planner.next_panel(stratum) if planner else None
+                n_slots = MAX_OVERLAP if is_open and overlaps is None else overlap
+                tasks.append((pk, prompt, stratum, panel, n_slots, position, position))
+            write_rows(Task, TASK_COLUMNS, tasks, constants)
             made += len(tasks)
             report(made / total)
     for stratum, n in counts.items():

@@ -91,6 +91,13 @@ def end_collection(
     return {state: counts[state] for state in ("agreed", "disputed", "adjudicated", "open")}
 
 
+def settle_imported(batch: Batch) -> None:
+    """Settle a batch whose collection was ended on another site: its labels are there, and what the model said."""
+    Batch.objects.filter(pk=batch.pk).update(collection_ended_at=timezone.now())
+    batch.refresh_from_db()
+    _settle_tasks(batch, lambda _done: None)
+
+
 def _close_tasks(batch: Batch, report: Report) -> None:
     """Nobody is given these tasks any more but those below the floor, which need the labels that they lack. Claims on
     the others end; what their people had written is kept as drafts.
@@ -206,12 +213,15 @@ def _settle_chunk(batch: Batch, tasks: Sequence[Task]) -> None:
         posteriors[key][criterion] = probabilities
     gold: list[GoldLabel] = []
     changes: dict[int, Counter[str]] = defaultdict(Counter)
+    ids_by_state: dict[str, list[int]] = defaultdict(list)
     for task in tasks:
         outcome = _find_outcome(batch, labels[task.pk], posteriors[task.pk])
         gold += [GoldLabel.settle(task, name, label, now) for name, label in outcome.settled.items()]
-        settled_at = None if outcome.disputed else now
-        Task.objects.filter(pk=task.pk).update(state=outcome.state, settled_at=settled_at)
+        ids_by_state[outcome.state].append(task.pk)
         changes[task.stratum_id].update({Task.State.OPEN.value: -1, outcome.state: 1})
+    for state, ids in ids_by_state.items():
+        settled_at = None if state == Task.State.DISPUTED else now
+        Task.objects.filter(pk__in=ids).update(state=state, settled_at=settled_at)
     GoldLabel.objects.bulk_create(gold)
     for stratum, numbers in changes.items():
         add_batch_counts(stratum, **numbers)
@@ -221,10 +231,13 @@ def _settle_chunk(batch: Batch, tasks: Sequence[Task]) -> None:
 def _find_outcome(
     batch: Batch, labels: Sequence[Mapping[str, Any]], posteriors: Mapping[str, Mapping[str, float]]
 ) -> Outcome:
-    """By the pure rule; where a model settles, by its probabilities alone."""
+    """By the pure rule; where a model settles, by its probabilities alone.
+
+    A task without any got its last label after they were computed: it settles by the rule, as when it is submitted.
+    """
     document = batch.guideline.document
     outcome = settle(labels, SettlementRules.of(document, batch.tolerance, batch.settling))
-    if batch.settling != Batch.Settling.AGGREGATE:
+    if batch.settling != Batch.Settling.AGGREGATE or not posteriors:
         return outcome
     settled: dict[str, SettledValue] = {}
     disputed: list[str] = []

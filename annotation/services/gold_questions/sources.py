@@ -13,7 +13,8 @@ from typing import Any
 from annotation.core.errors import N_, AssayError, Conflict, InputError, Unprocessable
 from annotation.domain.formats import generic
 from annotation.domain.formats.base import LABEL
-from annotation.domain.formats.rows import FileRow, Source, csv_rows, json_rows
+from annotation.domain.formats.delimited import csv_rows
+from annotation.domain.formats.rows import FileRow, Source, json_rows
 from annotation.domain.gold_questions import Labels, draw_balanced
 from annotation.domain.guidelines import GuidelineDocument, Label
 from annotation.domain.releases.canonical import number

@@ -19,9 +19,10 @@ from annotation.forms.batches.batches import JoinForm
 from annotation.forms.batches.tasks import LimitsForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
 from annotation.selectors.access import list_openings, refuse_sealed_gold
+from annotation.selectors.annotations.corrections import get_correction, list_corrections
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.members import MemberRow, count_shared, get_member, list_members
-from annotation.selectors.batches.progress import get_correction, list_corrections, list_skips
+from annotation.selectors.batches.progress import list_skips
 from annotation.selectors.guidelines import dimension_label
 from annotation.selectors.people import get_person
 from annotation.services.annotations.submission import handle_correction_request

@@ -30,19 +30,18 @@ from annotation.forms.batches.tasks import ASSIGN, EVERYBODY, PRIORITY, WITHDRAW
 from annotation.models import MANAGER, Assignment, Batch, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.tasks import (
+from annotation.selectors.batches.needs import (
     ANNOTATED,
     FAILED,
     LABELLED,
     NOT_PLANNED,
     QUOTA,
     SKIPPED,
-    BatchItem,
     Need,
     NeedReason,
-    find_tasks,
     list_needs,
 )
+from annotation.selectors.batches.tasks import BatchItem, find_tasks
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches import tasks
 from annotation.views.access import person_of, role_required

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
 from annotation.selectors.access import roles_of
-from annotation.selectors.batches.members import list_own_batches
+from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.people import list_people_in_role
 from annotation.views.access import person_of
 

@@ -138,7 +138,7 @@ def count_levels(
     for labels, responses in counted.items():
         for label in labels:
             counts[label] += responses
-    criteria = document.criteria_for(_find_dimension(scope, document))
+    criteria = document.countable_for(_find_dimension(scope, document))
     return {
         criterion.name: {f"{value:g}": counts[criterion.name, value] for value in criterion.values}
         for criterion in criteria

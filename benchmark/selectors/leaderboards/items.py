@@ -80,7 +80,7 @@ def _list_prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
 
     @cache
     def find_cell(dimension: str) -> tuple[str | None, int]:
-        return find_scope(run, dimension), len(document.criteria_for(dimension or None))
+        return find_scope(run, dimension), len(document.countable_for(dimension or None))
 
     prompts = {}
     for prompt, dimension, *values in rows:

@@ -156,7 +156,9 @@ def list_gold(run: BenchmarkRun) -> dict[Key, ItemSource]:
     """
     scorer = run.scorer
     labels = _list_released_labels(run).order_by("task__batch__guideline__published_at", "pk")
-    allowed = {criterion.name: set(criterion.values) for criterion in scorer.guideline.document.criteria}
+    allowed = {
+        criterion.name: set(criterion.values) for criterion in scorer.guideline.document.countable_criteria
+    }
     return {
         (response, criterion): ItemSource(pk, value, RunItem.Basis.GOLD)
         for response, criterion, pk, value in labels.values_list(

@@ -161,7 +161,7 @@ def list_unscored_responses(run: BenchmarkRun) -> QuerySet[Response]:
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
     gold, predicted, criteria = list_gold(run), _load_predictions(run), _criteria_by_dimension(run)
-    may_lack = [c.name for c in run.scorer.guideline.document.criteria if c.may_lack_value]
+    may_lack = [c.name for c in run.scorer.guideline.document.countable_criteria if c.may_lack_value]
     judged = list_judged_responses(run) if may_lack else frozenset()
     responses = list(
         list_judgeable_responses(run).select_related(None).values_list("pk", "prompt__dimension")
@@ -186,7 +186,7 @@ def _criteria_by_dimension(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
         list_run_responses(run).order_by().values_list("prompt__dimension", flat=True).distinct()
     )
     return {
-        dimension: tuple(criterion.name for criterion in document.criteria_for(dimension or None))
+        dimension: tuple(criterion.name for criterion in document.countable_for(dimension or None))
         for dimension in sorted(dimensions)
         if find_scope(run, dimension) is not None
     }

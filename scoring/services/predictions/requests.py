@@ -81,7 +81,7 @@ def _check_dimension(document: GuidelineDocument, dimension: str | None, place: 
             dimension=dimension,
             known=known,
         )
-    if not document.criteria_for(dimension):
+    if not document.countable_for(dimension):
         raise Unprocessable(
             N_("Item {place}: {guideline} asks by dimension; name its dimension, one of {known}."),
             place=place,

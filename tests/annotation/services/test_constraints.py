@@ -19,14 +19,12 @@ from annotation.models import (
     Alarm,
     Annotation,
     Assignment,
-    Batch,
     CorrectionRequest,
     Exposure,
     GoldLabel,
     GoldQuestion,
     GoldQuestionTask,
     GoldRelease,
-    Guideline,
     GuidelineNote,
     HeaderMapping,
     IntroductionReading,
@@ -46,7 +44,7 @@ from annotation.models import (
 )
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.tasks import withdraw_tasks
-from tests.support import decide_next, label_next, make_repeat
+from tests.support import decide_next, first_batch, label_next, make_repeat, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -62,17 +60,19 @@ def changed(row: Any, **changes: Any) -> Callable[[], Any]:
     return lambda: type(row).objects.filter(pk=row.pk).update(**changes)
 
 
-@pytest.fixture
-def attacks(
-    batch: Batch, guideline: Guideline, lin: Person, chen: Person, zhou: Person, wu: Person
-) -> dict[str, Callable[[], Any]]:
+@pytest.fixture(scope="module")
+def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
+    """What each constraint refuses; made once, as every attack is undone."""
+    batch = first_batch()
+    guideline = batch.guideline
+    lin, chen, zhou, wu = (person(name) for name in ("lin", "chen", "zhou", "wu"))
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     decide_next(batch, wu, 2)
     full, *other_tasks = batch.tasks.filter(state="open").order_by("position")
     withdraw_tasks(batch=batch, tasks=[task.pk for task in other_tasks], reason="so that two people meet")
-    for person in (chen, zhou):  # claimed and full
-        claim_next_task(batch=batch, person=person)
+    for annotator in (chen, zhou):  # claimed and full
+        claim_next_task(batch=batch, person=annotator)
     settled, free = batch.tasks.get(state="adjudicated"), other_tasks[0]
     annotation = Annotation.objects.get(assignment__person=lin)
     live, gold = full.assignments.get(slot=0), settled.gold_labels.get()

@@ -34,9 +34,9 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.batches.members import find_own_progress
+from annotation.selectors.batches.needs import list_needs
+from annotation.selectors.batches.own_progress import find_own_progress
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
-from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.gold_questions import (
     derive_seed,
     list_batch_check_results,

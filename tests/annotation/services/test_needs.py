@@ -6,7 +6,7 @@ import pytest
 
 from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person
-from annotation.selectors.batches.tasks import Need, list_needs
+from annotation.selectors.batches.needs import Need, list_needs
 from annotation.services.assignments import claim_next_dispute, claim_next_task, release_assignment
 from annotation.services.batches.members import set_limits, set_member_active
 from annotation.services.batches.tasks import assign_tasks, withdraw_tasks

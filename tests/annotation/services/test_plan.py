@@ -10,7 +10,7 @@ import pytest
 from annotation.core.errors import AssayError
 from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.models import Batch, Guideline, Panel, Person, Task
-from annotation.selectors.batches.tasks import list_needs
+from annotation.selectors.batches.needs import list_needs
 from annotation.services.assignments import claim_next_task, expire_leases, release_assignment
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active

@@ -19,9 +19,9 @@ from annotation.models import (
     Qualification,
     Task,
 )
-from annotation.selectors.batches.members import find_own_progress
+from annotation.selectors.batches.needs import FAILED, list_needs
+from annotation.selectors.batches.own_progress import find_own_progress
 from annotation.selectors.batches.progress import measure_progress
-from annotation.selectors.batches.tasks import FAILED, list_needs
 from annotation.selectors.gold_questions import (
     find_latest_qualification,
     list_batch_check_results,

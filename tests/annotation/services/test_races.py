@@ -31,7 +31,7 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.selectors.batches.tasks import list_needs
+from annotation.selectors.batches.needs import list_needs
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import AlreadySubmitted, Receipt, revise, submit
 from annotation.services.assignments import (

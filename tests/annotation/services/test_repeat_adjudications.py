@@ -40,7 +40,7 @@ from annotation.selectors.adjudication import BY_PROMPT, OLDEST_FIRST, DisputeFi
 from annotation.selectors.annotations.history import HistoryFilter as MyWanted
 from annotation.selectors.annotations.history import list_history
 from annotation.selectors.annotations.statistics import measure_own_pace
-from annotation.selectors.batches.members import find_own_progress
+from annotation.selectors.batches.own_progress import find_own_progress
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.selectors.wellbeing import exposure_today, is_budget_used_up
 from annotation.services.adjudication.disputes import adjudicate, record_verdict

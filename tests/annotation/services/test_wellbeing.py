@@ -24,7 +24,7 @@ from annotation.models import (
     Person,
     WellbeingSettings,
 )
-from annotation.selectors.batches.tasks import list_needs
+from annotation.selectors.batches.needs import list_needs
 from annotation.selectors.wellbeing import (
     build_item_wellbeing,
     is_budget_used_up,

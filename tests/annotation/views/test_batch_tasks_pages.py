@@ -17,9 +17,10 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.selectors.batches import tasks
+from annotation.selectors.batches import needs, tasks
 from annotation.selectors.batches.members import count_shared, list_members
-from annotation.selectors.batches.tasks import NeedReason, TaskFilter, TaskPage, find_tasks
+from annotation.selectors.batches.needs import SKIPPED, NeedReason, list_needs
+from annotation.selectors.batches.tasks import TaskFilter, TaskPage, find_tasks
 from annotation.services.assignments import claim_next_task, release_assignment
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -274,11 +275,11 @@ def test_what_was_skipped_by_few_of_many_needs_nobody(
     batch: Batch, lin: Person, chen: Person, zhou: Person
 ) -> None:
     skip_all(batch, lin)
-    assert tasks.list_needs(batch, limit=50) == []
+    assert list_needs(batch, limit=50) == []
     skip_all(batch, chen)
-    assert tasks.list_needs(batch, limit=50) == []  # zhou may take each
+    assert list_needs(batch, limit=50) == []  # zhou may take each
     set_member_active(batch=batch, person=zhou, role="annotator", active=False)
-    assert len(tasks.list_needs(batch, limit=50)) == 8
+    assert len(list_needs(batch, limit=50)) == 8
 
 
 def test_the_list_is_paged(manager: Client, guideline: Guideline, lin: Person, chen: Person) -> None:
@@ -297,7 +298,7 @@ def test_the_list_is_paged(manager: Client, guideline: Guideline, lin: Person, c
 def test_every_reason_has_its_words(batch: Batch) -> None:
     members = tuple(batch.memberships.filter(role="annotator").order_by("person__username"))
     reasons = [
-        *(getattr(tasks, name) for name in ("LABELLED", "ANNOTATED", "SKIPPED", "QUOTA", "NOT_PLANNED")),
+        *(getattr(needs, name) for name in ("LABELLED", "ANNOTATED", "SKIPPED", "QUOTA", "NOT_PLANNED")),
         eligibility.NOT_THIS_DIMENSION,
         eligibility.NOT_THIS_LANGUAGE,
         eligibility.OWN_MODEL,
@@ -309,7 +310,7 @@ def test_every_reason_has_its_words(batch: Batch) -> None:
     )
     many = members * 3
     assert (
-        describe_obstacle(NeedReason(tasks.SKIPPED, many), "", "")
+        describe_obstacle(NeedReason(SKIPPED, many), "", "")
         == "chen, lin, zhou, chen, lin and 4 more skipped it"
     )
 

@@ -21,7 +21,7 @@ from annotation.models import (
     Prompt,
     Task,
 )
-from annotation.selectors.batches.tasks import list_needs
+from annotation.selectors.batches.needs import list_needs
 from annotation.selectors.people import BatchRestriction, list_restrictions
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state

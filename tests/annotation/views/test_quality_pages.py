@@ -136,7 +136,8 @@ def test_who_works_in_a_batch_reads_nothing_of_it(
     second = make_batch(guideline, dataset, annotators=[ma, he], name="second")
     every, *of_batch = [manager.get(url) for url in pages()]
     assert {answer.status_code for answer in of_batch} == {403}
-    assert every.context["batches"] == []
+    assert every.context["pooled_batches"] == []
+    assert list(every.context["batches"]) == []
     assert not every.context["has_labels"]
     set_state(batch=second, state="closed")
     assert {manager.get(url).status_code for url in pages()} == {200}

@@ -15,7 +15,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.canonical import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
-from annotation.models.sql import LabelChange
+from annotation.models.sql.releases import LabelChange
 from annotation.selectors.releases.comparison import (
     compare_releases,
     iterate_changes,

@@ -32,22 +32,18 @@ from annotation.models import (
     Person,
     Task,
     WellbeingSettings,
-    sql,
 )
+from annotation.models.sql.counts import fetch_stratum_standings
 from annotation.selectors.adjudication import (
     count_waiting_disputes,
     list_reasons_with_use,
     list_waiting_disputes,
 )
 from annotation.selectors.annotations.statistics import list_own_counts, measure_own_pace
-from annotation.selectors.batches.members import (
-    list_membership_counts,
-    list_workloads,
-    measure_own_progress,
-    preview_leaving,
-)
+from annotation.selectors.batches.members import list_membership_counts, list_workloads, preview_leaving
+from annotation.selectors.batches.needs import list_needs
+from annotation.selectors.batches.own_progress import measure_own_progress
 from annotation.selectors.batches.progress import measure_annotations, measure_progress
-from annotation.selectors.batches.tasks import list_needs
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_decisions, count_tasks
 from annotation.selectors.quality.adjudicators import SecondAdjudications, list_adjudicators
 from annotation.selectors.quality.summary import summarize_adjudicator
@@ -269,7 +265,7 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     assert claims["decided"].pk in assignment_ids
     assert len(assignment_ids) == 5
     assert measure_own_pace(wu).days[-1].decisions == 5
-    kinds = {standing.kind for standing in sql.count_by_stratum(member).values()}
+    kinds = {standing.kind for standing in fetch_stratum_standings(member).values()}
     assert kinds == {"work", "repeat"}
 
 

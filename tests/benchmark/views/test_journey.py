@@ -153,12 +153,12 @@ def test_the_plan_says_what_is_not_compared_and_claims_nothing_of_it(
         (
             "en",
             "Ranks and pairs are among the 2 compared of 10 models.",
-            "8 models are, in one column at least, predicted by a scorer; not compared.",
+            "8 models are wholly predicted by a scorer; not compared.",
         ),
         (
             "zh-hans",
             "名次与模型对限于 10 个模型中参与比较的 2 个。",
-            "8 个模型至少有一列由评分器预测，不参与比较。",
+            "8 个模型的数值全部由评分器预测，不参与比较。",
         ),
     ],
 )

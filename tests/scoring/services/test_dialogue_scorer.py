@@ -131,8 +131,8 @@ def test_folds_are_even_and_the_page_names_first_what_is_no_better_than_the_comm
     assert scorer.card["statement"].startswith("By log loss out of fold it does not beat")
 
 
-def test_a_scorer_of_the_distribution_says_so(dialogues: GoldRelease, client: Client, he: Person) -> None:
-    scorer = trained(dialogues, "listener", target="distribution")
+def test_a_scorer_of_the_distribution_says_so(release: GoldRelease, client: Client, he: Person) -> None:
+    scorer = trained(release, "listener", target="distribution")
     assert scorer.card["target"] == "distribution"
     client.force_login(he)
     assert "what share of the annotators" in client.get("/scorers/listener/?view=card").content.decode()

@@ -130,9 +130,17 @@ def _list_disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Itera
         yield HeadlineNumber(headline_label(run, column), metric, highest, models)
 
 
+SOME_GOLD = "some_gold"
+"""Of a model that has gold in some columns and predictions alone in others, of which its number is the mean."""
+REASON_CODES = (*REASONS, SOME_GOLD)
+
+
 @dataclass(frozen=True)
 class NotComparedCount:
-    """So many ``models`` are not compared for this reason; in words: ``wording/not_compared.txt``."""
+    """So many ``models`` are not compared for this reason; in words: ``wording/not_compared.txt``.
+
+    ``code`` is one of the board's reasons, or ``SOME_GOLD``.
+    """
 
     code: str
     models: int
@@ -165,18 +173,28 @@ def count_compared(run: BenchmarkRun, scope: str | None = None) -> ComparedModel
     known = find_board(run).get(COMPARED, {}).get(name) or {"n": len(rows), "of": len(rows)}
     document = run.scorer.guideline.document
     is_ranked = name == column.name
-    reasons = [(row if is_ranked else row["dimensions"].get(name, {})).get("reason") for row in rows]
     scopes = list_metric_scopes(document, column.metric) if is_ranked and column.scope is None else (name,)
+    reasons = [
+        _refine_reason((row if is_ranked else row["dimensions"].get(name, {})).get("reason"), row, scopes)
+        for row in rows
+    ]
     return ComparedModels(
         known["n"],
         known["of"],
-        tuple(NotComparedCount(code, reasons.count(code)) for code in REASONS if code in reasons),
+        tuple(NotComparedCount(code, reasons.count(code)) for code in REASON_CODES if code in reasons),
         sum(
             _count_missing_labels(row, scopes)
             for row, reason in zip(rows, reasons, strict=True)
-            if reason in (NO_GOLD, FEW_LABELS)
+            if reason in (NO_GOLD, SOME_GOLD, FEW_LABELS)
         ),
     )
+
+
+def _refine_reason(reason: str | None, row: BoardRow, scopes: Sequence[str]) -> str | None:
+    """Of a model that lacks gold whether it does in all of these columns, or in some."""
+    cells = [row["dimensions"].get(scope, {}) for scope in scopes]
+    has_gold = any(cell.get("composition", {}).get("gold") for cell in cells)
+    return SOME_GOLD if reason == NO_GOLD and has_gold else reason
 
 
 def _count_missing_labels(row: BoardRow, scopes: Sequence[str]) -> int:
