@@ -12,6 +12,7 @@ from typing import Self
 from annotation.core.errors import N_, Unprocessable
 from annotation.core.sampling import block_of
 from annotation.domain.guidelines import AskedIf, GuidelineDocument, Label
+from annotation.domain.guidelines.values import strip_turn
 
 Value = int | float
 Labels = Mapping[str, Label]
@@ -29,8 +30,8 @@ class SettlementRules:
     """By what the criteria of a batch are settled.
 
     ``tolerances`` are of single criteria, in place of ``tolerance``; the values of those in ``nominal`` have no
-    distance. ``conditions`` stand in the guideline's order, so that what a criterion hangs on comes first. ``settling``
-    is the batch's policy.
+    distance. Both name a criterion that is asked of each turn once, and each turn settles by itself. ``conditions``
+    stand in the guideline's order, so that what a criterion hangs on comes first. ``settling`` is the batch's policy.
     """
 
     tolerance: float = 0
@@ -54,7 +55,11 @@ class SettlementRules:
         )
 
     def find_tolerance(self, criterion: str) -> float:
-        return 0 if criterion in self.nominal else self.tolerances.get(criterion, self.tolerance)
+        name = strip_turn(criterion)
+        return 0 if name in self.nominal else self.tolerances.get(name, self.tolerance)
+
+    def is_optional(self, criterion: str) -> bool:
+        return strip_turn(criterion) in self.optional
 
 
 NO_RULES = SettlementRules()
@@ -100,10 +105,10 @@ def settle(annotations: Sequence[Labels], rules: SettlementRules = NO_RULES) -> 
         if condition is not None and not condition.holds(_get_value(settled, condition.criterion)):
             continue
         values = [labels[criterion] for labels in annotations if criterion in labels]
-        if not values and (condition is None or criterion in rules.optional):
+        if not values and (condition is None or rules.is_optional(criterion)):
             continue
-        is_whole = len(values) == len(annotations) or criterion in rules.optional
-        verdict = _settle_criterion(criterion, values, rules) if is_whole else None
+        is_whole = len(values) == len(annotations) or rules.is_optional(criterion)
+        verdict = settle_criterion(criterion, values, rules) if is_whole else None
         if verdict is None:
             disputed.append(criterion)
         else:
@@ -115,7 +120,8 @@ def _get_value(settled: Mapping[str, SettledValue], criterion: str) -> Label | N
     return settled[criterion].value if criterion in settled else None
 
 
-def _settle_criterion(criterion: str, values: Sequence[Label], rules: SettlementRules) -> SettledValue | None:
+def settle_criterion(criterion: str, values: Sequence[Label], rules: SettlementRules) -> SettledValue | None:
+    """What the values that annotators gave to one criterion settle it as; None where they dispute it."""
     if len(values) == 1:
         return SettledValue(values[0], SINGLE)
     if values and len(set(values)) == 1:
@@ -126,7 +132,7 @@ def _settle_criterion(criterion: str, values: Sequence[Label], rules: Settlement
         return SettledValue(lower_median(numbers), WITHIN_TOLERANCE)
     if values and rules.settling == "majority":
         return _find_majority(values)
-    if are_numbers and rules.settling == "median" and criterion not in rules.nominal:
+    if are_numbers and rules.settling == "median" and strip_turn(criterion) not in rules.nominal:
         return SettledValue(lower_median(numbers), MEDIAN)
     return None
 
@@ -150,7 +156,7 @@ def resolve_dispute(
     One that is optional may be left open: then it has no gold.
     """
     required = [criterion for criterion in disputed if _is_asked(criterion, decision, disputed, rules)]
-    missing = [name for name in required if name not in decision and name not in rules.optional]
+    missing = [name for name in required if name not in decision and not rules.is_optional(name)]
     if missing:
         raise Unprocessable(N_("The decision lacks {criteria}."), criteria=", ".join(missing))
     extra = [criterion for criterion in decision if criterion not in disputed]

@@ -1,6 +1,7 @@
 """The rules of an annotation: its labels, the spans that are its evidence, its flags, and a submission. Pure.
 
-Evidence ties words of a response to a level. A span is ``{turn, start, end, criterion, level}``. ``turn`` counts the
+Evidence ties words of a response to a level, or to a text that a criterion asks for: then its ``level`` is None. A
+span is ``{turn, start, end, criterion, level}``. ``turn`` counts the
 turns that were assigned, from 0; ``start`` and ``end`` count Unicode code points of that turn's text, ``end`` being
 the first one after the span. Spans may overlap."""
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +29,21 @@ class Span:
     start: int
     end: int
     criterion: str
-    level: int | float
+    level: int | float | None
+
+
+@dataclass(frozen=True)
+class CheckedAnnotation:
+    """What a person answered, as it is stored: a label by criterion, spans of evidence, and texts by criterion."""
+
+    labels: dict[str, Label]
+    evidence: list[dict[str, Any]]
+    texts: dict[str, str]
+
+    @property
+    def answers(self) -> dict[str, Label]:
+        """The labels and the texts together, as the person gave them."""
+        return {**self.labels, **self.texts}
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,11 @@ def list_markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[s
     return [turn["text"] if turn["role"] == MARKABLE else None for turn in turns]
 
 
+def list_judged_turns(texts: Iterable[str | None]) -> list[int]:
+    """The places of the turns that are judged, counted from 0."""
+    return [place for place, text in enumerate(texts) if text is not None]
+
+
 def has_markable_text(texts: Iterable[str | None]) -> bool:
     """Whether any of the turns holds something to mark."""
     return any(text is not None and not is_blank(text) for text in texts)
@@ -54,21 +74,38 @@ def has_markable_text(texts: Iterable[str | None]) -> bool:
 def check_annotation(
     document: GuidelineDocument,
     dimension: str,
-    labels: Mapping[str, Any],
+    answers: Mapping[str, Any],
     *,
     evidence: Sequence[Mapping[str, Any]],
     rationale: str,
     texts: Callable[[], Sequence[str | None]],
-) -> tuple[dict[str, Label], list[dict[str, Any]]]:
-    """The labels and the spans of evidence as they are stored; Unprocessable where the guideline does not allow them.
+) -> CheckedAnnotation:
+    """The answers and the spans of evidence as they are stored; Unprocessable where the guideline does not allow them.
 
-    The ``texts`` of the response are read only where there are spans, or some are missing.
+    The ``texts`` of the response are read only where there are spans, some are missing, or turns are asked about.
     """
-    values = document.check_labels(dimension, labels)
-    criteria = document.criteria_for(dimension)
-    spans = check_evidence(evidence, texts=texts(), criteria=criteria, labels=values) if evidence else []
-    check_completeness(criteria, values, evidence=spans, rationale=rationale, texts=texts)
-    return values, spans
+    checked = check_answers(document, dimension, answers, texts=texts)
+    turns = list_judged_turns(texts()) if document.asks_of_turns else ()
+    questions = document.list_questions(dimension, turns)
+    spans = (
+        check_evidence(evidence, texts=texts(), criteria=questions, labels=checked.labels) if evidence else []
+    )
+    check_completeness(questions, checked.labels, evidence=spans, rationale=rationale, texts=texts)
+    return replace(checked, evidence=spans)
+
+
+def check_answers(
+    document: GuidelineDocument,
+    dimension: str,
+    answers: Mapping[str, Any],
+    *,
+    texts: Callable[[], Sequence[str | None]],
+) -> CheckedAnnotation:
+    """The labels and the texts that were answered, without evidence; Unprocessable as for ``check_annotation``."""
+    turns = list_judged_turns(texts()) if document.asks_of_turns else ()
+    labels, written = document.split_answers(answers)
+    checked = document.check_labels(dimension, labels, turns)
+    return CheckedAnnotation(checked, [], document.check_texts(dimension, written, checked))
 
 
 def check_evidence(
@@ -106,26 +143,24 @@ def check_completeness(
     """
     marked = {(span["criterion"], span["level"]) for span in evidence}
     for criterion in criteria:
-        label = labels.get(criterion.name)
-        level = criterion.level(label)
-        requires = level.requires if level else ()
-        unmarked = "evidence" in requires and (criterion.name, label) not in marked
-        if unmarked and has_markable_text(texts()):
-            raise Unprocessable(
-                N_(
-                    'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
-                ),
-                level=label,
-                criterion=criterion.name,
-                lacks="evidence",
-            )
-        if "rationale" in requires and not rationale.strip():
-            raise Unprocessable(
-                N_('Level {level} of "{criterion}" needs a rationale: write why.'),
-                level=label,
-                criterion=criterion.name,
-                lacks="rationale",
-            )
+        for level in criterion.list_levels(labels.get(criterion.name)):
+            unmarked = "evidence" in level.requires and (criterion.name, level.value) not in marked
+            if unmarked and has_markable_text(texts()):
+                raise Unprocessable(
+                    N_(
+                        'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
+                    ),
+                    level=level.value,
+                    criterion=criterion.name,
+                    lacks="evidence",
+                )
+            if "rationale" in level.requires and not rationale.strip():
+                raise Unprocessable(
+                    N_('Level {level} of "{criterion}" needs a rationale: write why.'),
+                    level=level.value,
+                    criterion=criterion.name,
+                    lacks="rationale",
+                )
 
 
 def cut_segments(text: str, spans: Sequence[Mapping[str, Any]]) -> list[Segment]:
@@ -163,13 +198,26 @@ def _check_span(
             length=len(text),
         )
     criterion = _get_criterion(span.get("criterion"), criteria)
-    level = span.get("level")
-    value = criterion.check(labels.get(criterion.name) if level is None else level)
-    if isinstance(value, str):
+    return Span(turn, start, end, criterion.name, _check_span_level(span.get("level"), criterion, labels))
+
+
+def _check_span_level(level: object, criterion: Criterion, labels: Mapping[str, Any]) -> int | float | None:
+    """The level that the span speaks for: the one it names, else the one that was chosen; None for a text."""
+    if criterion.kind == "text":
+        if level is not None:
+            raise Unprocessable(
+                N_('"{criterion}" is a text: its evidence has no level.'), criterion=criterion.name
+            )
+        return None
+    value = labels.get(criterion.name) if level is None else level
+    if criterion.several:
+        return criterion.check_option(value)
+    checked = criterion.check(value)
+    if isinstance(checked, str):
         raise Unprocessable(
             N_('"{criterion}" is not applicable here: evidence speaks for a level.'), criterion=criterion.name
         )
-    return Span(turn, start, end, criterion.name, value)
+    return checked
 
 
 def _get_criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:
@@ -214,6 +262,9 @@ def flag_text(flag: str) -> str:
     return FLAGS.get(flag) or RETIRED_FLAGS.get(flag, flag)
 
 
+_BODY = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str)
+
+
 @dataclass(frozen=True)
 class Submission:
     """What a person submits. ``labels`` maps criterion to level value; ``seconds`` is the time spent; ``channel``
@@ -238,5 +289,4 @@ class Submission:
             "flags": self.flags,
             "reason": self.reason,
         }
-        text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(_BODY.encode(body).encode()).hexdigest()

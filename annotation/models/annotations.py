@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -55,6 +56,13 @@ class Annotation(models.Model):
     revision = models.PositiveSmallIntegerField(_("revision"), default=1)
     current = models.BooleanField(_("current"), default=True)
     labels = models.JSONField(_("labels"))
+    texts = models.JSONField(
+        _("texts"),
+        default=dict,
+        db_default=models.Value({}, models.JSONField()),
+        blank=True,
+        help_text=_("The answers to criteria that ask for a text."),
+    )
     rationale = models.TextField(_("rationale"), blank=True)
     evidence = models.JSONField(_("evidence"), default=list, blank=True)
     flags = models.JSONField(_("flags"), default=list, blank=True)
@@ -80,6 +88,11 @@ class Annotation(models.Model):
 
     def __str__(self) -> str:
         return str(self.receipt)
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The labels and the texts together, as the person gave them."""
+        return {**self.labels, **self.texts}
 
 
 class Draft(models.Model):

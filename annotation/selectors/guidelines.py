@@ -12,7 +12,7 @@ from django.utils.translation import get_language, gettext
 from annotation.core.errors import N_, NotFound
 from annotation.core.formatting import format_compact
 from annotation.domain.guidelines import NA, GuidelineDocument, Label, localize
-from annotation.domain.guidelines.document import Criterion
+from annotation.domain.guidelines.criteria import Criterion
 from annotation.models import (
     Batch,
     Guideline,
@@ -220,15 +220,17 @@ def group_by_clause(
 
 
 def level_text(criterion: Criterion, value: Label | None) -> str:
-    """``3 Full compliance`` in the reader's language; the number alone where the level has no name.
+    """``3 Full compliance`` in the reader's language, or all the options that were chosen; the number alone where the
+    level has no name.
 
     None is how a table has "not applicable".
     """
     if value is None or isinstance(value, str):
         return _label_value(value)
-    level = criterion.level(value)
-    name = localize(level.name, get_language() or "en") if level else ""
-    return f"{format_compact(value)} {name}".strip()
+    language = get_language() or "en"
+    levels = criterion.list_levels(value)
+    names = [f"{format_compact(level.value)} {localize(level.name, language)}" for level in levels]
+    return ", ".join(names) or format_compact(value)
 
 
 def _label_value(value: Label | None) -> str:
@@ -239,13 +241,20 @@ def _label_value(value: Label | None) -> str:
 
 def label_text(document: GuidelineDocument, criterion: str, value: Label | None) -> str:
     """As ``level_text``, also for a criterion that the document does not have."""
-    known = next((declared for declared in document.criteria if declared.name == criterion), None)
+    known = _find_criterion(document, criterion)
     return level_text(known, value) if known else _label_value(value)
 
 
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:
-    known = next((declared for declared in document.criteria if declared.name == criterion), None)
+    known = _find_criterion(document, criterion)
     return localize(known.label, get_language() or "en") if known else criterion
+
+
+def _find_criterion(document: GuidelineDocument, name: str) -> Criterion | None:
+    try:
+        return document.criterion(name)
+    except NotFound:
+        return None
 
 
 def dimension_label(document: GuidelineDocument, dimension: str) -> str:

@@ -131,6 +131,22 @@ def quadratic_weights(values: tuple[Value, ...]) -> Floats:
     return _scale_to_largest(squared_differences(values))
 
 
+@lru_cache
+def masi(values: tuple[Value, ...]) -> Floats:
+    """1 less the measure of agreement on set-valued items of Passonneau (2006): the Jaccard coefficient of the two sets
+    times 1 where they are equal, 2/3 where one holds the other, 1/3 where they only meet. A value is the sum of its
+    set's options, powers of two.
+    """
+    sets = np.array(values, dtype=np.int64)
+    first, second = sets[:, None], sets[None, :]
+    shared, joint = first & second, first | second
+    jaccard = np.bitwise_count(shared) / np.maximum(np.bitwise_count(joint), 1)
+    holds = (shared == first) | (shared == second)
+    monotonicity = np.where(first == second, 1.0, np.where(holds, 2 / 3, np.where(shared > 0, 1 / 3, 0.0)))
+    distances: Floats = 1 - jaccard * monotonicity
+    return distances
+
+
 def _scale_to_largest(distances: Floats) -> Floats:
     return distances / (float(distances.max(initial=0)) or 1)
 

@@ -22,8 +22,10 @@ Value: TypeAlias = int | float
 Pattern: TypeAlias = tuple[Value | None, ...]
 Patterns: TypeAlias = Mapping[Pattern, int]
 """How many units carry each tuple of labels, by rater position; None where a label is missing."""
-Measurement: TypeAlias = Literal["nominal", "ordinal", "interval"]
+Measurement: TypeAlias = Literal["nominal", "ordinal", "interval", "masi"]
 
+MASI: Measurement = "masi"
+"""Of sets of options, each the sum of its options' values: nominal, but for the distance between two sets."""
 MEASUREMENTS: tuple[Measurement, ...] = ("nominal", "ordinal", "interval")
 """From weakest to strongest: a scale allows the statistics of its own level and of the weaker ones."""
 
@@ -34,6 +36,7 @@ POOL = N_("Cohen's kappa compares two fixed annotators; here the labels are of m
 MORE_THAN_TWO_FOR_PI = N_("Scott's pi compares two annotators; here there are more.")
 NO_ORDER = N_("The levels of a nominal scale have no order.")
 NO_DISTANCES = N_("The levels of this scale have no distances between them.")
+NO_SETS = N_("Only one option is chosen here, so there are no sets to compare.")
 
 
 EQUAL_WEIGHTS = 1e-9

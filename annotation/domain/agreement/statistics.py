@@ -24,12 +24,14 @@ from annotation.domain.agreement.intervals import (
     measure_values,
 )
 from annotation.domain.agreement.patterns import (
+    MASI,
     MEASUREMENTS,
     MORE_THAN_TWO,
     MORE_THAN_TWO_FOR_PI,
     NO_DISTANCES,
     NO_ORDER,
     NO_PAIRS,
+    NO_SETS,
     ONE_CATEGORY,
     Agreement,
     Floats,
@@ -175,8 +177,10 @@ class _Rule:
 
     def obstacle(self, units: LabelSets, measurement: Measurement) -> str | None:
         """Why the statistic cannot apply to these units on this scale, whatever their labels are."""
-        if MEASUREMENTS.index(measurement) < MEASUREMENTS.index(self.needs):
-            return NO_ORDER if measurement == "nominal" else NO_DISTANCES
+        if self.needs == MASI and measurement != MASI:
+            return NO_SETS if units.n else NO_PAIRS
+        if self.needs != MASI and _find_strength(measurement) < _find_strength(self.needs):
+            return NO_DISTANCES if measurement == "ordinal" else NO_ORDER
         if self.two_raters is not None and units.positions > 2:
             return self.two_raters
         return NO_PAIRS if units.n == 0 else None
@@ -189,6 +193,11 @@ class _Rule:
             return None
         squares = sample.sum_squares(np.tile(of_sets, 2))
         return None if isnan(squares) else sqrt(squares)
+
+
+def _find_strength(measurement: Measurement) -> int:
+    """The place among the levels of measurement; sets have no order."""
+    return 0 if measurement == MASI else MEASUREMENTS.index(measurement)
 
 
 def _build_statistic(influences: Influences, rule: _Rule, name: str, confidence: float) -> Statistic:
@@ -237,6 +246,7 @@ def _build_rules(measurement: Measurement) -> Mapping[str, _Rule]:
             "interval",
             squared=formulas.squared_differences,
         ),
+        "alpha_masi": _Rule(partial(formulas.alpha, distances=formulas.masi), MASI),
         "gwet_ac1": _build_gwet_rule(formulas.nominal, "nominal"),
         "gwet_ac2": _build_gwet_rule(weights, "ordinal"),
     }
@@ -251,7 +261,9 @@ def _build_gwet_rule(distances: formulas.Distances, needs: Measurement) -> _Rule
     )
 
 
-_RULES: Mapping[Measurement, Mapping[str, _Rule]] = {name: _build_rules(name) for name in MEASUREMENTS}
+_RULES: Mapping[Measurement, Mapping[str, _Rule]] = {
+    name: _build_rules(name) for name in (*MEASUREMENTS, MASI)
+}
 
 STATISTICS: tuple[str, ...] = tuple(_RULES["nominal"])
 """Their names, in the order in which they are reported."""

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from annotation.domain.guidelines.document import (
-    AppliesTo,
-    AskedIf,
-    Criterion,
-    Dimension,
-    GuidelineDocument,
-    Level,
-    LevelExample,
-    Metric,
-    Range,
-    Subcomponent,
-)
+from annotation.domain.guidelines.criteria import AppliesTo, AskedIf, Criterion, Level, LevelExample, Range
+from annotation.domain.guidelines.document import Dimension, GuidelineDocument, Subcomponent
+from annotation.domain.guidelines.metrics import Metric
 from annotation.domain.guidelines.parser import parse_guideline
 from annotation.domain.guidelines.values import NA, Label, LocalizedText, find_language, localize
 

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from annotation.domain.guidelines.document import (
-    Criterion,
-    Dimension,
-    GuidelineDocument,
-    LevelExample,
-    Metric,
-)
+from annotation.domain.guidelines.criteria import Criterion, LevelExample
+from annotation.domain.guidelines.document import Dimension, GuidelineDocument
+from annotation.domain.guidelines.metrics import Metric
 from annotation.domain.guidelines.values import localize
 
 Change: TypeAlias = Literal["added", "removed", "changed", "same"]
@@ -283,21 +279,7 @@ def _list_criterion_clauses(
     document: GuidelineDocument, criterion: Criterion, language: str, say: Say
 ) -> Iterator[tuple[Key, _WrittenClause]]:
     name, section = criterion.name, ("criterion", criterion.name)
-    fields = {
-        "label": localize(criterion.label, language),
-        "question": localize(criterion.question, language),
-        "applies_to": _describe_scope(document, criterion, language, say),
-        "measurement": say(criterion.measurement),
-    }
-    if criterion.range is not None:
-        fields["range"] = f"{criterion.range.min} - {criterion.range.max}"
-    if criterion.asked_if is not None:
-        condition = criterion.asked_if
-        first = document.criterion(condition.criterion)
-        fields["asked_if"] = f"{localize(first.label, language)} {condition.sign} {condition.value}"
-    fields |= {name: say("allowed") for name in ("na", "optional") if getattr(criterion, name)}
-    if criterion.tolerance is not None:
-        fields["tolerance"] = str(criterion.tolerance)
+    fields = _list_criterion_texts(document, criterion, language, say)
     yield section, _WrittenClause("criterion", section, fields["label"], fields, name)
     for level in criterion.scale:
         value = level.value
@@ -314,6 +296,30 @@ def _list_criterion_clauses(
                 "example", section, f"{value:g} {named}", _list_example_texts(example, language), name, value
             )
             yield ("example", *place, str(number)), written
+
+
+def _list_criterion_texts(
+    document: GuidelineDocument, criterion: Criterion, language: str, say: Say
+) -> dict[str, str]:
+    fields = {
+        "label": localize(criterion.label, language),
+        "question": localize(criterion.question, language),
+        "applies_to": _describe_scope(document, criterion, language, say),
+        "measurement": say(criterion.measurement if criterion.kind == "level" else criterion.kind),
+    }
+    if criterion.range is not None:
+        fields["range"] = f"{criterion.range.min} - {criterion.range.max}"
+    if criterion.asked_if is not None:
+        condition = criterion.asked_if
+        first = document.criterion(condition.criterion)
+        fields["asked_if"] = f"{localize(first.label, language)} {condition.sign} {condition.value}"
+    fields |= {name: say("allowed") for name in ("several", "na", "optional") if getattr(criterion, name)}
+    fields |= {
+        name: str(value)
+        for name in ("tolerance", "per_turn", "max_length")
+        if (value := getattr(criterion, name)) is not None
+    }
+    return fields
 
 
 def _describe_scope(document: GuidelineDocument, criterion: Criterion, language: str, say: Say) -> str:

@@ -1,4 +1,4 @@
-"""A guideline as a frozen document: criteria with their scales, the taxonomy, and the headline metrics it declares.
+"""A guideline as a frozen document: its taxonomy, its criteria, and the headline metrics it declares.
 
 The checks hold what the types cannot: names are unique, references resolve, and every text is translated."""
 
@@ -6,141 +6,44 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from annotation.core.errors import N_, NotFound, Unprocessable
+from annotation.domain.guidelines.criteria import Criterion
+from annotation.domain.guidelines.metrics import Metric, iterate_level_lists
 from annotation.domain.guidelines.values import (
-    FORMULA,
-    NA,
     Frozen,
-    Identifier,
     Label,
     Language,
     LocalizedText,
+    Location,
     MetricName,
-    Number,
     ScorerTemplate,
     Slug,
     TaxonomyName,
     Text,
-    as_number,
+    check_unique,
+    find_turn,
     flaw,
     show,
+    strip_turn,
 )
-
-Location = tuple[str | int, ...]
-MAX_VALUES = 101
-RESERVED = ("n", "levels", "composition", "missing")
-"""What a cell of a leaderboard holds beside its metrics, under the same keys."""
 
 
 def check_dimension(dimension: Dimension) -> None:
     names = (part.name for part in dimension.subcomponents)
-    _check_unique(names, "subcomponents", "name")
-
-
-def check_criterion(criterion: Criterion) -> None:
-    values = [level.value for level in criterion.scale]
-    _check_unique(values, "scale", "value")
-    for index, (lower, upper) in enumerate(pairwise(values), start=1):
-        if upper < lower:
-            raise flaw(
-                N_("{value} comes after {previous}; order the levels from the lowest value to the highest."),
-                at=("scale", index, "value"),
-                value=upper,
-                previous=lower,
-            )
-    for index, level in enumerate(criterion.scale):
-        _check_unique(level.requires, "scale", index, "requires", inside=True)
-    if criterion.range is not None:
-        _check_range(criterion)
-    if criterion.applies_to != "all":
-        _check_unique(criterion.applies_to.dimensions, "applies_to", "dimensions", inside=True)
-    if criterion.tolerance is not None:
-        _check_tolerance(criterion)
-
-
-def _check_tolerance(criterion: Criterion) -> None:
-    assert criterion.tolerance is not None
-    if criterion.measurement == "nominal":
-        raise flaw(N_("A nominal scale has no distances; remove the tolerance."), at=("tolerance",))
-    if criterion.tolerance < 0:
-        raise flaw(N_("The tolerance is 0 or more."), at=("tolerance",))
-
-
-def check_condition(condition: AskedIf) -> None:
-    """Exactly one comparison; what it refers to is checked with the document."""
-    comparisons = [name for name in COMPARISONS if getattr(condition, name) is not None]
-    if len(comparisons) != 1:
-        raise flaw(N_("Give one of is, at_most and at_least."), at=tuple(comparisons[1:2]))
-
-
-def _check_range(criterion: Criterion) -> None:
-    bounds = criterion.range
-    assert bounds is not None
-    if criterion.measurement == "nominal":
-        raise flaw(N_("A nominal scale has no range; name every level instead."), at=("range",))
-    for side, value in (("min", bounds.min), ("max", bounds.max)):
-        if not isinstance(value, int):
-            raise flaw(N_("{value} is not a whole number; use one."), at=("range", side), value=value)
-    if not 0 < bounds.max - bounds.min < MAX_VALUES:
-        raise flaw(
-            N_("A range runs upwards and holds at most {most} values; correct min or max."),
-            at=("range", "max"),
-            most=MAX_VALUES,
-        )
-    for index, level in enumerate(criterion.scale):
-        if level.value not in criterion.values:
-            raise flaw(
-                N_("{value} is not a whole number from {low} to {high}; correct it or the range."),
-                at=("scale", index, "value"),
-                value=level.value,
-                low=bounds.min,
-                high=bounds.max,
-            )
-
-
-def check_metric(metric: Metric) -> None:
-    """Only what the metric alone can tell; its references are checked with the document."""
-    if metric.name in RESERVED:
-        raise flaw(
-            N_("A leaderboard has a {name} of its own; name the metric otherwise."),
-            at=("name",),
-            name=show(metric.name),
-        )
-    required, excluded = ("levels", "formula") if metric.kind == "rate" else ("formula", "levels")
-    if getattr(metric, required) is None:
-        raise flaw(N_("A metric of kind {kind} needs {part}; add it."), kind=metric.kind, part=required)
-    if getattr(metric, excluded) is not None:
-        raise flaw(
-            N_("A metric of kind {kind} takes no {part}; remove it."),
-            at=(excluded,),
-            kind=metric.kind,
-            part=excluded,
-        )
-    match = FORMULA.fullmatch(metric.formula or "1 * mean")
-    if match is None or float(match[1]) == 0 or float(match[2] or 1) == 0:
-        raise flaw(
-            N_('"{formula}" is no formula; write NUMBER * mean or NUMBER * mean / NUMBER, without zeros.'),
-            at=("formula",),
-            formula=metric.formula,
-        )
-    for field in ("dimensions", "criteria"):
-        _check_unique(getattr(metric, field) or (), field, inside=True)
-    for place, levels in _iterate_level_lists(metric):
-        _check_unique(levels, *place, inside=True)
+    check_unique(names, "subcomponents", "name")
 
 
 def check_document(document: GuidelineDocument) -> None:
-    _check_unique(document.languages, "languages", inside=True)
+    check_unique(document.languages, "languages", inside=True)
     _check_translations(document)
     for field in ("dimensions", "criteria", "metrics"):
-        _check_unique((part.name for part in getattr(document, field)), field, "name")
+        check_unique((part.name for part in getattr(document, field)), field, "name")
     _check_applicability(document)
     for index, criterion in enumerate(document.criteria):
         if criterion.asked_if is not None:
@@ -149,19 +52,6 @@ def check_document(document: GuidelineDocument) -> None:
         _check_metric_scope(document, metric, ("metrics", index))
         _check_metric_levels(document, metric, ("metrics", index))
     _check_rank_by(document)
-
-
-def _check_unique(names: Iterable[Hashable], *place: str | int, inside: bool = False) -> None:
-    """Refuse the second of two equals in the list at ``place``.
-
-    The names are the entries themselves (``inside``), or a field of the entries: the last of ``place``.
-    """
-    seen: set[Hashable] = set()
-    for index, name in enumerate(names):
-        if name in seen:
-            at: Location = (*place, index) if inside else (*place[:-1], index, place[-1])
-            raise flaw(N_("{name} is there twice; remove or rename one."), at=at, name=show(name))
-        seen.add(name)
 
 
 def _iterate_texts(part: object, at: Location = ()) -> Iterator[tuple[Location, dict[str, str]]]:
@@ -207,7 +97,7 @@ def _check_applicability(document: GuidelineDocument) -> None:
     for index, name in enumerate(document.dimension_names):
         if not document.criteria_for(name):
             raise flaw(
-                N_('No criterion applies to "{name}"; add one or remove the dimension.'),
+                N_('No criterion with a scale applies to "{name}"; add one or remove the dimension.'),
                 at=("dimensions", index, "name"),
                 name=name,
             )
@@ -231,6 +121,12 @@ def _check_asked_if(document: GuidelineDocument, criterion: Criterion, index: in
             N_(
                 'This applies to other prompts than "{name}", on which it depends; give both the same applies_to.'
             ),
+            at=(*at, "criterion"),
+            name=first.name,
+        )
+    if not first.is_countable:
+        raise flaw(
+            N_('"{name}" has no single value to depend on; use a criterion of one level.'),
             at=(*at, "criterion"),
             name=first.name,
         )
@@ -263,8 +159,16 @@ def _check_known(document: GuidelineDocument, names: Iterable[str], place: Locat
 
 def _check_metric_scope(document: GuidelineDocument, metric: Metric, at: Location) -> None:
     _check_known(document, metric.dimensions or (), (*at, "dimensions"))
-    names = [criterion.name for criterion in document.criteria]
+    names = [criterion.name for criterion in document.criteria if criterion.is_countable]
+    uncounted = [criterion.name for criterion in document.criteria if not criterion.is_countable]
     for index, name in enumerate(metric.criteria or ()):
+        if name in uncounted:
+            raise flaw(
+                N_('"{name}" has no single level of a response, so no metric counts it; use one of {known}.'),
+                at=(*at, "criteria", index),
+                name=name,
+                known=", ".join(names) or "-",
+            )
         if name not in names:
             raise flaw(
                 N_('There is no criterion "{name}"; use one of {known}.'),
@@ -300,19 +204,11 @@ def _check_metric_criteria(
             )
 
 
-def _iterate_level_lists(metric: Metric) -> Iterator[tuple[tuple[str, ...], tuple[int | float, ...]]]:
-    if isinstance(metric.levels, dict):
-        for dimension, levels in metric.levels.items():
-            yield ("levels", dimension), levels
-    elif metric.levels is not None:
-        yield ("levels",), metric.levels
-
-
 def _check_metric_levels(document: GuidelineDocument, metric: Metric, at: Location) -> None:
     scope = document.dimensions_of(metric)
     if isinstance(metric.levels, dict):
         _check_level_mapping(metric.levels, scope, at)
-    for place, levels in _iterate_level_lists(metric):
+    for place, levels in iterate_level_lists(metric):
         dimensions = place[1:] or scope or (None,)
         criteria = [criterion for name in dimensions for criterion in document.criteria_of(metric, name)]
         known = sorted({value for criterion in criteria for value in criterion.values})
@@ -364,6 +260,8 @@ def _check_rank_by(document: GuidelineDocument) -> None:
 
 
 MAX_SEVERITY = 3
+
+
 Severity = Annotated[int, Field(strict=True, ge=0, le=MAX_SEVERITY)]
 
 
@@ -386,222 +284,6 @@ class Dimension(Frozen):
     def _check(self) -> Self:
         check_dimension(self)
         return self
-
-
-class LevelExample(Frozen):
-    prompt: LocalizedText
-    response: LocalizedText
-    note: LocalizedText | None = None
-
-
-class Level(Frozen):
-    """``requires`` names what whoever chooses this level must give beside it."""
-
-    value: Number
-    name: LocalizedText
-    definition: LocalizedText
-    reason: LocalizedText | None = None
-    requires: tuple[Literal["evidence", "rationale"], ...] = ()
-    examples: tuple[LevelExample, ...] = ()
-
-
-class Range(Frozen):
-    """Every whole number from min to max is a value; the scale then names anchors only."""
-
-    min: Number
-    max: Number
-
-
-class AppliesTo(Frozen):
-    dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)]
-
-
-def _applicability_tag(value: object) -> str | None:
-    if isinstance(value, Mapping | AppliesTo):
-        return "<dimensions>"
-    return "<all>" if value == "all" else None
-
-
-def _levels_tag(value: object) -> str | None:
-    if isinstance(value, Mapping):
-        return "<mapping>"
-    return "<list>" if isinstance(value, list | tuple) else None
-
-
-# A tag in angle brackets shows up in the location of an error, and the reader takes it out again.
-Applicability = Annotated[
-    Annotated[Literal["all"], Tag("<all>")] | Annotated[AppliesTo, Tag("<dimensions>")],
-    Discriminator(_applicability_tag),
-]
-LevelValues = Annotated[tuple[Number, ...], Field(min_length=1)]
-CountedLevels = Annotated[
-    Annotated[LevelValues, Tag("<list>")] | Annotated[dict[TaxonomyName, LevelValues], Tag("<mapping>")],
-    Discriminator(_levels_tag),
-]
-
-
-COMPARISONS = ("is_", "at_most", "at_least")
-
-
-class AskedIf(Frozen):
-    """A criterion is asked only where an earlier one has such a value; "not applicable" is none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
-
-    criterion: Identifier
-    is_: Annotated[Number | None, Field(alias="is")] = None
-    at_most: Number | None = None
-    at_least: Number | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_condition(self)
-        return self
-
-    @property
-    def comparison(self) -> str:
-        """``is``, ``at_most`` or ``at_least``."""
-        return next(name for name in COMPARISONS if getattr(self, name) is not None).rstrip("_")
-
-    @property
-    def sign(self) -> str:
-        """The comparison in no language."""
-        return {"is": "=", "at_most": "≤", "at_least": "≥"}[self.comparison]
-
-    @property
-    def value(self) -> int | float:
-        return next(bound for bound in (self.is_, self.at_most, self.at_least) if bound is not None)
-
-    def holds(self, label: object) -> bool:
-        """Whether the criterion is asked beside this label of the earlier one; None: that has none."""
-        number = as_number(label)
-        if number is None:
-            return False
-        match self.comparison:
-            case "is":
-                return number == self.value
-            case "at_most":
-                return number <= self.value
-        return number >= self.value
-
-
-class Criterion(Frozen):
-    """``na``: "not applicable" is an answer, too. ``optional``: it may stay unanswered. ``tolerance`` is in place of
-    the batch's.
-    """
-
-    name: Identifier
-    label: LocalizedText
-    question: LocalizedText
-    applies_to: Applicability
-    measurement: Literal["nominal", "ordinal", "interval"]
-    range: Range | None = None
-    scale: Annotated[tuple[Level, ...], Field(min_length=2)]
-    na: Annotated[bool, Field(strict=True)] = False
-    optional: Annotated[bool, Field(strict=True)] = False
-    asked_if: AskedIf | None = None
-    tolerance: Number | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_criterion(self)
-        return self
-
-    @property
-    def values(self) -> tuple[int | float, ...]:
-        """Every value a label may take, in order; with a range, every whole number of it."""
-        if self.range is not None:
-            return tuple(range(int(self.range.min), int(self.range.max) + 1))
-        return tuple(sorted(level.value for level in self.scale))
-
-    def level(self, value: Label | None) -> Level | None:
-        """The level of this value; None between the anchors of a range and off the scale."""
-        return next((level for level in self.scale if level.value == value), None)
-
-    def applies(self, dimension: str | None) -> bool:
-        return self.applies_to == "all" or dimension in self.applies_to.dimensions
-
-    @property
-    def may_lack_value(self) -> bool:
-        """Whether a response that was judged may have no number here."""
-        return self.na or self.optional or self.asked_if is not None
-
-    @property
-    def answers(self) -> str:
-        """What may be answered, as an error message lists it."""
-        return ", ".join(map(str, (*self.values, NA) if self.na else self.values))
-
-    def check(self, label: object) -> Label:
-        """The label as a number of the scale, or ``NA`` where that is allowed; else Unprocessable."""
-        if self.na and label == NA:
-            return NA
-        if not self.na:
-            return self.check_level(label)
-        try:
-            return self.check_level(label)
-        except Unprocessable as error:
-            error.params["allowed"] = self.answers
-            raise
-
-    def check_level(self, label: object) -> int | float:
-        """The label as a number of the scale; else Unprocessable, also where it is ``NA``."""
-        number = as_number(label)
-        if number is None or number not in self.values:
-            raise Unprocessable(
-                N_('"{criterion}" cannot be {value}; use one of {allowed}.'),
-                criterion=self.name,
-                value=show(label),
-                allowed=", ".join(map(str, self.values)),
-            )
-        return number
-
-    def is_asked(self, labels: Mapping[str, object]) -> bool:
-        """Whether it is asked beside these labels of the same response."""
-        return self.asked_if is None or self.asked_if.holds(labels.get(self.asked_if.criterion))
-
-
-class Metric(Frozen):
-    """A headline number. A rate is the share (0 to 1) of labels at the counted levels.
-
-    A mean is ``multiplier * mean / divisor`` of the label values, as its formula says.
-    """
-
-    name: MetricName
-    label: LocalizedText
-    kind: Literal["rate", "mean"]
-    levels: CountedLevels | None = None
-    formula: Text | None = None
-    dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)] | None = None
-    criteria: Annotated[tuple[Identifier, ...], Field(min_length=1)] | None = None
-    overall: Literal["mean_of_dimensions", "pooled", "none"]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_metric(self)
-        return self
-
-    def levels_for(self, dimension: str | None) -> tuple[int | float, ...]:
-        """The levels a rate counts in this dimension; none for a mean."""
-        if isinstance(self.levels, dict):
-            return self.levels.get(dimension or "", ())
-        return self.levels or ()
-
-    @property
-    def multiplier(self) -> float:
-        return self._factors()[0]
-
-    @property
-    def divisor(self) -> float:
-        return self._factors()[1]
-
-    def _factors(self) -> tuple[float, float]:
-        match = FORMULA.fullmatch(self.formula or "1 * mean")
-        assert match is not None, "checked when the metric was made"
-        return float(match[1]), float(match[2] or 1)
-
-    def of_mean(self, mean: float) -> float:
-        """The value of a mean metric whose labels average to ``mean``."""
-        return self.multiplier * mean / self.divisor
 
 
 class GuidelineDocument(Frozen):
@@ -648,14 +330,58 @@ class GuidelineDocument(Frozen):
         """The names of those whose values have no distance."""
         return frozenset(criterion.name for criterion in self.criteria if criterion.measurement == "nominal")
 
+    @cached_property
+    def labelled_criteria(self) -> tuple[Criterion, ...]:
+        """Those that bear labels: all but texts."""
+        return tuple(criterion for criterion in self.criteria if criterion.kind != "text")
+
+    @property
+    def countable_criteria(self) -> tuple[Criterion, ...]:
+        """Those by which a response has one level: what metrics count, and what scorers and judges predict."""
+        return tuple(criterion for criterion in self.criteria if criterion.is_countable)
+
+    @cached_property
+    def asks_of_turns(self) -> bool:
+        """Whether a criterion is asked of each turn, so that what is asked depends on the response."""
+        return any(criterion.per_turn is not None for criterion in self.criteria)
+
+    @cached_property
+    def has_texts(self) -> bool:
+        return any(criterion.kind == "text" for criterion in self.criteria)
+
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
-        """The criteria asked about a prompt of this dimension; of an unknown one, those that apply to all."""
-        return tuple(criterion for criterion in self.criteria if criterion.applies(dimension))
+        """The criteria that bear labels of a prompt of this dimension; of an unknown one, those that apply to all."""
+        return tuple(criterion for criterion in self.labelled_criteria if criterion.applies(dimension))
+
+    def countable_for(self, dimension: str | None) -> tuple[Criterion, ...]:
+        """Of those the ones by which a response has one level."""
+        return tuple(criterion for criterion in self.criteria_for(dimension) if criterion.is_countable)
+
+    def list_questions(self, dimension: str | None, turns: Iterable[int] = ()) -> tuple[Criterion, ...]:
+        """All that a person is asked about a response, in order: texts, too, and what is asked of each of its
+        judged ``turns`` (counted from 0) once for each.
+        """
+        places = tuple(turns)
+        return tuple(
+            question
+            for criterion in self.criteria
+            if criterion.applies(dimension)
+            for question in (
+                [criterion.at_turn(turn) for turn in places]
+                if criterion.per_turn is not None
+                else [criterion]
+            )
+        )
 
     def criterion(self, name: str) -> Criterion:
-        return _get_named(
-            self.criteria, name, N_('This guideline has no criterion "{name}"; it has {known}.')
+        """By its name; by that of ``at_turn`` as it is asked of that turn."""
+        turn = find_turn(name)
+        criterion = _get_named(
+            self.criteria,
+            name if turn is None else strip_turn(name),
+            N_('This guideline has no criterion "{name}"; it has {known}.'),
         )
+        return criterion if turn is None or criterion.per_turn is None else criterion.at_turn(turn)
 
     def metric(self, name: str) -> Metric:
         return _get_named(self.metrics, name, N_('This guideline has no metric "{name}"; it has {known}.'))
@@ -665,28 +391,56 @@ class GuidelineDocument(Frozen):
 
     def criteria_of(self, metric: Metric, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria whose labels enter this metric in this dimension."""
-        criteria = self.criteria_for(dimension)
         return tuple(
             criterion
-            for criterion in criteria
+            for criterion in self.countable_for(dimension)
             if metric.criteria is None or criterion.name in metric.criteria
         )
 
-    def check_labels(self, dimension: str | None, labels: Mapping[str, object]) -> dict[str, Label]:
+    def split_answers(
+        self, answers: Mapping[str, object]
+    ) -> tuple[Mapping[str, object], Mapping[str, object]]:
+        """The labels, and the texts, among what was answered."""
+        if not self.has_texts:
+            return answers, {}
+        texts = {criterion.name for criterion in self.criteria if criterion.kind == "text"}
+        return (
+            {name: answer for name, answer in answers.items() if name not in texts},
+            {name: answer for name, answer in answers.items() if name in texts},
+        )
+
+    def check_texts(
+        self, dimension: str | None, texts: Mapping[str, object], labels: Mapping[str, object]
+    ) -> dict[str, str]:
+        """A text for each criterion that asks for one beside these labels; else Unprocessable.
+
+        An optional one may be missing or empty.
+        """
+        criteria = [c for c in self.criteria if c.kind == "text" and c.applies(dimension)]
+        self._refuse_others(criteria, texts)
+        checked: dict[str, str] = {}
+        for criterion in criteria:
+            text = criterion.check_text(texts.get(criterion.name) or "")
+            if text and not criterion.is_asked(labels):
+                _refuse_unasked(criterion, texts)
+            elif text:
+                checked[criterion.name] = text
+            elif criterion.is_asked(labels) and not criterion.optional:
+                raise Unprocessable(
+                    N_('"{criterion}" has no text; write one.'), criterion=criterion.name, lacks="text"
+                )
+        return checked
+
+    def check_labels(
+        self, dimension: str | None, labels: Mapping[str, object], turns: Iterable[int] = ()
+    ) -> dict[str, Label]:
         """A label for each criterion that is asked, in the guideline's order; else Unprocessable.
 
-        One that is optional may be missing. Nothing is answered that another answer makes needless.
+        One that is optional may be missing. Nothing is answered that another answer makes needless. ``turns`` are the
+        judged ones of the response, counted from 0; they matter where ``asks_of_turns``.
         """
-        criteria = self.criteria_for(dimension)
-        names = [criterion.name for criterion in criteria]
-        for name in labels:
-            if name not in names:
-                raise Unprocessable(
-                    N_('"{criterion}" is not asked here, so {value} cannot be taken; asked: {known}.'),
-                    criterion=name,
-                    value=show(labels[name]),
-                    known=", ".join(names) or "-",
-                )
+        criteria = [c for c in self.list_questions(dimension, turns) if c.kind != "text"]
+        self._refuse_others(criteria, labels)
         checked: dict[str, Label] = {}
         for criterion in criteria:
             if not criterion.is_asked(checked):
@@ -700,6 +454,18 @@ class GuidelineDocument(Frozen):
                     allowed=criterion.answers,
                 )
         return checked
+
+    @staticmethod
+    def _refuse_others(criteria: Sequence[Criterion], labels: Mapping[str, object]) -> None:
+        names = [criterion.name for criterion in criteria]
+        for name in labels:
+            if name not in names:
+                raise Unprocessable(
+                    N_('"{criterion}" is not asked here, so {value} cannot be taken; asked: {known}.'),
+                    criterion=name,
+                    value=show(labels[name]),
+                    known=", ".join(names) or "-",
+                )
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")

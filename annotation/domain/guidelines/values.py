@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
@@ -19,10 +20,12 @@ Label: TypeAlias = int | float | str
 """What a person answers: a value of the scale, or ``NA``."""
 NOT_APPLICABLE = {"en": "Not applicable", "zh": "不适用"}
 MAX_NUMBER = 1_000_000
+TURN_SIGN = "@"
+Location: TypeAlias = tuple[str | int, ...]
 PROMPT, RESPONSE = "{prompt}", "{response}"
 MAX_TEMPLATE_CHARACTERS = 2000
 FORMULA = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*\*\s*mean\s*(?:/\s*([0-9]+(?:\.[0-9]+)?)\s*)?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Frozen(BaseModel):
@@ -33,6 +36,38 @@ def flaw(template: str, *, at: tuple[str | int, ...] = (), **params: Any) -> Pyd
     """A validation error that keeps its translatable template; ``at`` is relative to the validated object."""
     context = {"message": template.format(**params), "template": template, "params": params, "at": at}
     return PydanticCustomError(FLAW, "{message}", context)
+
+
+def check_unique(names: Iterable[Hashable], *place: str | int, inside: bool = False) -> None:
+    """Refuse the second of two equals in the list at ``place``.
+
+    The names are the entries themselves (``inside``), or a field of the entries: the last of ``place``.
+    """
+    seen: set[Hashable] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            at: Location = (*place, index) if inside else (*place[:-1], index, place[-1])
+            raise flaw(N_("{name} is there twice; remove or rename one."), at=at, name=show(name))
+        seen.add(name)
+
+
+def add_turn(criterion: str, turn: int) -> str:
+    """The name under which a criterion that is asked of each turn has its label of this turn: ``empathy@3``.
+
+    Turns are counted from 0, as in a span of evidence.
+    """
+    return f"{criterion}{TURN_SIGN}{turn}"
+
+
+def strip_turn(name: str) -> str:
+    """The criterion of ``add_turn``; any other name as it is."""
+    return name.partition(TURN_SIGN)[0]
+
+
+def find_turn(name: str) -> int | None:
+    """The turn of ``add_turn``; None for any other name."""
+    turn = name.partition(TURN_SIGN)[2]
+    return int(turn) if turn.isascii() and turn.isdigit() and str(int(turn)) == turn else None
 
 
 def as_number(value: object) -> int | float | None:
@@ -47,6 +82,23 @@ def as_number(value: object) -> int | float | None:
 def order_level(value: str) -> float:
     """By which the values of a scale are sorted where they are keys of JSON; ``NA`` comes last."""
     return math.inf if value == NA else float(value)
+
+
+def level_key(value: object) -> str:
+    """What somebody answered as a key of JSON: 3 and 3.0 are ``"3"``; what is neither a number nor a text as JSON."""
+    number = as_number(value)
+    if number is not None:
+        return str(number)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def order_level_key(key: str) -> tuple[float, str]:
+    """By which keys of any answers are sorted: numbers by size, then ``NA`` and texts."""
+    try:
+        number = float(key)
+    except ValueError:
+        number = math.inf
+    return (number if math.isfinite(number) else math.inf), key
 
 
 def parse_level(value: str) -> Label:
@@ -82,7 +134,7 @@ def _read_number(value: object) -> int | float:
 
 
 def _read_text(text: str) -> str:
-    if _CONTROL.search(text):
+    if CONTROL.search(text):
         raise flaw(N_("This text holds a control character; remove it."))
     if not text.strip():
         raise flaw(N_("This text is empty; write it."))

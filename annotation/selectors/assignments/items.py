@@ -10,16 +10,10 @@ from datetime import datetime
 from uuid import UUID
 
 from annotation.core.errors import N_, NotFound
-from annotation.domain.annotations import list_markable_texts
+from annotation.domain.annotations import list_judged_turns, list_markable_texts
 from annotation.domain.guidelines import Criterion, GuidelineDocument, LocalizedText
-from annotation.models import (
-    ADJUDICATION_SLOT,
-    Assignment,
-    Batch,
-    Person,
-    Task,
-    sql,
-)
+from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Person, Task
+from annotation.models.sql.annotations import read_handout
 
 
 @dataclass(frozen=True)
@@ -32,7 +26,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class WorkItem:
-    """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant.
+    """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant. ``criteria`` are
+    the questions about it: one that is asked of each turn stands there once for each turn that is judged.
 
     ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
     ``topic`` is what the guideline calls the dimension and the subcomponent, as far as it knows them.
@@ -55,16 +50,17 @@ class WorkItem:
 
 def build_item(assignment: Assignment) -> WorkItem:
     """One query, beside the guideline's document, which is kept by its hash."""
-    item = sql.read_handout(assignment.task_id)
+    item = read_handout(assignment.task_id)
     document = item.guideline.document
     turns = item.turns or [{"role": "assistant", "text": item.text}]
+    markable = list_markable_texts(item.text, item.turns)
     return WorkItem(
         assignment=assignment.pk,
         batch=item.batch,
         lease_expires=assignment.lease_expires,
         prompt=item.prompt,
         turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
-        criteria=document.criteria_for(item.dimension),
+        criteria=document.list_questions(item.dimension, list_judged_turns(markable)),
         dimension=item.dimension,
         subcomponent=item.subcomponent,
         document=document,

@@ -33,8 +33,9 @@ from annotation.models import (
     Stratum,
     Task,
     Verdict,
-    sql,
 )
+from annotation.models.sql.annotations import write_gold
+from annotation.models.sql.counts import add_exposure, add_to_tally, add_to_tally_of
 from annotation.selectors.counts import count_decisions
 from annotation.services.annotations.submission import (
     AlreadySubmitted,
@@ -102,12 +103,12 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Submissio
         record(actor=person, verb=verb, target=f"task:{assignment.task.repeats_id}", labels=labels)
     else:
         settled = resolve_dispute(tuple(labels), labels, _list_rules(assignment))
-        execute(*sql.write_gold(assignment.task, settled, decision.created_at))
+        execute(*write_gold(assignment.task, settled, decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
         _draw_measurements(assignment, decision.created_at)
-    execute(*sql.add_exposure(assignment.person_id, assignment.severity))
+    execute(*add_exposure(assignment.person_id, assignment.severity))
     return _build_receipt(decision, created=True)
 
 
@@ -131,7 +132,7 @@ def _write_decision(
     assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, now
     assignment.save(update_fields=["state", "submitted_at", "slot"])
     Task.objects.filter(pk=assignment.task_id).update(state=Task.State.ADJUDICATED, settled_at=now)
-    execute(sql.add_to_tally_of(assignment, disputed=-1, adjudicated=1))
+    execute(add_to_tally_of(assignment, disputed=-1, adjudicated=1))
     return decision
 
 
@@ -151,11 +152,11 @@ def _draw_measurements(assignment: Assignment, now: datetime) -> None:
     number = count_decisions(member)
     if is_repeated(number, share=repeat_share, seed=_seed_draw("annotation.second_readings", member)):
         stratum = _make_measurement(assignment.task_id, Task.Kind.REPEAT, now + timedelta(days=days))
-        execute(sql.add_to_tally(member.pk, stratum, disputed=1))
+        execute(add_to_tally(member.pk, stratum, disputed=1))
     if is_repeated(number, share=second_share, seed=_seed_draw("annotation.second_adjudicators", member)):
         # Whose it will be is open: the first decision's member stands for it in the counts of the stratum.
         stratum = _make_measurement(assignment.task_id, Task.Kind.SECOND, now)
-        execute(sql.add_to_tally(member.pk, stratum, disputed=1))
+        execute(add_to_tally(member.pk, stratum, disputed=1))
 
 
 def _make_measurement(dispute_id: int, kind: Task.Kind, due_at: datetime) -> int:

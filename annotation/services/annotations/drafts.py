@@ -13,9 +13,10 @@ from django.utils import timezone
 
 from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
-from annotation.domain.annotations import FLAGS, MAX_SPANS, Submission
-from annotation.domain.guidelines import Criterion
+from annotation.domain.annotations import FLAGS, MAX_SPANS, Submission, list_judged_turns
+from annotation.domain.guidelines import Criterion, Label
 from annotation.models import Assignment, Channel, Draft, Person
+from annotation.selectors.assignments.items import read_markable_texts
 from annotation.services.assignments import lock_assignment
 from annotation.services.audit import record
 
@@ -52,10 +53,9 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Submission, extend:
 
 def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
     """The columns of the draft; what no page could have sent is refused."""
-    document = assignment.batch.guideline.document
-    criteria = {
-        criterion.name: criterion for criterion in document.criteria_for(assignment.task.stratum.dimension)
-    }
+    document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
+    turns = list_judged_turns(read_markable_texts(assignment.task_id)) if document.asks_of_turns else ()
+    criteria = {criterion.name: criterion for criterion in document.list_questions(dimension, turns)}
     if len(work.rationale) > MAX_RATIONALE_LENGTH:
         raise Unprocessable(N_("The rationale is longer than {most} characters."), most=MAX_RATIONALE_LENGTH)
     if len(work.evidence) > MAX_SPANS:
@@ -63,12 +63,17 @@ def _build_fields(assignment: Assignment, work: Submission) -> dict[str, Any]:
             N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MAX_SPANS
         )
     return {
-        "labels": {name: _get_criterion(criteria, name).check(value) for name, value in work.labels.items()},
+        "labels": {name: _check_answer(criteria, name, answer) for name, answer in work.labels.items()},
         "rationale": work.rationale,
         "evidence": [_build_span(span) for span in work.evidence],
         "flags": [flag for flag in FLAGS if flag in work.flags],
         "seconds": work.seconds,
     }
+
+
+def _check_answer(criteria: Mapping[str, Criterion], name: str, answer: object) -> Label:
+    criterion = _get_criterion(criteria, name)
+    return criterion.check_text(answer) if criterion.kind == "text" else criterion.check(answer)
 
 
 def _get_criterion(criteria: Mapping[str, Criterion], name: str) -> Criterion:
@@ -96,6 +101,13 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, int) or (isinstance(value, str) and value.isprintable())
 
 
+def _is_answer(value: object) -> bool:
+    """Whether it can be kept as an answer: a value, a list of options, or a text with its line ends."""
+    if isinstance(value, str):
+        return "\x00" not in value and value.encode(errors="ignore").decode() == value
+    return _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value)))
+
+
 def save_refused_draft(assignment_id: UUID, work: Submission, refusal: AssayError) -> Draft:
     """Keep what was refused, in the place of an earlier draft of the same assignment, with the reason.
 
@@ -106,7 +118,7 @@ def save_refused_draft(assignment_id: UUID, work: Submission, refusal: AssayErro
         assignment_id=assignment_id,
         defaults={
             "labels": {
-                name: value for name, value in work.labels.items() if _is_plain(name) and _is_plain(value)
+                name: value for name, value in work.labels.items() if _is_plain(name) and _is_answer(value)
             },
             "rationale": work.rationale,
             "evidence": [span for span in spans if all(map(_is_plain, span.values()))],

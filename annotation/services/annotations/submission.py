@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,18 +19,17 @@ from django.utils import timezone
 from annotation.core.errors import N_, Conflict, Unprocessable
 from annotation.core.sql import Statement, execute
 from annotation.domain.adjudication import Outcome, SettlementRules, settle
-from annotation.domain.annotations import GUIDELINE_UNCLEAR, Submission, check_annotation
-from annotation.domain.guidelines import Label
-from annotation.models import (
-    Annotation,
-    Assignment,
-    Batch,
-    CorrectionRequest,
-    GuidelineNote,
-    Person,
-    Task,
-    sql,
+from annotation.domain.annotations import (
+    GUIDELINE_UNCLEAR,
+    CheckedAnnotation,
+    Submission,
+    check_annotation,
+    check_answers,
 )
+from annotation.domain.guidelines import Label
+from annotation.models import Annotation, Assignment, Batch, CorrectionRequest, GuidelineNote, Person, Task
+from annotation.models.sql.annotations import end_task, fetch_submitted_labels, write_annotation, write_gold
+from annotation.models.sql.counts import add_exposure, add_to_tally_of
 from annotation.selectors.annotations.closings import is_closed
 from annotation.selectors.annotations.own_work import find_latest_annotation
 from annotation.selectors.assignments.items import read_markable_texts
@@ -88,19 +88,19 @@ def _submit_annotation(assignment_id: UUID, person: Person, key: str, work: Subm
     if assignment.state == Assignment.State.SUBMITTED:
         return _confirm_earlier(assignment, key, work)
     _refuse_unless_open(assignment)
-    labels, evidence = _check_submission(assignment, work)
+    checked = _check_submission(assignment, work)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
-    outcome = _find_new_outcome(assignment, labels)
-    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=1)
+    outcome = _find_new_outcome(assignment, checked.labels)
+    annotation = _build_annotation(assignment, work, checked, key=key, revision=1)
     execute(
-        *sql.write_annotation(annotation, slot=assignment.slot),
+        *write_annotation(annotation, slot=assignment.slot),
         *_build_settlement(assignment, outcome, annotation.created_at),
-        *sql.add_exposure(assignment.person_id, assignment.severity),
+        *add_exposure(assignment.person_id, assignment.severity),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
         end_attempt_if_complete(assignment.batch, assignment.person)
-    _leave_unclear_note(assignment, work, labels)
+    _leave_unclear_note(assignment, work, checked.labels)
     return _build_receipt(annotation, created=True, feedback=find_feedback(assignment))
 
 
@@ -109,11 +109,11 @@ def _build_settlement(assignment: Assignment, outcome: Outcome | None, now: date
     if assignment.task.kind != Task.Kind.WORK:
         return build_answer_statements(assignment, now)
     if outcome is None:
-        return [sql.add_to_tally_of(assignment, submitted=1)]
+        return [add_to_tally_of(assignment, submitted=1)]
     return [
-        *sql.write_gold(assignment.task, outcome.settled, now),
-        sql.end_task(assignment.task_id, outcome.state, settled_at=None if outcome.disputed else now),
-        sql.add_to_tally_of(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
+        *write_gold(assignment.task, outcome.settled, now),
+        end_task(assignment.task_id, outcome.state, settled_at=None if outcome.disputed else now),
+        add_to_tally_of(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
     ]
 
 
@@ -146,27 +146,28 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Submission) -
     check_membership(assignment)
     refuse_seen_answer(assignment)
     document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
-    labels = document.check_labels(dimension, work.labels)
+    texts = partial(read_markable_texts, assignment.task_id)
+    answers = check_answers(document, dimension, work.labels, texts=texts).answers
     if is_closed(assignment):
-        _request_correction(assignment, work=work, labels=labels, key=key)
+        _request_correction(assignment, work=work, answers=answers, key=key)
         return None
-    labels, evidence = _check_submission(assignment, work)
-    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
+    checked = _check_submission(assignment, work)
+    annotation = _build_annotation(assignment, work, checked, key=key, revision=latest.revision + 1)
     if assignment.task.state == Task.State.OPEN:
         Annotation.objects.filter(assignment=assignment, current=True).update(current=False)
     else:
         annotation.current = False
-        _request_correction(assignment, work=work, labels=labels, key=key)
+        _request_correction(assignment, work=work, answers=answers, key=key)
     annotation.save()
-    if annotation.current and len(sql.fetch_submitted_labels(assignment.task_id)) > 1:
-        execute(sql.add_to_tally_of(assignment, revised=1))
-    _leave_unclear_note(assignment, work, labels)
+    if annotation.current and len(fetch_submitted_labels(assignment.task_id)) > 1:
+        execute(add_to_tally_of(assignment, revised=1))
+    _leave_unclear_note(assignment, work, checked.labels)
     return _build_receipt(annotation, created=True)
 
 
 def compute_outcome(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
-    return _apply_rule([labels for _slot, labels in sql.fetch_submitted_labels(task.pk)], batch)
+    return _apply_rule([labels for _slot, labels in fetch_submitted_labels(task.pk)], batch)
 
 
 def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
@@ -176,7 +177,7 @@ def _find_new_outcome(assignment: Assignment, labels: Mapping[str, Any]) -> Outc
     task = assignment.task
     if task.kind != Task.Kind.WORK or task.slots_taken < task.overlap or assignment.batch.settles_at_end:
         return None
-    submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
+    submitted = [*fetch_submitted_labels(task.pk), (assignment.slot, labels)]
     if len(submitted) < task.overlap:
         return None
     return _apply_rule([labels for _slot, labels in sorted(submitted, key=itemgetter(0))], assignment.batch)
@@ -190,8 +191,7 @@ def _apply_rule(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
 def _build_annotation(
     assignment: Assignment,
     work: Submission,
-    labels: dict[str, Label],
-    evidence: list[dict[str, Any]],
+    checked: CheckedAnnotation,
     *,
     key: str,
     revision: int,
@@ -200,9 +200,10 @@ def _build_annotation(
     return Annotation(
         assignment=assignment,
         revision=revision,
-        labels=labels,
+        labels=checked.labels,
+        texts=checked.texts,
         rationale=work.rationale,
-        evidence=evidence,
+        evidence=checked.evidence,
         flags=list(work.flags),
         seconds=work.seconds,
         reason=work.reason,
@@ -236,12 +237,12 @@ def _is_requested_before(assignment: Assignment, key: str, work: Submission) -> 
 
 
 def _request_correction(
-    assignment: Assignment, *, work: Submission, labels: dict[str, Label], key: str
+    assignment: Assignment, *, work: Submission, answers: dict[str, Label], key: str
 ) -> None:
     """A request for the manager; the same wish under another key is the same request while it waits."""
     _request, created = CorrectionRequest.objects.get_or_create(
         assignment=assignment,
-        labels=labels,
+        labels=answers,
         reason=work.reason or work.rationale,
         handled_at=None,
         defaults={"idempotency_key": key, "body_sha256": work.sha256},
@@ -251,7 +252,7 @@ def _request_correction(
             actor=assignment.person,
             verb="request_correction",
             target=f"assignment:{assignment.pk}",
-            labels=labels,
+            labels=answers,
         )
 
 
@@ -271,17 +272,15 @@ def _refuse_unless_open(assignment: Assignment) -> None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
-def _check_submission(
-    assignment: Assignment, work: Submission
-) -> tuple[dict[str, Label], list[dict[str, Any]]]:
-    """The labels and the evidence as they are stored."""
+def _check_submission(assignment: Assignment, work: Submission) -> CheckedAnnotation:
+    """What was answered as it is stored."""
     return check_annotation(
         assignment.batch.guideline.document,
         assignment.task.stratum.dimension,
         work.labels,
         evidence=work.evidence,
         rationale=work.rationale,
-        texts=lambda: read_markable_texts(assignment.task_id),
+        texts=partial(read_markable_texts, assignment.task_id),
     )
 
 

@@ -15,7 +15,10 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict
 from annotation.core.sql import Statement, execute
-from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task, sql
+from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task
+from annotation.models.sql.annotations import end_task
+from annotation.models.sql.counts import add_to_tally, add_to_tally_of
+from annotation.models.sql.gold_questions import tell_answer
 from annotation.selectors.gold_questions import is_answer_disclosed, list_open_checks
 
 ANSWER_SEEN = N_("You have read the right labels of this item, so what you submitted stands.")
@@ -25,17 +28,17 @@ def build_answer_statements(assignment: Assignment, now: datetime) -> list[State
     """The statements that a submitted answer adds. The tasks of a qualification attempt close when the attempt ends."""
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
-        return [sql.add_to_tally_of(assignment, submitted=1)]
+        return [add_to_tally_of(assignment, submitted=1)]
     gives_feedback, overlap, plan, settling = Batch.objects.values_list(
         "check_feedback", "overlap", "plan", "settling"
     ).get(pk=assignment.batch_id)
     closes_at_once = overlap == 1 and plan == Batch.Plan.FIXED and settling != Batch.Settling.AGGREGATE
     if not (gives_feedback or closes_at_once):
-        return [sql.add_to_tally_of(assignment, submitted=1)]
+        return [add_to_tally_of(assignment, submitted=1)]
     return [
-        *([sql.tell_answer(task.pk, now)] if gives_feedback else []),
-        sql.end_task(task.pk, Task.State.AGREED, settled_at=now),
-        sql.add_to_tally_of(assignment, submitted=1, open=-1, agreed=1),
+        *([tell_answer(task.pk, now)] if gives_feedback else []),
+        end_task(task.pk, Task.State.AGREED, settled_at=now),
+        add_to_tally_of(assignment, submitted=1, open=-1, agreed=1),
     ]
 
 
@@ -45,10 +48,10 @@ def build_skip_statements(assignment: Assignment) -> list[Statement]:
     """
     state = assignment.task.state
     if state not in (Task.State.OPEN, Task.State.DISPUTED):
-        return [sql.add_to_tally_of(assignment, skipped=1)]
+        return [add_to_tally_of(assignment, skipped=1)]
     return [
-        sql.end_task(assignment.task_id, Task.State.WITHDRAWN),
-        sql.add_to_tally_of(assignment, skipped=1, withdrawn=1, **{state: -1}),
+        end_task(assignment.task_id, Task.State.WITHDRAWN),
+        add_to_tally_of(assignment, skipped=1, withdrawn=1, **{state: -1}),
     ]
 
 
@@ -63,7 +66,7 @@ def withdraw_questions(membership: int, tasks: Iterable[int]) -> None:
     locked = list(free.select_for_update(no_key=True).order_by("pk").values_list("pk", "stratum"))
     Task.objects.filter(pk__in=[pk for pk, _stratum in locked]).update(state=Task.State.WITHDRAWN)
     strata = sorted(stratum for _pk, stratum in locked)
-    execute(*(sql.add_to_tally(membership, stratum, open=-1, withdrawn=1) for stratum in strata))
+    execute(*(add_to_tally(membership, stratum, open=-1, withdrawn=1) for stratum in strata))
 
 
 def close_checks(batch: Batch) -> int:
@@ -85,5 +88,5 @@ def close_answered(tasks: Iterable[int]) -> int:
     )
     known = GoldQuestionTask.objects.filter(pk__in=ids).annotate(member=Subquery(owners.values("pk")))
     counts = sorted(known.values_list("member", "task__stratum"))
-    execute(*(sql.add_to_tally(member, stratum, open=-1, agreed=1) for member, stratum in counts))
+    execute(*(add_to_tally(member, stratum, open=-1, agreed=1) for member, stratum in counts))
     return len(ids)

@@ -38,7 +38,7 @@ from annotation.selectors.adjudication import (
     list_dimensions,
     list_reasons,
 )
-from annotation.selectors.batches.members import MemberProgress, find_own_progress, measure_own_progress
+from annotation.selectors.batches.own_progress import MemberProgress, find_own_progress, measure_own_progress
 from annotation.selectors.guidelines import dimension_label, get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments

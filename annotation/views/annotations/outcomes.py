@@ -43,7 +43,10 @@ class DescribedOutcome:
 
 
 def describe_labels(document: GuidelineDocument, labels: Mapping[str, Any]) -> tuple[LabelWords, ...]:
-    several = len(labels) > 1
+    """A lone label goes without its criterion, but where a response may have been given no label of the others."""
+    criteria = document.labelled_criteria
+    is_one_of_several = len(criteria) > 1 and any(criterion.may_lack_value for criterion in criteria)
+    several = len(labels) > 1 or is_one_of_several
     return tuple(
         LabelWords(criterion_label(document, name) if several else "", label_text(document, name, value))
         for name, value in labels.items()

@@ -35,7 +35,7 @@ from annotation.selectors.annotations.own_work import (
 )
 from annotation.selectors.assignments.items import build_item, find_last_submission
 from annotation.selectors.batches import get_batch
-from annotation.selectors.batches.members import find_own_progress, list_own_batches
+from annotation.selectors.batches.own_progress import find_own_progress, list_own_batches
 from annotation.selectors.gold_questions import Feedback, find_latest_feedback
 from annotation.selectors.guidelines import get_batch_to_enter
 from annotation.selectors.wellbeing import is_budget_used_up

@@ -163,8 +163,14 @@ def list_dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def list_other_answers(document: GuidelineDocument, criterion: Criterion) -> list[str]:
-    """When it is asked, and what may be answered beside its levels."""
+    """When and of what it is asked, and what may be answered beside its levels."""
     words = []
+    if criterion.kind == "text":
+        words.append(_("at most {n} characters").format(n=criterion.text_limit))
+    if criterion.several:
+        words.append(_("several options may be chosen"))
+    if criterion.per_turn is not None:
+        words.append(_("asked of each of the model's turns"))
     if criterion.asked_if is not None:
         condition = criterion.asked_if
         first = criterion_label(document, condition.criterion)
@@ -195,6 +201,9 @@ def list_criteria(
             else [labels[name] for name in criterion.applies_to.dimensions],
             "scale": [level_context(criterion.name, level, notes) for level in written["scale"][::-1]],
             "others": list_other_answers(document, criterion),
+            "scale_words": guideline_text(
+                criterion.measurement if criterion.kind == "level" else criterion.kind
+            ),
             "notes": notes.get((criterion.name, None), ()),
             "clause": clause_value(criterion.name, None),
         }

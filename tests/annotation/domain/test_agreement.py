@@ -16,6 +16,7 @@ from annotation.domain.agreement import (
     pool,
 )
 
+OF_SETS = {"alpha_masi"}
 OF_TWO = {"cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic", "scott_pi"}
 
 
@@ -163,7 +164,7 @@ def test_one_category_leaves_kappa_and_alpha_undefined_and_ac1_one() -> None:
     # pi = 0, 0, 1: p_e = 0, AC1 = (1 - 0) / (1 - 0)
     assert value_of(result, "gwet_ac1") == 1
     assert value_of(result, "gwet_ac2") == 1
-    for name in set(STATISTICS) - {"percent_agreement", "gwet_ac1", "gwet_ac2"}:
+    for name in set(STATISTICS) - OF_SETS - {"percent_agreement", "gwet_ac1", "gwet_ac2"}:
         assert result.statistics[name] == module.Statistic(None, None, None, module.ONE_CATEGORY)
 
 
@@ -177,7 +178,7 @@ def test_a_scale_of_one_level_does_not_divide_by_zero() -> None:
 
 def test_all_the_same_within_units_and_several_categories_is_perfect() -> None:
     result = of({(1, 1): 3, (2, 2): 3, (3, 3): 4}, [1, 2, 3], "interval")
-    assert {statistic.value for statistic in result.statistics.values()} == {1}
+    assert {result.statistics[name].value for name in set(STATISTICS) - OF_SETS} == {1}
 
 
 def test_units_with_a_missing_label_change_neither_kappa_nor_alpha() -> None:
@@ -194,7 +195,7 @@ def test_what_compares_two_raters_is_undefined_for_three_with_the_reason() -> No
     assert statistics["cohen_kappa_linear"] == module.Statistic(None, None, None, module.MORE_THAN_TWO)
     assert statistics["scott_pi"] == module.Statistic(None, None, None, module.MORE_THAN_TWO_FOR_PI)
     undefined = {name for name, statistic in statistics.items() if statistic.value is None}
-    assert undefined == OF_TWO | {"alpha_interval"}
+    assert undefined == OF_TWO | OF_SETS | {"alpha_interval"}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_the_scale_decides_which_statistics_are_given(
 ) -> None:
     statistics = of({(1, 1): 3, (1, 2): 1, (2, 2): 3}, [1, 2], measurement).statistics
     missing = {name: statistic.reason for name, statistic in statistics.items() if statistic.value is None}
-    assert missing == dict.fromkeys(undefined, reason)
+    assert missing == dict.fromkeys(undefined, reason) | dict.fromkeys(OF_SETS, module.NO_SETS)
 
 
 def test_a_label_off_the_scale_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -166,6 +167,13 @@ def test_the_canonical_form_has_na_and_no_number_for_it(release: GoldRelease, tm
     rows = [json.loads(line) for line in (tmp_path / "gold.jsonl").read_text(encoding="utf-8").splitlines()]
     assert rows[0]["labels"] == {"empathy": "na"}
     assert rows[0]["sources"] == {"empathy": "unanimous"}
+    assert [row["labels_by_level"] for row in rows] == [
+        {"empathy": {"na": 2}},
+        {"empathy": {"3": 2}, "note": {"2": 1}},
+        {"empathy": {"1": 2}, "repair": {"2": 2}},
+        {"empathy": {"1": 1, "na": 1}, "repair": {"1": 1}},
+        {"empathy": {"3": 2}},
+    ]
     assert release.manifest["counts"]["by_level"]["empathy"] == {"1": 1, "2": 1, "3": 2, "na": 1}
 
 
@@ -329,3 +337,19 @@ def test_a_crowd_that_left_levels_open_comes_in_whole(tmp_path: Path) -> None:
             reliability_data=table, value_domain=[1, 2, 3, 4, 5], level_of_measurement="ordinal"
         )
         assert measured[name].statistics["alpha_ordinal"].value == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_lone_label_is_named_where_others_may_be_missing(labelled: Batch, lin: Person, ma: Person) -> None:
+    client = Client()
+    client.force_login(lin)
+    rows = client.get("/history/").context["rows"]
+    lone_labels = [row.labels[0] for row in rows if len(row.labels) == 1]
+    assert lone_labels
+    assert all(label.criterion for label in lone_labels)
+
+
+def test_the_report_counts_labels_per_response_in_words(labelled: Batch, ma: Person) -> None:
+    client = Client()
+    client.force_login(ma)
+    page = " ".join(client.get(f"/report/?batch={labelled.name}").content.decode().split())
+    assert re.search(r"[0-9]+ with 2 labels", page)
