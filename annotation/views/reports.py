@@ -131,7 +131,14 @@ def _level_names(levels: Mapping[str, Mapping[str, str] | None]) -> list[str]:
 
 
 def measurement_name(name: str) -> str:
-    return {"nominal": _("nominal"), "ordinal": _("ordinal"), "interval": _("interval")}.get(name, name)
+    names = {
+        "nominal": _("nominal"),
+        "ordinal": _("ordinal"),
+        "interval": _("interval"),
+        "masi": _("sets of options"),
+        "text": _("texts"),
+    }
+    return names.get(name, name)
 
 
 def list_protocols(report: Report) -> Iterator[dict[str, Any]]:
@@ -223,7 +230,7 @@ def is_repetition(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> 
 
 def list_measurements(report: Report) -> dict[tuple[str, str], str]:
     """The measurement of each criterion; the weakest where versions of a guideline differ."""
-    order = ("interval", "ordinal", "nominal")
+    order = ("interval", "ordinal", "masi", "nominal", "text")
     measurements: dict[tuple[str, str], str] = {}
     for guideline in report["guidelines"] or ():
         for criterion in guideline.get("criteria", ()):

@@ -24,7 +24,7 @@ APPLICABILITY = " na"
 # Up to so many, whole numbers are counted, not sorted.
 MAX_COUNTED_VALUES = 1000
 MAX_BINS = 1 << 21
-NAMES = ("criterion", "subcomponent")
+NAMES = ("criterion", "subcomponent", "round")
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,13 @@ class Units:
     positions in the names beside them. ``person`` (N, R) are primary keys in the order of the slots, ``NOBODY`` where
     there is no label; ``label`` (N, R) its value, nan where there is none; ``day`` (N, R) when it was handed in, as the
     proleptic ordinal of the date where the site is, and 0 where there is none; ``moment`` (N, R) the same in seconds
-    since 1970; ``seconds`` (N, R) nan where unknown.
+    since 1970; ``seconds`` (N, R) nan where unknown; ``round`` (N, R) the position in ``round_names`` of the round of
+    labelling, of which the first stands for none.
     """
 
     criterion_names: tuple[str, ...]
     subcomponent_names: tuple[str, ...]
+    round_names: tuple[str, ...]
     task: Ints
     response: Ints
     prompt: Ints
@@ -53,6 +55,7 @@ class Units:
     day: Ints
     moment: Codes
     seconds: Floats
+    round: Ints
     merged: Mapping[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -65,6 +68,11 @@ class Units:
         for column in self.day.T:  # a maximum along short rows takes ten times as long
             np.maximum(days, column, out=days)
         return days
+
+    @property
+    def first_round(self) -> Ints:
+        """(N,): the round of the first label; of units that ``split_rounds`` gives, of all of them."""
+        return self.round[:, 0] if self.round.shape[1] else np.zeros(len(self), dtype=np.int32)
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -79,6 +87,14 @@ class Units:
         ):
             return tuple(map(float, np.flatnonzero(np.bincount(integers))))
         return tuple(map(float, np.unique(labels)))
+
+    def values_of(self, criterion: str) -> set[int | float]:
+        """Every value that somebody gave by the criterion of this name."""
+        if criterion not in self.criterion_names:
+            return set()
+        labels = self.label[self.criterion == self.criterion_names.index(criterion)]
+        occurring = np.unique(labels[~np.isnan(labels)]).tolist()
+        return {int(value) if value.is_integer() else value for value in occurring}
 
     @cached_property
     def codes(self) -> npt.NDArray[np.int16]:
@@ -201,9 +217,16 @@ def find_places(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
 COLUMNS = tuple(
     column.name for column in fields(Units) if column.name != "merged" and not column.name.endswith("_names")
 )
-WIDE = ("person", "label", "day", "moment", "seconds")
+WIDE = ("person", "label", "day", "moment", "seconds", "round")
 _TYPES = {"label": "f", "moment": "q", "seconds": "f"}
-_MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "moment": 0, "seconds": np.nan}
+_MISSING: dict[str, Any] = {
+    "person": NOBODY,
+    "label": np.nan,
+    "day": 0,
+    "moment": 0,
+    "seconds": np.nan,
+    "round": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -215,6 +238,7 @@ class PersonLabels:
     day: int
     seconds: float | None
     moment: int = 0
+    round: str = ""
 
 
 @dataclass(frozen=True)
@@ -236,6 +260,7 @@ def build_units(tasks: Iterable[LabelledTask]) -> Units:
     """
     criteria: dict[str, int] = {}
     subcomponents: dict[str, int] = {}
+    rounds = {"": 0}
     single, counts = array("i"), array("i")
     wide: dict[str, array[Any]] = {name: array(_TYPES.get(name, "i")) for name in WIDE}
     for task_labels in tasks:
@@ -259,6 +284,7 @@ def build_units(tasks: Iterable[LabelledTask]) -> Units:
             wide["day"].extend(label.day for label in labels)
             wide["moment"].extend(label.moment for label in labels)
             wide["seconds"].extend(np.nan if label.seconds is None else label.seconds for label in labels)
+            wide["round"].extend(rounds.setdefault(label.round, len(rounds)) for label in labels)
     task, response, prompt, stratum, criterion_of, subcomponent_of = (
         np.array(single, dtype=np.int32).reshape(-1, 6).T.copy()
     )
@@ -269,6 +295,7 @@ def build_units(tasks: Iterable[LabelledTask]) -> Units:
     return Units(
         criterion_names=tuple(criteria),
         subcomponent_names=tuple(subcomponents),
+        round_names=tuple(rounds),
         task=task,
         response=response,
         prompt=prompt,
@@ -294,18 +321,20 @@ def join_units(parts: Sequence[Units]) -> Units:
         return parts[0]
     places = max((part.person.shape[1] for part in parts), default=0)
     numbers: dict[str, dict[str, int]] = {name: {} for name in NAMES}
+    numbers["round"][""] = 0
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for part in parts:
         for column in COLUMNS:
             values = getattr(part, column)
             if column in NAMES:
                 values = _renumber_names(values, getattr(part, f"{column}_names"), numbers[column])
-            elif column in WIDE:
+            if column in WIDE:
                 width = ((0, 0), (0, places - values.shape[1]))
                 values = np.pad(values, width, constant_values=_MISSING[column])
             columns[column].append(values)
     joined: dict[str, Any] = {column: np.concatenate(values) for column, values in columns.items()}
-    return Units(tuple(numbers["criterion"]), tuple(numbers["subcomponent"]), **joined)
+    joined |= {f"{name}_names": tuple(known) for name, known in numbers.items()}
+    return Units(**joined)
 
 
 def _renumber_names(values: Ints, before: Sequence[str], known: dict[str, int]) -> Ints:
@@ -319,9 +348,25 @@ def pool_units(parts: Sequence[Units], versions: Sequence[int]) -> Units:
     equal moments, that of the later batch.
     """
     units = join_units(parts)
+    return pool_items(units, index_responses(units, parts, versions))
+
+
+def place_labels(values: npt.NDArray[Any], has_label: npt.NDArray[np.bool_], column: str) -> npt.NDArray[Any]:
+    """The values of a wide column, in the order of units and places, where there is a label."""
+    placed = np.full(has_label.shape, _MISSING[column], dtype=values.dtype)
+    placed[has_label] = values
+    return placed
+
+
+def index_responses(units: Units, parts: Sequence[Units], versions: Sequence[int]) -> Codes:
+    """(N,): which response under which version of the guideline each unit of the joined ``parts`` is of."""
     names, version = np.unique(np.array(versions, dtype=np.int64), return_inverse=True)
     version_of = np.repeat(version.ravel(), [len(part) for part in parts])
-    _keys, item = index_keys(units.response.astype(np.int64) * max(1, len(names)) + version_of)
+    return index_keys(units.response.astype(np.int64) * max(1, len(names)) + version_of)[1]
+
+
+def pool_items(units: Units, item: Codes) -> Units:
+    """``units`` with one for each criterion of an ``item`` (N,), in which tasks of several batches may meet."""
     first = np.zeros(int(item.max(initial=-1)) + 1, dtype=np.int64)
     first[item[::-1]] = np.arange(len(units))[::-1]  # the last to be written is the first of each
     first_unit = first[item]
@@ -369,10 +414,7 @@ def _merge_units(units: Units, item: Codes, every_unit: Units) -> Units:
     columns: dict[str, Any] = {
         name: getattr(every_unit, name)[keys // width] for name in COLUMNS if name not in WIDE
     }
-    for name in WIDE:
-        values = getattr(units, name)[row, place]
-        columns[name] = np.full(has_label.shape, _MISSING[name], dtype=values.dtype)
-        columns[name][has_label] = values
+    columns |= {name: place_labels(getattr(units, name)[row, place], has_label, name) for name in WIDE}
     return replace(units, **columns | {"criterion": (keys % width).astype(np.int32)})
 
 

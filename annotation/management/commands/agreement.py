@@ -27,6 +27,7 @@ HEADINGS = {
     "alpha_nominal": "alpha nom.",
     "alpha_ordinal": "alpha ord.",
     "alpha_interval": "alpha int.",
+    "alpha_masi": "alpha MASI",
     "gwet_ac1": "AC1",
     "gwet_ac2": "AC2",
     "pairwise_kappa": "kappa, pairs",
@@ -58,6 +59,7 @@ class Command(AssayCommand):
         return {
             "rows": [row.to_json() for row in patterns.report(groupings)],
             "not_applicable": [applicability_to_json(row) for row in patterns.list_applicability()],
+            "intra_rater": [row.row().to_json() for row in patterns.list_intra_rater()],
             "coverage": patterns.labels.coverage.to_json(),
             "adjudicators": {
                 "drawn": seconds.drawn,
@@ -78,6 +80,8 @@ class Command(AssayCommand):
         self._show_weighing(rows)
         for row in data["not_applicable"]:
             self.stdout.write(_describe_applicability(row))
+        for row in data["intra_rater"]:
+            self.stdout.write(_describe_intra_rater(row))
         self.stdout.write(_describe_coverage(data["coverage"]))
         for row in data["adjudicators"]["rows"]:
             share = _format_statistic(row["percent_agreement"])
@@ -109,6 +113,15 @@ def _describe_applicability(row: Mapping[str, Any]) -> str:
     pairs = f"n {row['n']}, differing {row['disputed']}"
     alpha = f"nominal alpha {_format_statistic(row['alpha_nominal'])}"
     return f"{row['criterion']}: {counts}; {pairs}, {alpha}"
+
+
+def _describe_intra_rater(row: Mapping[str, Any]) -> str:
+    """Of one person who labelled the same responses in several rounds."""
+    alpha = _format_statistic(row["alpha_nominal"])
+    share = _format_statistic(row["percent_agreement"])
+    counts = f"{row['n']} labelled in several rounds, {row['disputed']} otherwise"
+    name = row["group"]["annotator"]
+    return f"{name}, {row['criterion'] or '(pooled)'}: {counts}: agreement {share}, nominal alpha {alpha}"
 
 
 def _describe_coverage(coverage: Mapping[str, Any]) -> str:

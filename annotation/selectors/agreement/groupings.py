@@ -20,6 +20,7 @@ FACETS = (
     "pair",
     "week",
     "language",
+    "round",
 )
 NARROWED_BY = (*FACETS, "guideline")
 """A page can also be narrowed to a guideline, whatever its versions; the report tells these apart by itself."""

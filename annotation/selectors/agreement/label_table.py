@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from operator import is_, itemgetter
 from typing import Any, TypeAlias, TypeVar
@@ -36,7 +36,9 @@ from annotation.domain.agreement.label_table import (
     pool_units,
     replace_tasks,
 )
+from annotation.domain.agreement.rounds import pool_rounds
 from annotation.domain.guidelines import NA
+from annotation.domain.guidelines.values import strip_turn
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
 from annotation.selectors.counts import STATES, count_by_stratum
 
@@ -195,17 +197,24 @@ class BatchUnits:
     """The units of some batches with their strata, by which they are told apart, and the marks that they had.
 
     ``answers`` are those of ``units``, whose labels are numbers, with those that tell who found a criterion not
-    applicable; ``parts`` are the answers of each batch, as they are before a response of several batches counts once.
+    applicable; ``parts`` are the answers of each batch, as they are before a response of several batches counts once,
+    and ``versions`` those of the guidelines under which each was labelled.
     """
 
     answers: Units
     parts: Sequence[Units]
+    versions: Sequence[int]
     strata: dict[int, Stratum]
     marks: Marks
 
     @property
     def units(self) -> Units:
         return self.answers.numbered
+
+    @cached_property
+    def rounds(self) -> Units:
+        """The answers with each round of labelling apart."""
+        return pool_rounds(self.parts, self.versions, self.answers.merged)
 
 
 def read_batches(batches: Iterable[Batch]) -> BatchUnits:
@@ -215,8 +224,8 @@ def read_batches(batches: Iterable[Batch]) -> BatchUnits:
     sorted_batches = sorted(batches, key=lambda batch: batch.pk)
     marks, strata = _read_marks(sorted_batches)
     parts = [_read_batch(batch, marks[batch.pk]) for batch in sorted_batches]
-    units = _pool(parts, [batch.guideline_id for batch in sorted_batches])
-    return BatchUnits(units, parts, strata, tuple(marks.items()))
+    versions = [batch.guideline_id for batch in sorted_batches]
+    return BatchUnits(_pool(parts, versions), parts, versions, strata, tuple(marks.items()))
 
 
 def read_units(batches: Iterable[Batch]) -> Units:
@@ -394,10 +403,14 @@ def _iterate_tasks(
         Cast("labels", TextField()),
         "assignment__submitted_at",
         "seconds",
+        "revision",
+        "assignment__imported__round",
     )
     rows: Iterable[tuple[Any, ...]] = task_labels.iterator(chunk_size=CHUNK)
     days = _DayCache()
-    may_be_na = frozenset(criterion.name for criterion in batch.guideline.document.criteria if criterion.na)
+    may_be_na = frozenset(
+        criterion.name for criterion in batch.guideline.document.labelled_criteria if criterion.na
+    )
     for task, of_task in groupby(rows, key=itemgetter(0)):
         task_rows = list(of_task)
         if task_rows[0][5] == Task.State.OPEN:
@@ -411,8 +424,15 @@ def _build_labelled(
     rows: Sequence[tuple[Any, ...]], days: _DayCache, may_be_na: frozenset[str]
 ) -> LabelledTask:
     person_labels = [
-        PersonLabels(person, _parse_labels(labels, may_be_na), days.of(at), seconds, int(at.timestamp()))
-        for *_task, person, labels, at, seconds in rows
+        PersonLabels(
+            person,
+            _parse_labels(labels, may_be_na),
+            days.of(at),
+            seconds,
+            int(at.timestamp()),
+            (labelling_round or "") if revision == 1 else "",  # a correction was made here, in no round
+        )
+        for *_task, person, labels, at, seconds, revision, labelling_round in rows
     ]
     task, response, prompt, stratum, subcomponent = rows[0][:5]
     return LabelledTask(task, response, prompt, stratum, subcomponent, person_labels)
@@ -428,7 +448,9 @@ def _parse_labels(labels: str, may_be_na: frozenset[str]) -> dict[str, float]:
         return answers
     numbers = {name: value for name, value in answers.items() if not isinstance(value, str)}
     return numbers | {
-        f"{name}{APPLICABILITY}": float(value == NA) for name, value in answers.items() if name in may_be_na
+        f"{name}{APPLICABILITY}": float(value == NA)
+        for name, value in answers.items()
+        if strip_turn(name) in may_be_na
     }
 
 

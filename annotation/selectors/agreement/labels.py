@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property, partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from annotation.core.names import join_names
-from annotation.domain.agreement import MEASUREMENTS, Measurement, Value
+from annotation.domain.agreement import MASI, MEASUREMENTS, Measurement, Value
 from annotation.domain.agreement.disagreement import Mask, UnitGroups, cross_groupings, group_units
 from annotation.domain.agreement.label_table import Codes, Units, index_keys
 from annotation.domain.agreement.label_table import split_pairs as label_table_as_pairs
+from annotation.domain.agreement.rounds import list_repeats as list_repeated_units
+from annotation.domain.agreement.rounds import order_round
 from annotation.domain.guidelines import Criterion
+from annotation.domain.guidelines.values import strip_turn
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
 from annotation.selectors.agreement.label_table import cache_result, count_coverage, read_batches
 from annotation.selectors.agreement.weights import WeightReader, Weights
 
 T = TypeVar("T")
+# The two aspects of what people answered: levels of scales, and who found a criterion not applicable.
+NUMBERED, APPLICABILITY = attrgetter("numbered"), attrgetter("applicability")
 ScaleKey: TypeAlias = tuple[str, str]
 """A guideline's name and a criterion of it: what has one scale, but for its versions."""
 
@@ -50,7 +55,8 @@ class ComparableLabels:
             sorted(named, key=itemgetter(1))
         )  # by code points, whatever the database's collation
         self.narrowing = narrowing
-        self._all, self._answers = reading.units, reading.answers
+        self._reading, self._of_answers = reading, NUMBERED
+        self._all = reading.units
         self._weights = WeightReader(self.batches, self.marks, self._strata)
         self.coverage = count_coverage(reading)
 
@@ -66,11 +72,28 @@ class ComparableLabels:
     @cached_property
     def applicability(self) -> ComparableLabels:
         """Who found a criterion not applicable (1), of those criteria that may be; narrowed as these are."""
-        labels = self.with_units(self._answers.applicability)
+        labels = self.with_units(self._reading.answers.applicability)
+        labels._of_answers = APPLICABILITY
+        return labels._narrow_again()
+
+    @cached_property
+    def rounds(self) -> ComparableLabels:
+        """Each unit once for each round of labelling, with the labels of that round alone; narrowed as these are."""
+        return self.with_units(self._of_answers(self._reading.rounds))._narrow_again()
+
+    def _narrow_again(self) -> ComparableLabels:
+        """These labels, which are of other units, narrowed as those that they were made of."""
         if self.narrowing != EVERYTHING:
-            labels._all = labels.units
-            labels.__dict__["units"] = labels._narrowed(self.narrowing)
-        return labels
+            self._all = self.units
+            self.__dict__["units"] = self._narrowed(self.narrowing)
+        return self
+
+    def list_repeats(self) -> tuple[ComparableLabels, UnitGroups[str]]:
+        """What each person said in several rounds, with the rounds in the place of people, sorted by who it was."""
+        rounds = self.rounds.units
+        repeats, people = list_repeated_units(rounds)
+        by_person = group_units(index_keys(people), self.people.__getitem__, str)
+        return self.with_units(repeats), by_person
 
     @cached_property
     def weights(self) -> Weights | float:
@@ -92,9 +115,12 @@ class ComparableLabels:
             case "pair":
                 return group_units(*self._pairs(), _name_key)
             case "criterion":
-                column, name_of = facet, units.criterion_names.__getitem__
+                column, name_of = facet, lambda code: strip_turn(units.criterion_names[code])
             case "subcomponent":
                 column, name_of = facet, lambda code: units.subcomponent_names[code] or None
+            case "round":
+                column, name_of = "first_round", lambda code: units.round_names[code] or None
+                return group_units(units.kinds(column), name_of, _round_key)
             case "week":
                 column, name_of = "finished", format_week
             case "day":
@@ -136,7 +162,8 @@ class ComparableLabels:
 
     def group(self, grouping: Grouping) -> tuple[ComparableLabels, UnitGroups[tuple[str | None, ...]]]:
         """The labels sorted by all the facets; where pairs are told apart, with a unit for each pair of a unit."""
-        labels = self.as_pairs() if "pair" in grouping else self
+        labels = self.rounds if "round" in grouping else self
+        labels = labels.as_pairs() if "pair" in grouping else labels
         return labels, cross_groupings([labels.sort_by_facet(facet) for facet in grouping], len(labels.units))
 
     def as_pairs(self) -> ComparableLabels:
@@ -144,7 +171,7 @@ class ComparableLabels:
 
     def where_named(self, facets: Mapping[str, str | None]) -> ComparableLabels:
         """The labels that have these names by these facets; pairs are none of them."""
-        labels = self
+        labels = self.rounds if "round" in facets else self
         for facet, name in facets.items():
             labels = labels._in(facet, name)
         return labels
@@ -152,7 +179,7 @@ class ComparableLabels:
     def with_units(self, units: Units) -> ComparableLabels:
         """The same names over other units."""
         labels = object.__new__(ComparableLabels)
-        computed = {"units", "scales", "reasons", "weights", "applicability"}
+        computed = {"units", "scales", "reasons", "weights", "applicability", "rounds"}
         labels.__dict__.update({name: value for name, value in self.__dict__.items() if name not in computed})
         labels.__dict__["units"] = units
         return labels
@@ -205,23 +232,34 @@ class ComparableLabels:
     def criteria(self, guideline: str) -> list[str]:
         """Those of all versions of the guideline, in its order."""
         documents = [version.document for version in self.guidelines.values() if version.name == guideline]
-        return list(dict.fromkeys(c.name for document in documents for c in document.criteria))
+        return list(dict.fromkeys(c.name for document in documents for c in document.labelled_criteria))
 
     def versions(self, guideline: str, criterion: str) -> list[Criterion]:
         """The criterion in each version of the guideline that has it, the oldest first."""
         documents = [version.document for version in self.guidelines.values() if version.name == guideline]
-        return [c for document in documents for c in document.criteria if c.name == criterion]
+        return [c for document in documents for c in document.labelled_criteria if c.name == criterion]
 
     def measure(self, guideline: str, criterion: str) -> tuple[tuple[Value, ...], Measurement]:
-        """Versions whose scales differ are compared on the levels of all of them, at the weakest measurement."""
+        """Versions whose scales differ are compared on the levels of all of them, at the weakest measurement.
+
+        Where several options can be chosen, the values are the options and the sets of them that somebody chose.
+        """
         versions = self.versions(guideline, criterion)
-        values = tuple(sorted({value for version in versions for value in version.values}))
+        scale = {value for version in versions for value in version.values}
+        if any(version.several for version in versions):
+            scale |= self._all.values_of(criterion)
+        values = tuple(sorted(scale))
+        if all(version.several for version in versions):
+            return values, MASI
         return values, MEASUREMENTS[min(MEASUREMENTS.index(version.measurement) for version in versions)]
 
     def _narrowed(self, narrowing: Narrowing) -> Units:
         labels = self.with_units(self._all)
         named = narrowing.named
-        if "pair" in named:  # first, since it leaves the labels of these two alone
+        if "round" in named:  # leaves the labels of one round alone
+            rounds = self.with_units(self._of_answers(self._reading.rounds))
+            labels = rounds._in("round", named.pop("round"))
+        if "pair" in named:  # before the others, since it leaves the labels of these two alone
             labels = labels._in("pair", named.pop("pair"), of=labels.as_pairs())
         for facet, name in named.items():
             labels = labels._in(facet, name)
@@ -268,6 +306,10 @@ def format_week(day: int) -> str:
     """The ISO week of a day."""
     year, week, _weekday = date.fromordinal(day).isocalendar()
     return f"{year}-W{week:02}"
+
+
+def _round_key(name: str | None) -> tuple[bool, list[tuple[bool, int, str]]]:
+    return name is None, order_round(name or "")
 
 
 def _name_key(name: str | None) -> tuple[bool, str]:

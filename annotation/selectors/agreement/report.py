@@ -22,6 +22,7 @@ from annotation.domain.agreement import (
     measure_agreement,
 )
 from annotation.domain.agreement.disagreement import (
+    UnitGroups,
     count_pairs,
     count_patterns,
     cross_groupings,
@@ -280,13 +281,36 @@ class LabelPatterns:
 
     def _count(self, grouping: Grouping) -> list[PatternCounts]:
         labels, groups = self.labels.group(grouping)
+        return self._count_groups(grouping, labels, groups, list(labels.people), labels.weights)
+
+    def list_intra_rater(self) -> list[PatternCounts]:
+        """How alike each person labelled in several rounds: rows by annotator, whose raters are the rounds.
+
+        Responses count alike, whatever the chance of their selection: it is the person who is measured.
+        """
+        return self.labels.cache("intra-rater agreement over rounds", self._count_intra_rater)
+
+    def _count_intra_rater(self) -> list[PatternCounts]:
+        labels, annotators = self.labels.list_repeats()
+        groups = UnitGroups(tuple((name,) for name in annotators.names), annotators.place)
+        rounds = range(len(labels.units.round_names))
+        return self._count_groups(("annotator",), labels, groups, rounds, 1.0)
+
+    def _count_groups(
+        self,
+        grouping: Grouping,
+        labels: ComparableLabels,
+        groups: UnitGroups[Any],
+        raters: Sequence[int],
+        weights: Weights | float,
+    ) -> list[PatternCounts]:
         groups_and_scales = cross_groupings([groups, labels.scales], len(labels.units))
         people = find_people(labels.units, groups_and_scales)
-        units = order_two_people(labels.units, groups_and_scales, people, list(labels.people))
+        units = order_two_people(labels.units, groups_and_scales, people, raters)
         patterns_by_group: dict[tuple[str | None, ...], dict[tuple[str, str], PromptCounts]] = {}
         if not grouping:
             patterns_by_group[()] = {}
-        for (names, scale), patterns in count_patterns(units, groups_and_scales, labels.weights).items():
+        for (names, scale), patterns in count_patterns(units, groups_and_scales, weights).items():
             patterns_by_group.setdefault(names, {})[scale] = patterns
         return [
             counted

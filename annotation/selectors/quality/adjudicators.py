@@ -266,8 +266,9 @@ def _count_shift(
     tally: _DecisionCounts, document: Any, labels: Labels, annotator_labels: Sequence[Labels]
 ) -> None:
     distances = []
-    for criterion in document.criteria:
-        if criterion.name in labels and criterion.measurement != "nominal":
+    for name in labels:
+        criterion = document.criterion(name)
+        if criterion.measurement != "nominal":
             levels = {value: level for level, value in enumerate(criterion.values)}
             annotator_levels = [
                 levels[annotation[criterion.name]]

@@ -72,7 +72,7 @@ def aggregate_labels(batch: Batch, method: str) -> list[CriterionAggregate]:
     units = read_units([batch])
     return [
         _aggregate_criterion(units, criterion, METHODS[method])
-        for criterion in batch.guideline.document.criteria
+        for criterion in batch.guideline.document.countable_criteria
     ]
 
 

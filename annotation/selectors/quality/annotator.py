@@ -178,7 +178,7 @@ def _count_levels(
     for place, criterion_scale in enumerate(sheet.scales):
         chosen_units = has_both & (scale == place)
         if chosen_units.any():
-            size = len(criterion_scale.criterion.values)
+            size = len(criterion_scale.values)
             cells = (other[chosen_units] * size + own[chosen_units]).astype(np.int64)
             counts = np.bincount(cells, minlength=size * size).reshape(size, size)
             tables.append(LevelTable(criterion_scale, against, tuple(tuple(map(int, row)) for row in counts)))

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from django.db import connection
 
 from annotation.domain.agreement.label_table import Units, find_places
-from annotation.domain.guidelines import Criterion
+from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.domain.guidelines.values import strip_turn
 from annotation.domain.quality.labels import group_kinds
 from annotation.models import Batch, Stratum
 from annotation.selectors.agreement.label_table import Gold, read_gold, read_marks, read_units
@@ -76,7 +77,9 @@ MAX_CACHED_UNITS = 1_000_000
 
 @dataclass(frozen=True)
 class CriterionScale:
-    """A criterion with its ordered values: one for all versions of a guideline that ask it on the same values.
+    """A criterion with its ordered ``values``: one for all versions of a guideline that ask it on the same values, and
+    for all turns of which it is asked. Where several options can be chosen, the values are the options and the sets of
+    them that somebody chose.
 
     ``lenient`` is 1 where the higher levels are those that the guideline's ranking metric counts in a model's favour,
     -1 where the lower ones are, and 0 where it does not tell.
@@ -85,6 +88,7 @@ class CriterionScale:
     guideline: str
     criterion: Criterion
     lenient: int
+    values: tuple[float, ...]
 
     @property
     def ordered(self) -> bool:
@@ -168,16 +172,27 @@ def _build_table(batches: Sequence[Batch]) -> ComparisonTable:
     gold = read_gold(batches, units)
     strata = _read_strata(units)
     scales, scale, dimensions, dimension = _find_scales_and_dimensions(units, batches, strata)
+    scales = tuple(
+        _add_chosen_sets(criterion_scale, units.label[scale == place], gold.value[scale == place])
+        for place, criterion_scale in enumerate(scales)
+    )
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
     for place, criterion_scale in enumerate(scales):
         on_scale = scale == place
-        level[on_scale] = _find_levels(units.label[on_scale], criterion_scale.criterion.values)
-        gold_level[on_scale] = _find_levels(gold.value[on_scale], criterion_scale.criterion.values)
+        level[on_scale] = _find_levels(units.label[on_scale], criterion_scale.values)
+        gold_level[on_scale] = _find_levels(gold.value[on_scale], criterion_scale.values)
     kind = _find_kinds(units, strata)
     return ComparisonTable(units, gold, scales, scale, dimensions, dimension, kind, level, gold_level)
 
 
 _CACHE = BatchCache(_build_table, most=MAX_CACHED_UNITS, weight=lambda table: len(table.units))
+
+
+def _add_chosen_sets(scale: CriterionScale, *columns: npt.NDArray[np.float32]) -> CriterionScale:
+    if not scale.criterion.several:
+        return scale
+    occurring = {float(value) for column in columns for value in np.unique(column[~np.isnan(column)])}
+    return replace(scale, values=tuple(sorted({*scale.values, *occurring})))
 
 
 def _find_levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
@@ -250,21 +265,24 @@ def _find_scales_and_dimensions(
 
 def build_scale(batch: Batch, criterion: str) -> CriterionScale:
     document = batch.guideline.document
-    declared = document.criterion(criterion)
+    declared = document.criterion(strip_turn(criterion))
+    lenient = _find_lenient_end(document, declared) if declared.is_countable else 0
+    return CriterionScale(batch.guideline.name, declared, lenient, declared.values)
+
+
+def _find_lenient_end(document: GuidelineDocument, declared: Criterion) -> int:
     ranked = document.metric(document.rank_by)
-    if ranked.criteria is not None and criterion not in ranked.criteria:
-        return CriterionScale(batch.guideline.name, declared, 0)
+    if ranked.criteria is not None and declared.name not in ranked.criteria:
+        return 0
     if ranked.kind == "mean":
-        return CriterionScale(batch.guideline.name, declared, 1 if ranked.multiplier > 0 else -1)
+        return 1 if ranked.multiplier > 0 else -1
     dimensions = [
         dimension_name for dimension_name in document.dimension_names if declared.applies(dimension_name)
     ]
     if not set(dimensions) <= set(document.dimensions_of(ranked)):
-        return CriterionScale(
-            batch.guideline.name, declared, 0
-        )  # elsewhere the same level may be the wrong one
+        return 0  # elsewhere the same level may be the wrong one
     ends = {_find_end(declared.values, set(ranked.levels_for(dimension))) for dimension in dimensions or [""]}
-    return CriterionScale(batch.guideline.name, declared, ends.pop() if len(ends) == 1 else 0)
+    return ends.pop() if len(ends) == 1 else 0
 
 
 def _find_end(values: Sequence[float], counted: set[float]) -> int:

@@ -133,7 +133,7 @@ def _build_item(sheet: ComparisonTable, person: int, row: int) -> QualityItem:
     own_label, day, seconds = labels.pop(person)
     gold = float(sheet.gold.value[row])
     scale = sheet.scales[sheet.scale[row]]
-    values = scale.criterion.values
+    values = scale.values
     return QualityItem(
         task=int(units.task[row]),
         scale=scale,

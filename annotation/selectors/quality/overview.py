@@ -131,9 +131,7 @@ def flatten_labels(sheet: ComparisonTable) -> Labels:
         gold=sheet.gold_level[unit],
         adjudicated=sheet.gold.decided[unit],
         scales={
-            at: quality.LabelScale(
-                tuple(map(float, range(len(scale.criterion.values)))), scale.criterion.measurement
-            )
+            at: quality.LabelScale(tuple(map(float, range(len(scale.values)))), scale.criterion.measurement)
             for at, scale in enumerate(sheet.scales)
         },
         task=units.task[unit].astype(np.int64),

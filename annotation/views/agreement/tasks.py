@@ -41,6 +41,7 @@ FILTER_FACETS = (
     "guideline_version",
     "pair",
     "week",
+    "round",
 )
 # A list of more names than this is none to choose from.
 MAX_NAMES = 200
@@ -107,10 +108,8 @@ def list_filters(
 
 
 def list_names(labels: ComparableLabels) -> dict[str, tuple[str | None, ...]]:
-    pairs = labels.as_pairs()
-    return {
-        facet: (pairs if facet == "pair" else labels).sort_by_facet(facet).names for facet in FILTER_FACETS
-    }
+    split = {"pair": labels.as_pairs(), "round": labels.rounds}
+    return {facet: split.get(facet, labels).sort_by_facet(facet).names for facet in FILTER_FACETS}
 
 
 def hidden_parameters(narrowing: Narrowing) -> dict[str, str]:

@@ -18,6 +18,7 @@ from annotation.core.formatting import (
 )
 from annotation.domain.agreement import Agreement, Measurement, Statistic
 from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.domain.guidelines.values import strip_turn
 from annotation.models import DisputeReason, Guideline, Prompt
 from annotation.selectors.agreement import Narrowing, PatternCounts
 from annotation.selectors.agreement.causes import ShareEstimate
@@ -30,6 +31,7 @@ STATISTICS: dict[str, str | Promise] = {
     "alpha_nominal": gettext_lazy("Alpha, nominal"),
     "alpha_ordinal": gettext_lazy("Alpha, ordinal"),
     "alpha_interval": gettext_lazy("Alpha, interval"),
+    "alpha_masi": gettext_lazy("Alpha, MASI"),
     "gwet_ac1": gettext_lazy("Gwet's AC1"),
     "gwet_ac2": gettext_lazy("Gwet's AC2"),
     "cohen_kappa_linear": gettext_lazy("Kappa, linear weights"),
@@ -54,6 +56,7 @@ FACETS: dict[str, str | Promise] = {
     "pair": gettext_lazy("Pair"),
     "week": gettext_lazy("Week"),
     "language": gettext_lazy("Language"),
+    "round": gettext_lazy("Labelling round"),
 }
 # The customary marks for alpha: K. Krippendorff, Content Analysis (2004), chapter 11.
 RELIABLE, TENTATIVE = 0.8, 0.667
@@ -100,9 +103,10 @@ class GuidelineWords:
         return next((words for words in names if words != name), name)
 
     def level(self, guideline: str, criterion: str, value: float) -> str:
+        name = strip_turn(criterion)
         criteria = (criterion for document in self._documents[guideline] for criterion in document.criteria)
         named_criterion = next(
-            (known_criterion for known_criterion in criteria if known_criterion.name == criterion), None
+            (known_criterion for known_criterion in criteria if known_criterion.name == name), None
         )
         return level_text(named_criterion, value) if named_criterion else format_compact(value)
 

@@ -144,7 +144,7 @@ def build_table(table: LevelTable, batch: Batch, person: Person) -> dict[str, An
     criterion = table.scale.criterion
     other = "gold" if table.against == GOLD else "theirs"
     rows = []
-    for value, counts in zip(criterion.values, table.counts, strict=True):
+    for value, counts in zip(table.scale.values, table.counts, strict=True):
         total = sum(counts)
         cells = [
             {
@@ -162,13 +162,13 @@ def build_table(table: LevelTable, batch: Batch, person: Person) -> dict[str, An
                 if n
                 else "",
             }
-            for own_value, n in zip(criterion.values, counts, strict=True)
+            for own_value, n in zip(table.scale.values, counts, strict=True)
         ]
         rows.append({"level": level_text(criterion, value), "cells": cells, "n": total})
     return {
         "criterion": criterion_label(batch.guideline.document, criterion.name),
         "beside_gold": table.against == GOLD,
-        "heads": [level_text(criterion, value) for value in criterion.values],
+        "heads": [level_text(criterion, value) for value in table.scale.values],
         "rows": rows,
         "n": table.n,
         "differing": table.n_differing,

@@ -37,6 +37,7 @@ from annotation.selectors.quality import (
     list_prompts,
 )
 from annotation.views.access import person_of, role_required
+from annotation.views.agreement.query import parse_batches
 from annotation.views.batches.batches import batch_context
 from annotation.views.quality.annotator import item_line, part_context
 from annotation.views.quality.tables import TABS, adjudicator_context, list_tabs, overview_context
@@ -50,14 +51,22 @@ MAX_BATCHES = 20
 @never_cache
 @role_required(MANAGER)
 def quality(request: HttpRequest) -> HttpResponse:
-    """Everybody in the latest batches that the reader may open, taken together."""
-    reader = person_of(request)
+    """Everybody in the batches that the address names, else in the latest that the reader may open, taken together: a
+    response that several of them have counts once.
+    """
+    reader, names = person_of(request), parse_batches(request)
     readable = list_readable_batches(reader).exclude(state=Batch.State.DRAFT)
-    batches = list(readable.select_related("guideline").order_by("-created_at", "-pk")[:MAX_BATCHES])
-    record_openings(reader, [batch.pk for batch in batches])
+    if names:
+        batches = list(open_readable_batches(reader, names).select_related("guideline").order_by("name"))
+    else:
+        batches = list(readable.select_related("guideline").order_by("-created_at", "-pk")[:MAX_BATCHES])
+        record_openings(reader, [batch.pk for batch in batches])
     context = tab_context(request, batches, None) | {
-        "batches": batches,
-        "left_out": max(0, readable.count() - len(batches)),
+        "pooled_batches": batches,
+        "batches": readable.order_by("name"),
+        "chosen_batches": names,
+        "max_batches": MAX_BATCHES,
+        "left_out": 0 if names else max(0, readable.count() - len(batches)),
         "sealed_n": sealed_batches(reader).count(),
         "crumbs": breadcrumbs((_("People"), "people", []), title=_("Quality")),
     }
@@ -148,11 +157,11 @@ def tab_context(request: HttpRequest, batches: Sequence[Batch], batch: Batch | N
             value=tab,
             known=", ".join(name for name in TABS if name),
         )
-    overview = get_overview(batches)
-    context = overview_context(overview, batches, batch, tab, sort)
+    overview, names = get_overview(batches), parse_batches(request)
+    context = overview_context(overview, batches, batch, tab, sort, names=names)
     if tab == "adjudicators":
         context |= adjudicator_context(list_adjudicators(batches), batches, batch)
-    return context | {"tabs": list_tabs(tab), "quality_tab": tab}
+    return context | {"tabs": list_tabs(tab, names), "quality_tab": tab, "sort": sort}
 
 
 def parse_filters(

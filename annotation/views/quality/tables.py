@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
 
 from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext_lazy
@@ -20,6 +19,7 @@ from annotation.domain.quality import Copying
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
 from annotation.selectors.gold_questions import list_batch_check_results
 from annotation.selectors.quality import Adjudicator, AnnotatorRow, Overview, build_scale, list_qualifications
+from annotation.views.agreement.query import encode_query
 from annotation.views.quality.wording import (
     COPYING,
     DRIFT,
@@ -70,16 +70,27 @@ class AnnotatorLine:
         return -math.inf if finding is None or finding.score is None else finding.score
 
 
-def list_tabs(tab: str) -> list[dict[str, Any]]:
+def list_tabs(tab: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """``names`` are those of the batches that the address names."""
     labels = [("", _("Everybody")), *FAULT_LABELS.items(), (ADJUDICATORS, _("Adjudicators"))]
     return [
-        {"label": label, "url": f"?show={name}" if name else "?", "current": name == tab}
+        {
+            "label": label,
+            "url": f"?{encode_query(names, {'show': name} if name else {})}",
+            "current": name == tab,
+        }
         for name, label in labels
     ]
 
 
 def overview_context(
-    overview: Overview, batches: Sequence[Batch], batch: Batch | None, tab: str, sort: str
+    overview: Overview,
+    batches: Sequence[Batch],
+    batch: Batch | None,
+    tab: str,
+    sort: str,
+    *,
+    names: Sequence[str],
 ) -> dict[str, Any]:
     people = list_people(overview, batches)
     flags = list_flags(overview, people)
@@ -109,7 +120,7 @@ def overview_context(
         }
     columns = {"checks": any(line.checks for line in lines), "round": any(line.round for line in lines)}
     ordered, heads = sort_lines(
-        lines, sort, without=[name for name, is_filled in columns.items() if not is_filled]
+        lines, sort, names=names, without=[name for name, is_filled in columns.items() if not is_filled]
     )
     return context | {
         "rows": ordered,
@@ -196,7 +207,7 @@ def list_check_figures(batches: Sequence[Batch]) -> dict[int, QualityFigure]:
 
 
 def sort_lines(
-    lines: Sequence[AnnotatorLine], sort: str, *, without: Sequence[str]
+    lines: Sequence[AnnotatorLine], sort: str, *, names: Sequence[str], without: Sequence[str]
 ) -> tuple[list[AnnotatorLine], list[dict[str, Any]]]:
     """The lines in the order of a column, its worst first (with ``-`` its best), and the heads with their links."""
     by, back = sort.lstrip("-"), sort.startswith("-")
@@ -206,7 +217,7 @@ def sort_lines(
         {
             "name": name,
             "label": label,
-            "url": "?" + urlencode({"sort": f"-{name}" if name == sort else name}),
+            "url": "?" + encode_query(names, {"sort": f"-{name}" if name == sort else name}),
             "sorted": ("descending" if back else "ascending") if name == by else "",
         }
         for name, (label, _order) in COLUMNS.items()
@@ -304,7 +315,7 @@ def adjudicator_context(
 
 
 def list_lenient_ends(batch: Batch) -> list[int]:
-    scales = [build_scale(batch, criterion.name) for criterion in batch.guideline.document.criteria]
+    scales = [build_scale(batch, criterion.name) for criterion in batch.guideline.document.labelled_criteria]
     return [scale.lenient for scale in scales if scale.ordered]
 
 

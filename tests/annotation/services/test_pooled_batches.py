@@ -19,7 +19,8 @@ from annotation.models import Batch, Dataset, GoldLabel, GoldRelease, Guideline,
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.agreement.label_table import read_gold, read_units
 from annotation.selectors.quality import get_overview
-from annotation.services.batches.batches import set_state
+from annotation.services.batches.batches import add_members, set_state
+from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
 from tests.support import decide_next, label_next, make_batch
 
@@ -147,3 +148,31 @@ def test_one_sealed_batch_among_those_named_is_refused(client: Client, batch: Ba
     for page in ("agreement", "agreement-tasks", "report"):
         assert client.get(reverse(page), {"batch": ["first", "own"]}).status_code == 403
     assert client.get(reverse("agreement"), {"batch": ["first", "nowhere"]}).status_code == 404
+
+
+def test_the_page_of_quality_pools_the_batches_that_its_address_names(
+    batch: Batch, second: Batch, client: Client, ma: Person, lin: Person
+):
+    client.force_login(ma)
+    address = reverse("quality")
+    page = client.get(address, {"batch": ["first", "second"], "sort": "items"})
+    answer = command("people_quality", "--batch", "first", "second")
+    lines = {line.person.username: line for line in page.context["rows"]}
+    assert {name: line.tasks for name, line in lines.items() if line.row} == {
+        person["person"]: person["tasks"] for person in answer["people"]
+    }
+    assert lines["lin"].tasks == 3  # of six that she handed in
+    assert client.get(address, {"batch": "first"}).context["overview"].tasks == 3
+    html = page.content.decode()
+    assert 'value="second" checked' in html
+    assert "?batch=first&amp;batch=second&amp;show=copying" in html
+    assert "?batch=first&amp;batch=second&amp;sort=-items" in html
+    assert client.get(address, {"batch": "nowhere"}).status_code == 404
+
+
+def test_whoever_works_in_one_of_the_batches_cannot_pool_it(batch: Batch, second: Batch, client: Client):
+    manager = add_person(name="both", roles=["annotator", "manager"])
+    add_members(batch=second, role="annotator", people=[manager])
+    client.force_login(manager)
+    assert client.get(reverse("quality"), {"batch": ["first", "second"]}).status_code == 403
+    assert "second" not in client.get(reverse("quality")).content.decode()

@@ -54,6 +54,19 @@ class AgreementRow:
     disputes: str
 
 
+@dataclass(frozen=True)
+class IntraRaterRow:
+    """One person's labels of the same responses in several rounds; ``changed``: those that differ."""
+
+    person: str
+    guideline: str
+    criterion: str
+    n: int
+    changed: int
+    figures: tuple[FigureWords | None, ...]
+    """Percent agreement, and alpha at the level of the scale."""
+
+
 def context(tab_query: TabQuery) -> dict[str, Any]:
     choice = tab_query.choice
     counted_rows = sort_weakest_first(
@@ -73,7 +86,28 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
         "query": choice.query,
         **table_context(page_rows, tab_query.words, choice),
         **chart_context(page_rows, choice.statistic, tab_query.words),
+        **(intra_rater_context(tab_query) if "round" in choice.grouping else {}),
     }
+
+
+def intra_rater_context(tab_query: TabQuery) -> dict[str, Any]:
+    """How alike each person labelled in several rounds, beside the agreement within each."""
+    rows = [
+        IntraRaterRow(
+            person=row.group["annotator"] or "",
+            guideline=row.guideline,
+            criterion=tab_query.words.criterion(row.guideline, row.criterion),
+            n=row.n,
+            changed=row.disputed,
+            figures=tuple(
+                format_figure(measured.statistics[name])
+                for name in ("percent_agreement", alpha_name(row.measurement))
+            ),
+        )
+        for row in tab_query.patterns.list_intra_rater()
+        for measured in [row.measure()]
+    ]
+    return {"by_round": True, "intra_rater": rows}
 
 
 def pool_criteria(rows: Sequence[PatternCounts]) -> list[PatternCounts]:
