@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from django.db import models
 from django.db.models import F, Q
@@ -49,8 +49,13 @@ class GoldLabel(models.Model):
     @classmethod
     def settle(cls, task: Task, criterion: str, settled: SettledValue, now: datetime) -> Self:
         """Not written yet."""
+        return cls(task=task, criterion=criterion, created_at=now, **cls.to_columns(settled))
+
+    @staticmethod
+    def to_columns(settled: SettledValue) -> dict[str, Any]:
+        """The columns in which the settled value stands, which everything that writes gold labels fills."""
         value = None if isinstance(settled.value, str) else settled.value
-        return cls(task=task, criterion=criterion, value=value, source=settled.source, created_at=now)
+        return {"value": value, "source": settled.source}
 
     @property
     def label(self) -> Label:

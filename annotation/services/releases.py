@@ -21,8 +21,8 @@ from annotation.core.databases import run_in_snapshot
 from annotation.core.errors import N_, Conflict, NotFound
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.canonical import number, release_sha256
-from annotation.models import AuditEvent, Batch, GoldRelease, Job, Person, ReleasedLabel, sql
-from annotation.models.sql import FrozenLabel
+from annotation.models import AuditEvent, Batch, GoldRelease, Job, Person, ReleasedLabel
+from annotation.models.sql.releases import FrozenLabel, freeze_labels
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.releases.candidates import ReleaseNames, iterate_frozen_labels, list_settled_labels
 from annotation.selectors.releases.manifest import ManifestCounts, build_manifest
@@ -167,7 +167,7 @@ def _create_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person |
 def _freeze_labels(release: GoldRelease, *, chance: float | None) -> tuple[int, int]:
     """Write the released labels. Their ids are above the first and up to the second number."""
     last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    written = sql.freeze_labels(release.pk, chance=chance)
+    written = freeze_labels(release.pk, chance=chance)
     if not written:
         names = ", ".join(sorted(release.batches.values_list("name", flat=True)))
         raise Conflict(N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=names)

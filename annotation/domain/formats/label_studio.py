@@ -44,6 +44,8 @@ OWN_CONTROLS = frozenset({PERSON, ROLE, RATIONALE, FLAGS, DIMENSION})
 ANONYMOUS_NAME = "label-studio-{id}"
 SPAN_KINDS = {"labels": "text", "paragraphlabels": "dialogue"}
 VALUE_KINDS = {"choices", "rating", "number"}
+# Answers that no level is: they are read, so that a guideline may say what it thinks of them.
+OTHER_VALUE_KINDS = {"textarea", "taxonomy", "datetime", "pairwise", "ranker"}
 # Of JSON-MIN: what stands beside the data and the controls.
 ANNOTATION_FIELDS = frozenset(
     {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"}
@@ -83,6 +85,9 @@ TASK_FIELDS |= {
 TASK_FIELDS |= {"comment_authors", "is_labeled", "allow_skip", "annotators", "state"}
 CANCELLED = N_("{number} cancelled annotations were passed over.")
 WORKED_OUT = N_("{number} gold labels were passed over: gold is worked out from the annotations.")
+UNREAD = N_(
+    "{number} results were passed over: they are about a single span or another result, or mark what is no text."
+)
 ELSEWHERE = N_("{number} marked spans were passed over: they do not lie in one turn of the response.")
 MIN_OTHERS = 2
 """With so many annotations by others, a ground truth is the decision on what they differ in."""
@@ -102,6 +107,7 @@ class ForeignAnnotation:
     seconds: float | None
     at: datetime | None
     is_truth: bool
+    unread: int
 
 
 @dataclass
@@ -112,6 +118,7 @@ class ForeignResults:
     words: dict[str, str] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
     spans: list[Mapping[str, Any]] = field(default_factory=list)
+    unread: int = 0
 
 
 def _read_prompts(row: FileRow) -> Iterator[PromptRecord]:
@@ -150,6 +157,7 @@ def _list_passed_over(row: FileRow) -> Iterator[str]:
     for read_annotation in _read_annotations(row):
         if read_annotation.role == GOLD:
             yield WORKED_OUT
+        yield from [UNREAD] * read_annotation.unread
         data = _read_data(row)
         yield from [ELSEWHERE] * sum(
             _place_span(data, _read_turns(data), span) is None for span in read_annotation.spans
@@ -346,34 +354,34 @@ def _build_annotation(
         seconds=facts.seconds("lead_time"),
         at=generic.read_time(facts, "created_at"),
         is_truth=bool(annotation.get("ground_truth")),
+        unread=results.unread,
     )
 
 
 def _add_result(results: ForeignResults, item: FileRow) -> None:
-    """One result: a label, a text, or a marked span. Of other kinds (relations, boxes) nothing is taken."""
+    """One result: a label, a text, or a marked span. Others are counted: relations, boxes, questions about a span."""
     kind, value = item.fields.get("type"), item.fields.get("value")
     if not isinstance(value, dict):
-        if kind in VALUE_KINDS | SPAN_KINDS.keys() | {"textarea"}:
+        if kind in VALUE_KINDS | OTHER_VALUE_KINDS | SPAN_KINDS.keys():
             raise item.error(N_("a result says what was chosen in an object; give one."), field="value")
-        return
-    if kind in SPAN_KINDS and isinstance(value.get(kind), list) and value[kind]:
+        results.unread += 1
+    elif kind in SPAN_KINDS and isinstance(value.get(kind), list) and value[kind]:
         results.spans += [value | {"label": label, "kind": SPAN_KINDS[kind]} for label in value[kind]]
-    elif "start" in value:  # a question about a span, not about the response
-        return
-    elif kind in VALUE_KINDS or kind == "textarea":
-        stated_value = value.get("text" if kind == "textarea" else str(kind))
-        _add_value(results, item, item.text("from_name"), stated_value, is_text=kind == "textarea")
+    elif "start" not in value and kind in VALUE_KINDS | OTHER_VALUE_KINDS:
+        known = "text" if kind == "textarea" else str(kind)
+        stated_value = value.get(known, None if kind in VALUE_KINDS else value)
+        _add_value(results, item, item.text("from_name"), stated_value)
+    else:
+        results.unread += 1
 
 
-def _add_value(
-    results: ForeignResults, item: FileRow, name: str, stated_value: Any, *, is_text: bool
-) -> None:
+def _add_value(results: ForeignResults, item: FileRow, name: str, stated_value: Any) -> None:
     choices = stated_value if isinstance(stated_value, list) else [stated_value]
     if name == FLAGS:
         results.flags += [str(choice) for choice in choices]
     elif name == ROLE:
         results.words[ROLE] = str(choices[0]) if choices else ""
-    elif is_text or name in RATIONALE_FIELDS:
+    elif name in {PERSON, *RATIONALE_FIELDS}:
         results.words[name] = "\n".join(str(choice) for choice in choices)
     elif name not in OWN_CONTROLS:
         name = name.removesuffix(NA_SUFFIX)
@@ -401,9 +409,7 @@ def _read_flat_annotation(row: FileRow) -> ForeignAnnotation:
                     else []
                 )
         elif stated_value is not None:
-            _add_value(
-                results, row, name, _unwrap_value(stated_value), is_text=name in {PERSON, *RATIONALE_FIELDS}
-            )
+            _add_value(results, row, name, _unwrap_value(stated_value))
     person = results.words.get(PERSON) or _read_person(row, row.fields["annotator"], "")
     return _build_annotation(row, results, row.fields, person, "")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from annotation.domain.annotations import FLAGS
@@ -80,8 +80,7 @@ class LabelStudioControl:
         return {"choices": [str(number(label))]} if self.kind == "choices" else {self.kind: label}
 
 
-@dataclass(frozen=True)
-class ExportedAnnotation:
+class ExportedAnnotation(NamedTuple):
     """One annotation, as it is exported to Label Studio."""
 
     role: str
@@ -91,7 +90,7 @@ class ExportedAnnotation:
     flags: Sequence[str] = ()
     evidence: Sequence[Mapping[str, Any]] = ()
     seconds: float | None = None
-    turns: Sequence[Mapping[str, str]] = field(default_factory=list)
+    turns: Sequence[Mapping[str, str]] = ()
     text: str = ""
 
 
@@ -250,10 +249,8 @@ class AnnotationEncoder:
                 exported.role, exported.person, dimension, labels, tuple(exported.flags)
             )
         truth = "true" if exported.role == GOLD else "false"
-        return (
-            f'{{"result": {results}, "ground_truth": {truth}, "was_cancelled": false,'
-            f' "lead_time": {_encode(exported.seconds)}}}'
-        )
+        seconds = "null" if exported.seconds is None else repr(exported.seconds)
+        return f'{{"result": {results}, "ground_truth": {truth}, "was_cancelled": false, "lead_time": {seconds}}}'
 
     def _encode_parts(
         self,

@@ -21,7 +21,8 @@ from annotation.domain.adjudication import (
     UNANIMOUS,
     WITHIN_TOLERANCE,
 )
-from annotation.domain.guidelines.values import order_level
+from annotation.domain.agreement import MASI
+from annotation.domain.guidelines.values import NA, order_level
 from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import LabelOrigins, count_origins, find_batch_origins
 
@@ -55,7 +56,12 @@ class GuidelineTexts:
         return self.choose(self._criteria.get(name, {}).get("label"), name)
 
     def level(self, criterion: str, value: str) -> str:
-        levels = self._criteria.get(criterion, {}).get("levels", {})
+        """The value with its name; of a set of options each option with its own."""
+        known = self._criteria.get(criterion, {})
+        levels = known.get("levels", {})
+        if known.get("measurement") == MASI and value not in levels:
+            options = [option for option in levels if option != NA and int(option) & int(value)]
+            return ", ".join(self.level(criterion, option) for option in options)
         return f"{value} {self.choose(levels.get(value), '')}".strip()
 
     def dimension(self, name: str) -> str:

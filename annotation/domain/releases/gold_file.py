@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from annotation.domain.guidelines.values import parse_level
@@ -21,6 +22,7 @@ TURNS = '[{"role": '
 """How the turns of a dialogue begin in a cell."""
 LEADING = 6
 """So many columns stand before the labels."""
+LABELS_BY_LEVEL = "labels_by_level"
 # A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
 MAX_CELL_CHARACTERS = 2**31 - 1
 
@@ -34,8 +36,14 @@ _word = lru_cache(maxsize=4096)(_quoted)
 _split = lru_cache(maxsize=1024)(split_of)
 
 
+LevelCounts: TypeAlias = Mapping[str, int]
+"""How many annotators gave each value, by the value as a key of JSON."""
+
+
 class GoldRow(NamedTuple):
-    """``response`` is a text, or the turns of a dialogue; ``labels`` and ``sources`` are by criterion."""
+    """``response`` is a text, or the turns of a dialogue; ``labels`` and ``sources`` are by criterion, and so is
+    ``labels_by_level``, what the annotators said of it.
+    """
 
     dataset: str
     prompt_id: str
@@ -47,6 +55,7 @@ class GoldRow(NamedTuple):
     sources: Mapping[str, str]
     guideline: str
     guideline_version: str
+    labels_by_level: Mapping[str, LevelCounts] = MappingProxyType({})
 
     @property
     def split(self) -> str:
@@ -54,21 +63,24 @@ class GoldRow(NamedTuple):
 
 
 def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
-    """A JSON object per line, the fields in the order of ``GoldRow`` and the split, the criteria as in ``criteria``.
+    """A JSON object per line, the fields in the order of ``GoldRow`` with the split before the last, the criteria as
+    in ``criteria``.
 
     Put together by hand: the json module takes three times as long for the same text. What many rows share is
     written once and kept.
     """
     order = tuple(criteria)
     for row in rows:
-        dataset, prompt, dimension, subcomponent, model, response, labels, sources, *guideline = row
+        dataset, prompt, dimension, subcomponent, model, response, labels, sources, *guideline, counts = row
         yield (
             f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}'
             f"{_encode_source(dimension, subcomponent, model)}"
             f"{_quoted(response) if isinstance(response, str) else _ENCODER.encode(response)}"
             f', "labels": {_encode_object(tuple([(name, _label(value)) for name, value in labels.items()]), order)}'
             f', "sources": {_encode_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'
-            f"{_encode_end(*guideline, row.split)}"
+            f"{_encode_guideline(*guideline, row.split)}"
+            f"{_encode_counts(tuple([(name, tuple(levels.items())) for name, levels in counts.items()]), order)}"
+            "}\n"
         )
 
 
@@ -85,11 +97,19 @@ def _encode_source(dimension: str, subcomponent: str, model: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _encode_end(guideline: str, version: str, split: str) -> str:
+def _encode_guideline(guideline: str, version: str, split: str) -> str:
     return (
         f', "guideline": {_quoted(guideline)}, "guideline_version": {_quoted(version)},'
-        f' "split": {_quoted(split)}}}\n'
+        f' "split": {_quoted(split)}, "{LABELS_BY_LEVEL}": '
     )
+
+
+@lru_cache(maxsize=4096)
+def _encode_counts(
+    counts: tuple[tuple[str, tuple[tuple[str, int], ...]], ...], criteria: tuple[str, ...]
+) -> str:
+    written = [(name, _ENCODER.encode(dict(levels))) for name, levels in counts]
+    return _encode_object(tuple(written), criteria)
 
 
 @lru_cache(maxsize=4096)
@@ -100,7 +120,9 @@ def _encode_object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ..
 
 
 def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
-    """Every text in quotes, numbers bare; one ``label.`` and one ``source.`` column for each criterion."""
+    """Every text in quotes, numbers bare; a ``label.``, a ``source.`` and a ``labels_by_level.`` column for each
+    criterion.
+    """
     line = csv_writer()
     yield MARK + line(csv_header(criteria))
     for row in rows:
@@ -110,7 +132,8 @@ def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]
 def csv_header(criteria: Sequence[str]) -> list[str]:
     labels, sources = [f"label.{name}" for name in criteria], [f"source.{name}" for name in criteria]
     before = ["dataset", "prompt_id", "dimension", "subcomponent", "model", "response"]
-    return [*before, *labels, *sources, "guideline", "guideline_version", "split"]
+    counts = [f"{LABELS_BY_LEVEL}.{name}" for name in criteria]
+    return [*before, *labels, *sources, "guideline", "guideline_version", "split", *counts]
 
 
 def safe_cell(text: str) -> str:
@@ -122,11 +145,12 @@ def safe_cell(text: str) -> str:
 
 
 def flatten_row(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
-    """The values in the order of ``csv_header``: None where there is no gold, turns as they are."""
+    """The values in the order of ``csv_header``: None where there is no gold, turns and counts as they are."""
     labels = [row.labels.get(name) for name in criteria]
     sources = [row.sources.get(name) for name in criteria]
+    counts = [row.labels_by_level.get(name) for name in criteria]
     before = [row.dataset, row.prompt_id, row.dimension, row.subcomponent, row.model, row.response]
-    return [*before, *labels, *sources, row.guideline, row.guideline_version, row.split]
+    return [*before, *labels, *sources, row.guideline, row.guideline_version, row.split, *counts]
 
 
 def csv_cell(value: Any) -> Any:
@@ -149,9 +173,9 @@ def csv_writer() -> Callable[[Sequence[Any]], str]:
     return csv.writer(_Echo(), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
 
 
-def response_cell(response: str | list[dict[str, str]]) -> str:
-    """A text as it is, a dialogue as the JSON of its turns."""
-    return response if isinstance(response, str) else _ENCODER.encode(response)
+def text_cell(value: str | list[dict[str, str]] | LevelCounts) -> str:
+    """A text as it is, the turns of a dialogue and counts as their JSON."""
+    return value if isinstance(value, str) else _ENCODER.encode(value)
 
 
 def jsonl_rows(lines: Iterable[str]) -> Iterator[GoldRow]:
@@ -187,6 +211,12 @@ def cell_rows(
         (place, name.removeprefix("label.")) for place, name in enumerate(header) if name.startswith("label.")
     ]
     shift = len(labels)
+    guideline, version = (header.index(name) for name in ("guideline", "guideline_version"))
+    counts = [
+        (place, name.removeprefix(f"{LABELS_BY_LEVEL}."))
+        for place, name in enumerate(header)
+        if name.startswith(f"{LABELS_BY_LEVEL}.")
+    ]
     for cells in rows:
         dataset, prompt, dimension, subcomponent, model, response = cells[:LEADING]
         filled = [(place, name) for place, name in labels if cells[place] not in ("", None)]
@@ -199,8 +229,9 @@ def cell_rows(
             _parse_turns(response, is_text) or response,
             {name: number(parse_level(cells[place])) for place, name in filled},
             {name: cells[place + shift] for place, name in filled},
-            cells[-3],
-            cells[-2],
+            cells[guideline],
+            cells[version],
+            {name: json.loads(cells[place]) for place, name in counts if cells[place] not in ("", None)},
         )
 
 

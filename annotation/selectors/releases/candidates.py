@@ -11,8 +11,8 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet
 
 from annotation.domain.releases.canonical import LabelKey, SettledLabel, number
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
-from annotation.models import Batch, Dataset, EvaluatedModel, GoldLabel, GoldRelease, Task, sql
-from annotation.models.sql import FrozenLabel
+from annotation.models import Batch, Dataset, EvaluatedModel, GoldLabel, GoldRelease, Task
+from annotation.models.sql.releases import FrozenLabel, fetch_frozen_labels
 
 CHUNK = 10_000
 
@@ -20,7 +20,7 @@ CHUNK = 10_000
 def iterate_frozen_labels(release: GoldRelease, *, after: int, to: int) -> Iterator[list[FrozenLabel]]:
     """The release's labels with ids above ``after`` and up to ``to``, part by part."""
     for start in range(after, to, CHUNK):
-        yield sql.fetch_frozen_labels(release.pk, after=start, to=min(start + CHUNK, to))
+        yield fetch_frozen_labels(release.pk, after=start, to=min(start + CHUNK, to))
 
 
 class ReleaseNames:

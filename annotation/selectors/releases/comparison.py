@@ -11,12 +11,20 @@ from django.core.cache import caches
 
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.gold_file import csv_cell, csv_writer
-from annotation.models import GoldRelease, sql
-from annotation.models.sql import LabelChange, LabelChangeCount, LabelSide
+from annotation.models import GoldRelease
+from annotation.models.sql.releases import (
+    CHANGE_FILTERS,
+    LabelChange,
+    LabelChangeCount,
+    LabelSide,
+    count_label_changes,
+    fetch_label_changes,
+    iterate_label_changes,
+)
 
 ADDED, REMOVED, VALUE, SOURCE, VERSION = "added", "removed", "value", "source", "version"
 KINDS = (VALUE, SOURCE, VERSION, ADDED, REMOVED)
-FILTERS = sql.CHANGE_FILTERS
+FILTERS = CHANGE_FILTERS
 CACHE_SECONDS = 24 * 60 * 60
 
 
@@ -123,7 +131,7 @@ def compare_releases(before: GoldRelease, after: GoldRelease) -> ReleaseDifferen
 
 
 def _count_changes(before: GoldRelease, after: GoldRelease) -> list[LabelChangeCount]:
-    counts = sql.count_label_changes(before.pk, after.pk)
+    counts = count_label_changes(before.pk, after.pk)
     return sorted(counts, key=lambda row: (row.kind, row.dimension, row.criterion, -row.labels))
 
 
@@ -133,7 +141,7 @@ def list_changes(
     """A page of the changes, prompt by prompt."""
     if before.sha256 == after.sha256:
         return []
-    return sql.fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
+    return fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
 
 
 def iterate_changes(
@@ -141,7 +149,7 @@ def iterate_changes(
 ) -> Iterator[LabelChange]:
     """Every change, a chunk at a time."""
     if before.sha256 != after.sha256:
-        yield from sql.iterate_label_changes(before.pk, after.pk, filters or {})
+        yield from iterate_label_changes(before.pk, after.pk, filters or {})
 
 
 HEADER = (

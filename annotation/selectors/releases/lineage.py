@@ -6,13 +6,11 @@ from. A decision counts only if the release has a label of it: a later one is no
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
 from django.db.models import Q
 
@@ -28,12 +26,10 @@ from annotation.models import (
     AuditEvent,
     CorrectionRequest,
     GoldLabel,
-    GoldRelease,
     Import,
     Person,
     ReleasedLabel,
     Task,
-    sql,
 )
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.origins import ORIGIN
@@ -129,104 +125,6 @@ def list_label_sources(labels: Sequence[ReleasedLabel]) -> list[LabelSources]:
     ]
 
 
-class StatedOrigin(NamedTuple):
-    """Where a label was imported from: the file, of a bundle with the table in it, its sha256 and the line."""
-
-    file: str
-    sha256: str
-    line: int
-
-    def as_json(self) -> dict[str, str | int]:
-        """As files that leave this site tell of it."""
-        return self._asdict()
-
-
-class SubmissionSource(NamedTuple):
-    """What one person said; ``reason`` is an adjudicator's, why the annotators differed.
-
-    ``origin`` is where it was imported from, None where it was given here, and ``round`` in which round it was made
-    there. What is alike in many rows is one object: nothing of it may be changed.
-    """
-
-    person: int
-    labels: Mapping[str, Any]
-    rationale: str
-    evidence: Sequence[Mapping[str, Any]]
-    flags: Sequence[str]
-    seconds: float | None
-    at: datetime
-    origin: StatedOrigin | None
-    reason: str = ""
-    round: str = ""
-
-
-class TaskSources:
-    """A task of a release. ``annotations`` are in the order of their slots; ``turns`` those of a dialogue."""
-
-    __slots__ = ("annotations", "decision", "task", "turns")
-
-    def __init__(self, task: sql.SourceText) -> None:
-        self.task = task
-        self.turns: Sequence[Mapping[str, str]] = _parse_list(task.turns)
-        self.annotations: list[SubmissionSource] = []
-        self.decision: SubmissionSource | None = None
-
-    @property
-    def words(self) -> list[SubmissionSource]:
-        return [*self.annotations, *([self.decision] if self.decision else [])]
-
-
-def list_task_sources(release: GoldRelease, tasks: Iterable[int]) -> dict[int, TaskSources]:
-    """Of these tasks of the release, each with its texts and where they belong."""
-    ids = list(tasks)
-    sources = {task.task: TaskSources(task) for task in sql.fetch_source_texts(ids)}
-    for row in sql.fetch_current_annotations(ids):
-        sources[row.task].annotations.append(_build_source(row, is_decision=False))
-    for row in sql.fetch_released_decisions(release.pk, ids):
-        sources[row.task].decision = _build_source(row, is_decision=True)
-    return sources
-
-
-def _build_source(row: sql.StatedRow, *, is_decision: bool) -> SubmissionSource:
-    labels, evidence, flags, _task, person, rationale, seconds, at, reason, *_imported = row
-    file, form, sha256, line = row.file, row.format, row.file_sha256, row.line
-    origin = None
-    if file is not None:
-        assert form is not None
-        assert sha256 is not None
-        assert line is not None
-        origin = StatedOrigin(label_place(file, form, is_decision=is_decision), sha256, line)
-    return SubmissionSource(
-        person,
-        _parse_labels(labels),
-        rationale,
-        [_sort_fields(span) for span in json.loads(evidence)] if evidence != NOTHING_MARKED else (),
-        _parse_list(flags),
-        seconds,
-        at if at.tzinfo else at.replace(tzinfo=UTC),
-        origin,
-        reason or "",
-        row.round or "",
-    )
-
-
-NOTHING_MARKED = "[]"
-
-
-@lru_cache(maxsize=4096)
-def _parse_labels(labels: str) -> dict[str, Any]:
-    return _sort_fields(json.loads(labels))
-
-
-def _parse_list(text: str) -> Sequence[Any]:
-    return json.loads(text) if text != NOTHING_MARKED else ()
-
-
-def _sort_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """By name: each database keeps them in an order of its own."""
-    return {name: fields[name] for name in sorted(fields)}
-
-
 _COLUMNS = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
 _SOURCE = "assignment__imported__source"
 _ORIGIN = (f"{_SOURCE}__file_name", f"{_SOURCE}__format", f"{_SOURCE}__sha256", "assignment__imported__line")
@@ -256,6 +154,7 @@ class StatedLabels:
 class TaskStatedLabels:
     """A task of a row: ``place`` is its position in its batch; the annotators in slot order, then the adjudicator."""
 
+    task: int
     batch: str
     place: int
     response_sha256: str
@@ -270,7 +169,8 @@ def list_annotator_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow
     places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in facts}
     labels_by_task = _group_stated_labels(criteria)
     return [
-        (row, [TaskStatedLabels(*places[task], labels_by_task[task]) for task in row.tasks]) for row in rows
+        (row, [TaskStatedLabels(task, *places[task], labels_by_task[task]) for task in row.tasks])
+        for row in rows
     ]
 
 

@@ -13,7 +13,7 @@ from annotation.domain.adjudication import ADJUDICATED
 from annotation.domain.datasets import SameTexts
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.document import Dimension
-from annotation.domain.guidelines.values import NA, NOT_APPLICABLE
+from annotation.domain.guidelines.values import NA, NOT_APPLICABLE, strip_turn
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.splits import SPLITS, split_of
 from annotation.models import (
@@ -30,7 +30,7 @@ from annotation.models import (
     Prompt,
     Task,
 )
-from annotation.models.sql import FrozenLabel
+from annotation.models.sql.releases import FrozenLabel
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.origins import count_imported_work, count_people_here, describe_given_here
 from annotation.selectors.releases.candidates import ReleaseNames
@@ -245,7 +245,7 @@ def _describe_criterion(document: GuidelineDocument, name: str) -> dict[str, Any
     return {
         "name": name,
         "label": _localize(criterion.label),
-        "measurement": criterion.measurement,
+        "measurement": "text" if criterion.kind == "text" else criterion.agreement_scale,
         "levels": {str(level.value): _localize(level.name) for level in criterion.scale}
         | ({NA: NOT_APPLICABLE} if criterion.na else {}),
     }
@@ -267,10 +267,16 @@ def _describe_counts(tally: ManifestCounts) -> dict[str, Any]:
         "by_model": _sort_counts({models[model]: n for model, n in tally.by("model").items()}),
         "by_language": _sort_counts(tally.by("language")),
         "by_source": _sort_counts(tally.by("source")),
-        "by_level": _nest_counts(
-            {(name, str(number(value))): n for (name, value), n in tally.by("criterion", "value").items()}
-        ),
+        "by_level": _nest_counts(_count_levels(tally)),
     }
+
+
+def _count_levels(tally: ManifestCounts) -> dict[tuple[str, str], int]:
+    """By criterion and value; the labels of all turns together."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for (name, value), n in tally.by("criterion", "value").items():
+        counts[strip_turn(name), str(number(value))] += n
+    return dict(counts)
 
 
 def _sort_counts(counts: Mapping[str, int]) -> dict[str, int]:

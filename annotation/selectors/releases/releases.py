@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
+from annotation.domain.guidelines.values import TURN_SIGN
 from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
 from annotation.selectors.access import (
     refuse_sealed_gold,
@@ -115,14 +116,15 @@ def _build_choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
 def list_released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:
     """The release's labels for reading, narrowed by any of criterion, source, model, dimension."""
     paths = {
-        "criterion": "criterion",
         "source": "source",
         "model": "task__response__model__name",
         "dimension": "task__response__prompt__dimension",
     }
-    conditions = {paths[name]: value for name, value in filters.items() if value}
+    narrowed = Q(**{path: filters[name] for name, path in paths.items() if filters.get(name)})
+    if criterion := filters.get("criterion"):
+        narrowed &= Q(criterion=criterion) | Q(criterion__startswith=f"{criterion}{TURN_SIGN}")
     return (
-        release.items.filter(**conditions)
+        release.items.filter(narrowed)
         .select_related("task__response__prompt__dataset", "task__response__model", "task__batch__guideline")
         .order_by("task_id", "criterion")
     )

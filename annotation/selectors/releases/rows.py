@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -18,10 +19,17 @@ from django.db import connection
 from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Collate, DenseRank
 
+from annotation.domain.guidelines.values import level_key, order_level_key
 from annotation.domain.releases.canonical import Value, number
-from annotation.domain.releases.gold_file import GoldRow
+from annotation.domain.releases.gold_file import GoldRow, LevelCounts
 from annotation.domain.releases.splits import SPLITS, split_of
-from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task, sql
+from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task
+from annotation.models.sql.releases import (
+    fetch_annotator_labels,
+    fetch_released_texts,
+    fetch_released_values,
+)
+from annotation.selectors.releases.sources import TaskSources, list_task_sources
 
 # Of rows: each chunk costs the two threads of _ahead a wait for one another of some milliseconds.
 CHUNK = 4000
@@ -42,11 +50,12 @@ Label: TypeAlias = tuple[str, float | None, str]
 class ReleasedRow(NamedTuple):
     """A row of the gold file, and the labels that stand in it, task by task.
 
-    It shows the response of the first of them.
+    It shows the response of the first of them. ``sources`` is what stands behind each task, where it was asked for.
     """
 
     gold: GoldRow
     labels: Sequence[tuple[int, Sequence[Label]]]
+    sources: Sequence[TaskSources] = ()
 
     @property
     def tasks(self) -> dict[int, tuple[str, ...]]:
@@ -91,40 +100,74 @@ class ReleaseContent:
         self, start: int = 0, stop: int | None = None, *, order: RowOrder | None = None, size: int = CHUNK
     ) -> Iterator[list[ReleasedRow]]:
         """The rows of the order, or of all, from ``start`` on and before ``stop``; at most ``size`` at a time."""
-        rows = (order or self.order).between(start, stop)
-        parts = iter(lambda: list(islice(rows, size)), [])
-        yield from _read_ahead(map(self._read, parts))
+        yield from self._read_chunks(self._read, (order or self.order).between(start, stop), size)
+
+    def chunks_with_sources(self, start: int = 0, *, with_times: bool = False) -> Iterator[list[ReleasedRow]]:
+        """The rows from ``start`` on, each with what stands behind its tasks, and if wanted when it was said."""
+        read = partial(self._read_sources, with_times=with_times)
+        yield from self._read_chunks(read, self.order.between(start), CHUNK)
+
+    def _read_chunks(
+        self,
+        read: Callable[[Sequence[tuple[int, ...]]], list[ReleasedRow]],
+        rows: Iterator[tuple[int, ...]],
+        size: int,
+    ) -> Iterator[list[ReleasedRow]]:
+        yield from _read_ahead(map(read, iter(lambda: list(islice(rows, size)), [])))
 
     def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
-        labels = self._labels(list(chain.from_iterable(rows)))
-        texts = {task: facts for task, *facts in sql.fetch_released_texts([tasks[0] for tasks in rows])}
-        return [self._row(texts[tasks[0]], [(task, labels[task]) for task in tasks]) for tasks in rows]
+        ids = list(chain.from_iterable(rows))
+        labels = self._labels(ids)
+        annotations: dict[int, list[str]] = {task: [] for task in ids}
+        for task, annotator_labels in fetch_annotator_labels(ids):
+            annotations[task].append(annotator_labels)
+        texts: dict[int, Sequence[Any]] = {
+            task: facts for task, *facts in fetch_released_texts([tasks[0] for tasks in rows])
+        }
+        read = []
+        for tasks in rows:
+            batch, model, dataset, prompt, dimension, subcomponent, text, turns = texts[tasks[0]]
+            response = text if turns == NO_TURNS else json.loads(turns)
+            facts = (
+                self._datasets[dataset],
+                prompt,
+                dimension,
+                subcomponent,
+                self._models[model],
+                response,
+            )
+            row_labels = [(task, labels[task]) for task in tasks]
+            gold = _build_gold(facts, row_labels, annotations, self._guidelines[batch])
+            read.append(ReleasedRow(gold, row_labels))
+        return read
+
+    def _read_sources(self, rows: Sequence[tuple[int, ...]], *, with_times: bool) -> list[ReleasedRow]:
+        ids = list(chain.from_iterable(rows))
+        labels, sources = self._labels(ids), list_task_sources(self.release, ids, with_times=with_times)
+        annotations = {task: [word.labels_json for word in sources[task].annotations] for task in ids}
+        read = []
+        for tasks in rows:
+            of_tasks = [sources[task] for task in tasks]
+            first = of_tasks[0].task
+            response = of_tasks[0].turns or first.text
+            facts = (
+                first.dataset,
+                first.prompt_key,
+                first.dimension,
+                first.subcomponent,
+                first.model,
+                response,
+            )
+            row_labels = [(task, labels[task]) for task in tasks]
+            gold = _build_gold(facts, row_labels, annotations, self._guidelines[first.batch_id])
+            read.append(ReleasedRow(gold, row_labels, of_tasks))
+        return read
 
     def _labels(self, tasks: Sequence[int]) -> dict[int, list[Label]]:
         labels_by_task: dict[int, list[Label]] = {task: [] for task in tasks}
-        for task, criterion, value, source in sql.fetch_released_values(self.release.pk, tasks):
+        for task, criterion, value, source in fetch_released_values(self.release.pk, tasks):
             labels_by_task[task].append((criterion, value, source))
         return labels_by_task
-
-    def _row(self, facts: Sequence[Any], labels: Sequence[tuple[int, Sequence[Label]]]) -> ReleasedRow:
-        batch, model, dataset, prompt, dimension, subcomponent, text, turns = facts
-        values: dict[str, Value] = {}
-        sources: dict[str, str] = {}
-        for _task, task_labels in labels:
-            for criterion, value, source in task_labels:
-                values[criterion], sources[criterion] = _number(value), source
-        gold = GoldRow(
-            self._datasets[dataset],
-            prompt,
-            dimension,
-            subcomponent,
-            self._models[model],
-            text if turns == NO_TURNS else json.loads(turns),
-            values,
-            sources,
-            *self._guidelines[batch],
-        )
-        return ReleasedRow(gold, labels)
 
     @cached_property
     def _guidelines(self) -> dict[int, tuple[str, str]]:
@@ -160,6 +203,37 @@ class ReleaseContent:
             else:
                 roles.setdefault(person, ADJUDICATOR)
         return roles
+
+
+def _build_gold(
+    facts: tuple[str, str, str, str, str, Any],
+    labels: Sequence[tuple[int, Sequence[Label]]],
+    annotations: Mapping[int, Sequence[str]],
+    guideline: tuple[str, str],
+) -> GoldRow:
+    """``facts`` are the first fields, up to the response; ``annotations`` what the annotators of each task said."""
+    values: dict[str, Value] = {}
+    sources: dict[str, str] = {}
+    counts: dict[str, LevelCounts] = {}
+    for task, task_labels in labels:
+        of_task = _count_labels(tuple(sorted(annotations[task])))
+        for criterion, value, source in task_labels:
+            values[criterion], sources[criterion] = _number(value), source
+            counts[criterion] = of_task.get(criterion, {})
+    return GoldRow(*facts, values, sources, *guideline, counts)
+
+
+@lru_cache(maxsize=8192)
+def _count_labels(annotations: tuple[str, ...]) -> Mapping[str, LevelCounts]:
+    """Of each criterion how many of the annotations have which value; nobody writes to it."""
+    counters: dict[str, Counter[str]] = {}
+    for annotation in annotations:
+        for criterion, value in json.loads(annotation).items():
+            counters.setdefault(criterion, Counter())[level_key(value)] += 1
+    return {
+        criterion: {key: counts[key] for key in sorted(counts, key=order_level_key)}
+        for criterion, counts in counters.items()
+    }
 
 
 class RowOrder:

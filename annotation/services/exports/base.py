@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from django.conf import settings
-from django.db.models import QuerySet
 
-from annotation.core.errors import N_, Conflict
 from annotation.domain.releases.pseudonyms import assign_pseudonyms
-from annotation.models import Batch, GoldRelease, Person
+from annotation.models import GoldRelease, Person
 from annotation.selectors.origins import add_origins
 from annotation.selectors.releases.rows import ReleaseContent
 
@@ -151,17 +149,3 @@ class Writer(ABC):
         ``tell`` is told how many rows were read. ``verification.check_gold`` compares rows with the manifest and
         recomputes the release's sha256 from them.
         """
-
-
-def refuse_other_settling(batches: QuerySet[Batch]) -> None:
-    """Raise where gold cannot be found again from the labels in the file alone, as a format promises."""
-    other = batches.exclude(settling=Batch.Settling.ADJUDICATE).first()
-    if other is not None:
-        raise Conflict(
-            N_(
-                "The gold of {batch} is settled by another policy ({settling}); this format holds labels from which"
-                " adjudication alone is found again. Choose another format."
-            ),
-            batch=other.name,
-            settling=other.get_settling_display(),
-        )

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from django.db import transaction
-from django.utils import timezone
+from django.db.models import F
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.core.names import check_name
@@ -24,7 +23,6 @@ from annotation.domain.datasets import response_sha256
 from annotation.domain.formats import ANNOTATIONS as KIND
 from annotation.domain.formats import (
     FORMATS,
-    AdjudicationRecord,
     AnnotationRecord,
     Format,
     PromptRecord,
@@ -39,6 +37,7 @@ from annotation.domain.formats.bundle import (
     FORMAT,
     PROMPTS,
     RESPONSES,
+    TASKS,
     BatchFacts,
     Bundle,
     BundleManifest,
@@ -47,24 +46,35 @@ from annotation.domain.formats.rows import FileRow
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.origins import check_protocol, read_carried_protocols
 from annotation.domain.releases.selection import DrawnStratum
-from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
+from annotation.models import (
+    Batch,
+    Dataset,
+    GoldRelease,
+    Guideline,
+    Import,
+    Person,
+)
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.imports import find_prompts_by_key
 from annotation.selectors.selection import NO_DIMENSION
-from annotation.services.batches.batches import add_tasks, create_empty_batch, set_state
+from annotation.services.batches.batches import create_empty_batch, set_state
+from annotation.services.batches.collection import settle_imported
 from annotation.services.batches.draws import record_draw
 from annotation.services.guidelines import load_guideline
+from annotation.services.imports.bundle_labels import (
+    LabelGroup,
+    parse_adjudication,
+    parse_annotation,
+    parse_task,
+)
 from annotation.services.imports.datasets import PromptShelf, ResponseShelf
-from annotation.services.imports.places import Members, TaskSlots
-from annotation.services.imports.replay import Replay
+from annotation.services.imports.places import Members
 from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run
 from annotation.services.releases import cut_release
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECK_SHARE, STORE_SHARE = 0.1, 0.9
 USERNAME_FORMAT = "bundle-{sha256}-{pseudonym}"
-# Nobody labelled the answers of language models before; at the ends of time no time zone can be reckoned with.
-FIRST_YEAR = 1970
 _PARSE = FORMATS["jsonl"]
 Group: TypeAlias = tuple[str, str]
 """The names of a batch and a dataset."""
@@ -165,9 +175,10 @@ class _BundleImport:
         self._datasets: dict[str, Dataset] = {}
         self._batches: dict[str, Batch] = {}
         self._members: dict[str, Members] = {}
-        self._groups: dict[Group, _LabelGroup] = {}
+        self._groups: dict[Group, LabelGroup] = {}
         self._done = 0
-        self._total = max(1, sum(map(self._manifest.lines, (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS))))
+        tables = (PROMPTS, RESPONSES, TASKS, ANNOTATIONS, ADJUDICATIONS)
+        self._total = max(1, sum(map(self._manifest.lines, tables)))
 
     def earlier(self) -> ImportReport | None:
         """The report of a file that was taken in before under these names: all of it is there."""
@@ -196,8 +207,13 @@ class _BundleImport:
         self._import_responses()
         for facts in self._manifest.batches:
             self._batches[facts.name] = self._batch(facts, guidelines[facts.guideline])
-        self._import_labels(ANNOTATIONS, _parse_annotation)
-        self._import_labels(ADJUDICATIONS, _parse_adjudication)
+        if self._manifest.lines(TASKS):
+            self._import_tasks()
+        self._import_labels(ANNOTATIONS, parse_annotation)
+        for facts in self._manifest.batches:
+            if facts.plan is not None and facts.plan.ends_collection:
+                settle_imported(self._batches[facts.name])
+        self._import_labels(ADJUDICATIONS, parse_adjudication)
         for facts in self._manifest.batches:
             self._finish_batch(facts)
 
@@ -251,7 +267,8 @@ class _BundleImport:
         return guideline
 
     def _batch(self, facts: BatchFacts, guideline: Guideline) -> Batch:
-        policy = Policy(overlap=facts.overlap, tolerance=facts.tolerance, second_reading_share=0)
+        plan = {} if facts.plan is None else facts.plan.model_dump(exclude={"annotations"})
+        policy = Policy(overlap=facts.overlap, tolerance=facts.tolerance, second_reading_share=0, **plan)
         name = self._names[facts.name]
         self._report.add_made("batches")
         batch = create_empty_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
@@ -262,15 +279,15 @@ class _BundleImport:
 
     def _finish_batch(self, facts: BatchFacts) -> None:
         batch = self._batches[facts.name]
-        tasks = batch.tasks.count()
-        if tasks != facts.tasks or batch.tasks.filter(slots_taken__lt=facts.overlap).exists():
+        tasks, complete = batch.tasks.count(), batch.tasks.filter(slots_taken=F("overlap")).count()
+        if not tasks == complete == facts.tasks:
             raise self._bundle.error(
                 N_(
                     "the batch {batch} has {found} responses with all their annotations; its manifest says {expected}."
                 ),
                 ANNOTATIONS,
                 batch=facts.name,
-                found=batch.tasks.filter(slots_taken=facts.overlap).count(),
+                found=complete,
                 expected=facts.tasks,
             )
         record_draw(batch, _list_strata(batch, facts), imported=True)
@@ -317,12 +334,21 @@ class _BundleImport:
         for shelf in shelves.values():
             self._report.include(shelf.report)
 
+    def _import_tasks(self) -> None:
+        """Make the tasks of which the bundle says how many annotations each has, with what a model said of them."""
+        for (batch, dataset), records in self._group_records(TASKS, parse_task, self._group_of):
+            group = self._get_group(batch, dataset, self._intake(TASKS, dataset=dataset))
+            overlaps = {record.place: record.annotations for record in records}
+            self._report.add_made("tasks", group.make_tasks(overlaps, overlaps))
+            group.add_posteriors(records)
+
     def _import_labels(self, table: str, parse: Callable[[FileRow], Iterable[Judgement]]) -> None:
         for (batch, dataset), records in self._group_records(table, parse, self._group_of):
             group = self._get_group(batch, dataset, self._intake(table, dataset=dataset))
             known = [self._rename_person(record) for record in records]
             if table == ANNOTATIONS:
-                self._report.add_made("tasks", group.make_tasks(known))
+                places = {(record.ref.key, record.model, record.collection or "") for record in known}
+                self._report.add_made("tasks", group.make_tasks(places))
             self._report.imported += group.take(known)
         for group in self._groups.values():
             group.finish()
@@ -336,11 +362,11 @@ class _BundleImport:
     def _build_username(self, pseudonym: str) -> str:
         return USERNAME_FORMAT.format(sha256=self._sha256[:8], pseudonym=pseudonym)
 
-    def _get_group(self, batch: str, dataset: str, intake: Intake) -> _LabelGroup:
+    def _get_group(self, batch: str, dataset: str, intake: Intake) -> LabelGroup:
         group = self._groups.get((batch, dataset))
         if group is None or group.intake.source.name != intake.source.name:
             members = self._members[batch]
-            group = _LabelGroup(intake, self._batches[batch], self._datasets[dataset], members)
+            group = LabelGroup(intake, self._batches[batch], self._datasets[dataset], members)
             self._groups[batch, dataset] = group
         return group
 
@@ -419,47 +445,6 @@ def _list_strata(batch: Batch, facts: BatchFacts) -> list[DrawnStratum]:
     return strata
 
 
-class _LabelGroup:
-    """The labels of one batch on the responses of one dataset."""
-
-    def __init__(self, intake: Intake, batch: Batch, dataset: Dataset, members: Members) -> None:
-        self.intake = intake
-        self._batch, self._dataset = batch, dataset
-        self._places = TaskSlots(intake, batch, dataset)
-        self._replay = Replay(intake=intake, batch=batch, members=members)
-
-    def make_tasks(self, records: Sequence[Judgement]) -> int:
-        """A task for each response that the records are about and that has none yet."""
-        keys = {(record.ref.key, record.model, record.collection or "") for record in records}
-        responses = Response.objects.filter(
-            prompt__dataset=self._dataset,
-            prompt__key__in={key for key, _model, _collection in keys},
-            model__name__in={model for _key, model, _collection in keys},
-        ).exclude(tasks__batch=self._batch)
-        rows = responses.order_by("pk").values_list("pk", "prompt__key", "model__name", "collection__name")
-        new = [pk for pk, *place in rows if tuple(place) in keys]
-        if not new:
-            return 0
-        return add_tasks(batch=self._batch, responses=Response.objects.filter(pk__in=new).order_by("pk"))
-
-    def take(self, records: Sequence[Judgement]) -> int:
-        self._places.load(records)
-        for record in records:
-            place = self._places.of(record)
-            is_new = (
-                self._replay.decide(place, record)
-                if isinstance(record, AdjudicationRecord)
-                else self._replay.annotate(place, record)
-            )
-            if not is_new:
-                raise self.intake.build_error(record.line, None, N_("this label is in the bundle twice."))
-        self._replay.save()
-        return len(records)
-
-    def finish(self) -> None:
-        self._replay.save_counts()
-
-
 def _build_format(bundle: Bundle, dataset: str | None) -> Format:
     """The bundle's tables as a format, for whoever looks up where a prompt or a response was first."""
 
@@ -488,31 +473,3 @@ def _parse_response(row: FileRow) -> Iterator[ResponseRecord]:
         if response_sha256(record.text, record.turns) != row.fields.get("sha256"):
             raise row.error(N_("the response has not this sha256."), field="sha256")
         yield record
-
-
-def _parse_annotation(row: FileRow) -> Iterator[AnnotationRecord]:
-    at = _parse_time(row)
-    for record in _PARSE.annotation_reader().parse(row):
-        if not isinstance(record, AnnotationRecord):
-            raise row.error(N_("here stand annotations alone; name the annotator."), field="annotator")
-        yield replace(record, at=at)
-
-
-def _parse_adjudication(row: FileRow) -> Iterator[AdjudicationRecord]:
-    at = _parse_time(row)
-    for record in _PARSE.annotation_reader().parse(row):
-        if not isinstance(record, AdjudicationRecord):
-            raise row.error(N_("here stand adjudications alone; name the adjudicator."), field="adjudicator")
-        yield replace(record, at=at, reason=row.optional("reason", longest=50))
-
-
-def _parse_time(row: FileRow) -> datetime | None:
-    if not row.has("at"):
-        return None
-    try:
-        at = datetime.fromisoformat(row.text("at"))
-    except ValueError as error:
-        raise row.error(N_("this is no time; write it as 2026-05-01T09:30:00+00:00."), field="at") from error
-    if at.tzinfo is None or not FIRST_YEAR <= at.year <= timezone.now().year + 1:
-        raise row.error(N_("this is no time; write it as 2026-05-01T09:30:00+00:00."), field="at")
-    return at

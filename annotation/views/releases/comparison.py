@@ -15,9 +15,10 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.http import as_attachment
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines.values import strip_turn
 from annotation.domain.releases.canonical import number
 from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
-from annotation.models.sql import LabelChange, LabelSide
+from annotation.models.sql.releases import LabelChange, LabelSide
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.releases.comparison import (
     ADDED,
@@ -164,7 +165,9 @@ def list_documents(*releases: GoldRelease) -> dict[str, GuidelineDocument]:
 
 def find_document(documents: dict[str, GuidelineDocument], criterion: str) -> GuidelineDocument | None:
     documents_that_ask = (
-        document for document in documents.values() if any(c.name == criterion for c in document.criteria)
+        document
+        for document in documents.values()
+        if any(c.name == strip_turn(criterion) for c in document.criteria)
     )
     return next(documents_that_ask, None)
 
@@ -225,7 +228,7 @@ def agreement_row(documents: dict[str, GuidelineDocument], row: dict[str, Any]) 
     criterion = row["criterion"]
     measurement = "nominal"
     if criterion is not None and (document := find_document(documents, criterion)) is not None:
-        measurement = document.criterion(criterion).measurement
+        measurement = document.criterion(criterion).agreement_scale
     names = ("percent_agreement", f"alpha_{measurement}")
     return {
         "criterion": _("all together") if criterion is None else criterion_name(documents, criterion),

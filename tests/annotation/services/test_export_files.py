@@ -98,6 +98,7 @@ def test_the_gold_file_has_a_row_per_task_with_numbers_for_labels(settled: Batch
         "guideline": "xstest",
         "guideline_version": settled.guideline.version,
         "split": split_of("small", "p0"),
+        "labels_by_level": {"compliance": {"1": 1, "3": 1}},
     }
     assert isinstance(rows[0]["labels"]["compliance"], int)
     assert [(row["prompt_id"], row["model"]) for row in rows[1:]] == [
@@ -252,15 +253,23 @@ values = st.integers(-3, 9) | st.floats(-9, 9)
     texts,
     texts | st.just(TURNS),
     st.dictionaries(texts, values, max_size=3),
+    st.dictionaries(texts, st.integers(1, 9), max_size=3),
 )
 @settings(max_examples=50)
 def test_a_line_is_what_the_json_module_would_write(
-    name: str, prompt: str, response: str | list[dict[str, str]], labels: dict[str, float]
+    name: str,
+    prompt: str,
+    response: str | list[dict[str, str]],
+    labels: dict[str, float],
+    counts: dict[str, int],
 ):
-    row = GoldRow(name, prompt, name, "", name, response, labels, dict.fromkeys(labels, name), name, prompt)
+    sources, by_level = dict.fromkeys(labels, name), dict.fromkeys(labels, counts)
+    row = GoldRow(name, prompt, name, "", name, response, labels, sources, name, prompt, by_level)
     criteria = sorted(labels)
-    record = row._asdict() | {"labels": {c: labels[c] for c in criteria}, "split": row.split}
+    record = row._asdict() | {"labels": {c: labels[c] for c in criteria}}
     record["sources"] = dict.fromkeys(criteria, name)
+    del record["labels_by_level"]
+    record |= {"split": row.split, "labels_by_level": dict.fromkeys(criteria, counts)}
     (line,) = jsonl_lines([row], criteria)
     assert line == json.dumps(record, ensure_ascii=False) + "\n"
     assert list(jsonl_rows([line])) == [row]
@@ -269,10 +278,12 @@ def test_a_line_is_what_the_json_module_would_write(
 @pytest.mark.parametrize("is_text", [True, False])
 def test_a_text_that_reads_like_a_dialogue_comes_back_from_csv_as_what_it_is(is_text: bool):
     text = json.dumps(TURNS, ensure_ascii=False)
-    rows = [GoldRow("d", "'p", "", "", "M", text, {"c": 2.5}, {"c": "single"}, "g", "1")]
+    counts = {"c": {"2.5": 1, "'=1": 2}}
+    rows = [GoldRow("d", "'p", "", "", "M", text, {"c": 2.5}, {"c": "single"}, "g", "1", counts)]
     (read,) = csv_rows(csv_lines(rows, ["c"]), is_text=lambda _text: is_text)
     assert read.response == (text if is_text else TURNS)
     assert (read.prompt_id, read.labels, read.sources) == ("'p", {"c": 2.5}, {"c": "single"})
+    assert (read.guideline, read.guideline_version, read.labels_by_level) == ("g", "1", counts)
 
 
 @pytest.mark.django_db

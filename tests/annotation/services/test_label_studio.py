@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from label_studio_sdk.label_interface import LabelInterface
 
-from annotation.core.errors import InputError
+from annotation.core.errors import AssayError, InputError
 from annotation.domain.batch_spec import Policy
 from annotation.domain.formats import (
     ANNOTATIONS,
@@ -24,7 +24,7 @@ from annotation.domain.formats import (
 )
 from annotation.domain.formats.label_studio_export import LabelStudioControl, span_label
 from annotation.domain.formats.labels import Wording
-from annotation.domain.formats.rows import FileRow, json_items
+from annotation.domain.formats.rows import FileRow, ReadOptions, json_items
 from annotation.domain.guidelines import parse_guideline
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, Person
@@ -284,17 +284,22 @@ def test_what_is_wrong_is_told_with_the_task_and_the_field(write: Write, task: A
 def test_words_mean_the_guidelines_criteria_and_levels_in_any_language():
     document = parse_guideline(FLAMES_GUIDELINE.path.read_text(encoding="utf-8"), path="flames")
     level = document.criterion("fairness").scale[0]
-    wording = Wording(document)
+    wording = Wording(document, left_out=["Sentiment", "PERSON"])
     chinese = document.criterion("fairness").label["zh"]
     for word in (str(level.value), level.value, *level.name.values(), level.name["en"].upper() + " "):
         assert wording.labels({chinese: word, "sentiment": "sad", "legality": "1"}, "Fairness") == {
             "fairness": level.value
         }
-    assert list(wording.unused) == ["sentiment", "legality"]  # legality is not asked of fairness
+    assert wording.not_asked == wording.left_out["sentiment"] == 5  # legality is not asked of fairness
     spans = [
         {"turn": 0, "start": 0, "end": 1, "label": label} for label in ("fairness=1", "fairness", "PERSON")
     ]
     assert [span.get("level") for span in wording.spans(spans, "Fairness")] == [1, None]
+    assert wording.left_out["PERSON"] == 1
+    with pytest.raises(AssayError, match="there is no criterion “mood”"):
+        wording.labels({"mood": "sad"}, "Fairness")
+    with pytest.raises(AssayError, match="a marked span is called “PLACE”"):
+        wording.spans([{"turn": 0, "start": 0, "end": 1, "label": "PLACE"}], "Fairness")
     with pytest.raises(Exception, match='"fairness" has no level'):
         wording.labels({"fairness": "so so"}, "Fairness")
     with pytest.raises(Exception, match="has 2 answers"):
@@ -421,9 +426,12 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
     import_prompts(source=source, format="label_studio", dataset="foreign")
     import_responses(source=source, format="label_studio", dataset="foreign")
     target = ImportRequest(batch="foreign", guideline="xstest", dataset="foreign")
+    with pytest.raises(InputError, match="there is no criterion “mood”"):
+        import_annotations(source=source, format="label_studio", request=target)
+    source.options = ReadOptions(left_out=("mood",))
     report = import_annotations(source=source, format="label_studio", request=target)
     assert (report.imported, report.already_there) == (5, 1)
-    assert "Not used: mood." in [str(note) for note in report.notes]
+    assert "Labels left out, as was chosen: mood (6)." in [str(note) for note in report.notes]
     assert [(value, source) for _key, _criterion, value, source in golds()] == [
         (1, "unanimous"),
         (2, "adjudicated"),

@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from django.db.models import Count
+from django.db.models import Count, Sum
 
-from annotation.core.errors import N_, Conflict, InputError
+from annotation.core.errors import N_, Conflict
 from annotation.domain.formats.bundle import (
     ADJUDICATIONS,
     ANNOTATIONS,
@@ -25,20 +25,23 @@ from annotation.domain.formats.bundle import (
     PROMPTS,
     RESPONSES,
     TABLES,
+    TASKS,
     VERSION,
+    VERSION_WITH_PLANS,
     BatchFacts,
     Bundle,
     BundleManifest,
     BundleWriter,
     GuidelineFacts,
+    PlanFacts,
     StratumFacts,
 )
 from annotation.domain.formats.rows import Source
-from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
-from annotation.models import Batch, Guideline
-from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
+from annotation.domain.releases.gold_file import GoldRow, jsonl_lines, jsonl_rows
+from annotation.models import Batch, Guideline, LabelPosterior, Task
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.selectors.releases.selection import list_portable_strata
+from annotation.selectors.releases.sources import SubmissionSource, TaskSources, parse_labels
 from annotation.services.exports.base import (
     ExportCounts,
     ExportSpec,
@@ -46,7 +49,6 @@ from annotation.services.exports.base import (
     ReportPosition,
     WholeFile,
     Writer,
-    refuse_other_settling,
 )
 from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.verification import check_gold
@@ -54,6 +56,9 @@ from annotation.services.exports.verification import check_gold
 FILE, TABLES_PREFIX = "bundle.zip", ".tables-"
 LANGUAGES = {"datasheet.md": "en", "datasheet.zh.md": "zh"}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
+# The names that many lines share.
+_word = lru_cache(maxsize=4096)(_quoted)
 
 
 class _BundleFormat(Writer):
@@ -65,18 +70,6 @@ class _BundleFormat(Writer):
     options = frozenset({"rationales", "times"})
 
     def parts(self, spec: ExportSpec) -> Sequence[Part]:
-        batches = spec.release.batches.all()
-        refuse_other_settling(batches)
-        uneven = batches.exclude(plan=Batch.Plan.FIXED, overlap_share=1).first()
-        if uneven is not None:
-            raise Conflict(
-                N_(
-                    "A bundle holds batches whose responses have equal numbers of labels; those of {batch} have"
-                    " unequal ones. Choose another format."
-                ),
-                batch=uneven.name,
-            )
-
         def write(path: Path, tell: ReportPosition) -> None:
             _BundlePacker(spec).write(path, tell)
 
@@ -85,9 +78,9 @@ class _BundleFormat(Writer):
     def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         """The gold to the hash, and that for every row of it there is what it was settled from."""
         bundle = Bundle(Source(folder / FILE, FILE))
-        bundle.check()
+        bundle.check(later=GOLD)
         manifest = bundle.manifest
-        labels = sum(batch.overlap * batch.tasks for batch in manifest.batches)
+        labels = sum(batch.annotations for batch in manifest.batches)
         if manifest.lines(ANNOTATIONS) != labels:
             raise Conflict(
                 N_("The bundle came out with {found} annotations; its tasks have {expected}."),
@@ -101,11 +94,13 @@ BUNDLE = _BundleFormat()
 
 
 def list_gold_rows(bundle: Bundle) -> Iterator[GoldRow]:
-    """The rows of the bundle's gold file."""
-    for row in bundle.rows(GOLD):
-        if isinstance(row, InputError):
-            raise row
-        yield GoldRow(**{name: value for name, value in row.fields.items() if name != "split"})
+    """The rows of the bundle's gold file, which is checked on the way."""
+    return jsonl_rows(line.decode() for line in bundle.checked_lines(GOLD))
+
+
+class _TaskTotals(NamedTuple):
+    tasks: int
+    annotations: int
 
 
 class _BundlePacker:
@@ -126,7 +121,8 @@ class _BundlePacker:
             self._write_tables(tables, tell)
             with BundleWriter.open(path) as packed:
                 for name in TABLES:
-                    packed.add(name, _read_pieces(tables / name), is_table=True)
+                    if name != TASKS or (tables / name).stat().st_size:
+                        packed.add(name, _read_pieces(tables / name), is_table=True)
                     (tables / name).unlink()
                 for guideline in self._guidelines:
                     packed.add(_build_facts(guideline).file, [guideline.source.encode()])
@@ -141,74 +137,98 @@ class _BundlePacker:
                 name: stack.enter_context((folder / name).open("w", encoding="utf-8", newline=""))
                 for name in TABLES
             }
-            for rows in self._spec.released.chunks():
-                sources = list_task_sources(self._release, (task for row in rows for task in row.tasks))
-                self._write_chunk(files, rows, sources)
+            with_times = self._spec.options.times
+            for rows in self._spec.released.chunks_with_sources(with_times=with_times):
+                self._write_chunk(files, rows)
+                self._write_plans(files[TASKS], [task for row in rows for task, _labels in row.labels])
                 done += len(rows)
                 tell(done)
 
-    def _write_chunk(
-        self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow], sources: Mapping[int, TaskSources]
-    ) -> None:
+    def _write_chunk(self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow]) -> None:
         files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._spec.released.criteria))
+        lines: dict[str, list[str]] = {name: [] for name in (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS)}
         for row in rows:
-            for task in row.tasks:
-                self._write_task(files, sources[task])
+            for place in row.sources:
+                self._add_lines(lines, place)
+        for name, table_lines in lines.items():
+            files[name].write("".join(table_lines))
 
-    def _write_task(self, files: Mapping[str, IO[str]], place: TaskSources) -> None:
+    def _add_lines(self, lines: Mapping[str, list[str]], place: TaskSources) -> None:
         task = place.task
         if task.prompt not in self._prompts:
             self._prompts.add(task.prompt)
-            _write_line(
-                files[PROMPTS],
-                dataset=task.dataset,
-                id=task.prompt_key,
-                prompt=task.prompt_text,
-                dimension=task.dimension,
-                subcomponent=task.subcomponent,
-                language=task.language,
-                attack_method=task.attack_method,
-            )
-        about = {"dataset": task.dataset, "prompt_id": task.prompt_key, "model": task.model}
-        about |= {"collection": task.collection} if task.collection else {}
+            prompt = {
+                "dataset": task.dataset,
+                "id": task.prompt_key,
+                "prompt": task.prompt_text,
+                "dimension": task.dimension,
+                "subcomponent": task.subcomponent,
+                "language": task.language,
+                "attack_method": task.attack_method,
+            }
+            lines[PROMPTS].append(f"{_encode(prompt)}\n")
+        about = f'"dataset": {_word(task.dataset)}, "prompt_id": {_quoted(task.prompt_key)}'
+        about += f', "model": {_word(task.model)}'
+        if task.collection:
+            about += f', "collection": {_word(task.collection)}'
         if task.response not in self._responses:
             self._responses.add(task.response)
-            content = {"turns": place.turns} if place.turns else {"response": task.text}
-            _write_line(files[RESPONSES], **about, **content, sha256=task.sha256)
-        about = {"batch": task.batch, **about}
+            content = (
+                f'"turns": {_encode(place.turns)}' if place.turns else f'"response": {_quoted(task.text)}'
+            )
+            lines[RESPONSES].append(f'{{{about}, {content}, "sha256": {_quoted(task.sha256)}}}\n')
+        about = f'{{"batch": {_word(task.batch)}, {about}, '
         for word in place.annotations:
-            _write_line(
-                files[ANNOTATIONS],
-                **about,
-                annotator=self._people[word.person],
-                **self._describe_label(word, evidence=True),
-            )
+            lines[ANNOTATIONS].append(f"{about}{self._encode_annotation(word)}}}\n")
         if place.decision is not None:
-            word = place.decision
-            reason = {"reason": word.reason} if word.reason else {}
-            _write_line(
-                files[ADJUDICATIONS],
-                **about,
-                adjudicator=self._people[word.person],
-                **self._describe_label(word, evidence=False),
-                **reason,
-            )
+            lines[ADJUDICATIONS].append(f"{about}{self._encode_decision(place.decision)}}}\n")
+
+    def _write_plans(self, file: IO[str], tasks: Sequence[int]) -> None:
+        """What settles a task beside its labels: how many these are, and what a model said of all labels."""
+        batches = [batch.pk for batch, facts in self._plans.items() if facts.lists_tasks]
+        if not batches:
+            return
+        listed = Task.objects.filter(pk__in=tasks, batch__in=batches)
+        posteriors: dict[int, dict[str, dict[str, float]]] = {}
+        stored = LabelPosterior.objects.filter(task__in=listed).order_by("task_id", "criterion")
+        for task, criterion, probabilities in stored.values_list("task_id", "criterion", "probabilities"):
+            posteriors.setdefault(task, {})[criterion] = dict(sorted(probabilities.items()))
+        names = ("batch__name", "prompt__dataset__name", "prompt__key", "response__model__name")
+        rows = {
+            pk: row for pk, *row in listed.values_list("pk", *names, "response__collection__name", "overlap")
+        }
+        for task in tasks:
+            if task in rows:
+                batch, dataset, prompt, model, collection, overlap = rows[task]
+                about = {"batch": batch, "dataset": dataset, "prompt_id": prompt, "model": model}
+                about |= {"collection": collection} if collection else {}
+                chances = {"probabilities": posteriors[task]} if task in posteriors else {}
+                _write_line(file, **about, annotations=overlap, **chances)
 
     @property
     def _people(self) -> Mapping[int, str]:
         return self._spec.people
 
-    def _describe_label(self, word: SubmissionSource, *, evidence: bool) -> dict[str, Any]:
-        """What was said; what was written and marked, and when, only if that was chosen."""
-        fields: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
-        if evidence:
-            fields["flags"] = word.flags
+    def _encode_annotation(self, word: SubmissionSource) -> str:
+        """What was said; what was written and marked, and when, only if that was chosen. Without the braces."""
+        flags = _encode(word.flags) if word.flags else "[]"
+        text = f'"annotator": {_word(self._people[word.person])}, {_encode_label(word)}, "flags": {flags}'
         if self._spec.options.rationales:
-            fields |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
-        if self._spec.options.times:
-            fields["at"] = _format_time(word.at)
-        fields |= {"round": word.round} if word.round else {}
-        return fields | ({"imported": word.origin.as_json()} if word.origin else {})
+            text += f', "rationale": {_quoted(word.rationale)}, "evidence": {_encode(word.evidence)}'
+        return text + self._encode_origin(word)
+
+    def _encode_decision(self, word: SubmissionSource) -> str:
+        text = f'"adjudicator": {_word(self._people[word.person])}, {_encode_label(word)}'
+        if self._spec.options.rationales:
+            text += f', "rationale": {_quoted(word.rationale)}'
+        text += self._encode_origin(word)
+        return f'{text}, "reason": {_word(word.reason)}' if word.reason else text
+
+    def _encode_origin(self, word: SubmissionSource) -> str:
+        text = f', "at": {_quoted(_format_time(word.at))}' if word.at and self._spec.options.times else ""
+        if word.round:
+            text += f', "round": {_word(word.round)}'
+        return text if word.origin is None else f'{text}, "imported": {_encode(word.origin.as_json())}'
 
     @cached_property
     def _guidelines(self) -> list[Guideline]:
@@ -221,7 +241,7 @@ class _BundlePacker:
         release = self._release.manifest
         return BundleManifest(
             kind=KIND,
-            version=VERSION,
+            version=VERSION_WITH_PLANS if self._plans else VERSION,
             release=release,
             sha256=self._release.sha256,
             datasets=tuple(release["datasets"]),
@@ -233,21 +253,37 @@ class _BundlePacker:
 
     def _batches(self) -> Iterator[BatchFacts]:
         """Those with labels in the release; of the others nothing is told."""
-        counts = (
-            self._release.items.order_by().values_list("task__batch").annotate(n=Count("task", distinct=True))
-        )
-        tasks = dict(counts)
-        batches = Batch.objects.filter(pk__in=tasks).select_related("guideline")
         strata = list_portable_strata(self._release)
-        for batch in sorted(batches, key=lambda batch: batch.name):
+        for batch in sorted(self._labelled, key=lambda batch: batch.name):
             yield BatchFacts(
                 name=batch.name,
                 guideline=str(batch.guideline),
                 overlap=batch.overlap,
                 tolerance=batch.tolerance,
-                tasks=tasks[batch.pk],
+                tasks=self._labelled[batch].tasks,
                 selection=None if strata is None else _read_strata(strata.get(batch.name, ())),
+                plan=self._plans.get(batch),
             )
+
+    @cached_property
+    def _labelled(self) -> dict[Batch, _TaskTotals]:
+        """The batches with labels in the release, and of their tasks with labels how many there are."""
+        tasks = Task.objects.filter(pk__in=self._release.items.order_by().values("task"))
+        rows = tasks.order_by().values_list("batch").annotate(n=Count("pk"), labels=Sum("overlap"))
+        totals = {batch: _TaskTotals(n, labels) for batch, n, labels in rows}
+        batches = Batch.objects.select_related("guideline").in_bulk(totals)
+        return {batches[pk]: totals[pk] for pk in totals}
+
+    @cached_property
+    def _plans(self) -> dict[Batch, PlanFacts]:
+        """Of the batches that are not settled as most are."""
+        return {
+            batch: PlanFacts.model_validate(
+                {name: getattr(batch, name, totals.annotations) for name in PlanFacts.model_fields}
+            )
+            for batch, totals in self._labelled.items()
+            if not batch.is_even or batch.settling != Batch.Settling.ADJUDICATE
+        }
 
 
 def _read_strata(strata: Iterable[Mapping[str, Any]]) -> tuple[StratumFacts, ...]:
@@ -256,6 +292,16 @@ def _read_strata(strata: Iterable[Mapping[str, Any]]) -> tuple[StratumFacts, ...
 
 def _build_facts(guideline: Guideline) -> GuidelineFacts:
     return GuidelineFacts(name=guideline.name, version=guideline.version, sha256=guideline.sha256)
+
+
+def _encode_label(word: SubmissionSource) -> str:
+    seconds = "null" if word.seconds is None else repr(word.seconds)
+    return f'"labels": {_encode_labels(word.labels_json)}, "seconds": {seconds}'
+
+
+@lru_cache(maxsize=4096)
+def _encode_labels(labels: str) -> str:
+    return _encode(parse_labels(labels))
 
 
 def _write_line(file: IO[str], **fields: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from annotation.core.errors import N_
+from annotation.domain.releases.gold_file import LABELS_BY_LEVEL
 from annotation.domain.releases.splits import SPLITS
 from annotation.selectors.releases.rows import RowOrder
 from annotation.services.exports.base import (
@@ -26,7 +27,14 @@ from annotation.services.exports.base import (
     Writer,
 )
 from annotation.services.exports.datasheet import render_markdown
-from annotation.services.exports.formats.parquet import ROW_GROUP, build_schema, read_parquet, write_parquet
+from annotation.services.exports.formats.parquet import (
+    LABELS,
+    LEVEL,
+    ROW_GROUP,
+    build_schema,
+    read_parquet,
+    write_parquet,
+)
 from annotation.services.exports.verification import check_gold
 
 FILE_ROWS = 200_000
@@ -102,6 +110,9 @@ def _build_card_data(spec: ExportSpec) -> dict[str, Any]:
 def _build_feature(field: Any) -> dict[str, Any]:
     if field.name == "turns":
         return {"name": "turns", "list": [{"name": name, "dtype": "string"} for name in ("role", "text")]}
+    if field.name.startswith(f"{LABELS_BY_LEVEL}."):
+        parts = [{"name": LEVEL, "dtype": "string"}, {"name": LABELS, "dtype": "int64"}]
+        return {"name": field.name, "list": parts}
     return {"name": field.name, "dtype": {"double": "float64"}.get(str(field.type), str(field.type))}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from annotation.core.errors import N_, InputError
-from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, NA_SUFFIX, ROLE
+from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, NA_SUFFIX
 from annotation.domain.formats.label_studio_export import (
     AnnotationEncoder,
     ExportedAnnotation,
@@ -20,10 +20,10 @@ from annotation.domain.formats.label_studio_export import (
 )
 from annotation.domain.formats.rows import as_number
 from annotation.domain.guidelines import NA, Label
-from annotation.domain.releases.gold_file import GoldRow
+from annotation.domain.releases.gold_file import LABELS_BY_LEVEL, GoldRow
 from annotation.models import Guideline, Response
-from annotation.selectors.releases.lineage import SubmissionSource, TaskSources, list_task_sources
 from annotation.selectors.releases.rows import ReleasedRow
+from annotation.selectors.releases.sources import SubmissionSource, TaskSources
 from annotation.services.exports.base import (
     Chunk,
     ExportCounts,
@@ -38,6 +38,7 @@ from annotation.services.exports.verification import check_gold
 FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"
 HEAD, TAIL = "[\n", "\n]\n"
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
 
 
 class _LabelStudio(Writer):
@@ -84,12 +85,11 @@ class _TaskRecords:
 
     def chunks(self, start: int) -> Iterator[Chunk]:
         position = start
-        for rows in self.spec.released.chunks(start):
-            sources = list_task_sources(self.spec.release, (task for row in rows for task in row.tasks))
+        for rows in self.spec.released.chunks_with_sources(start):
             texts = []
             for row in rows:
                 position += 1
-                task = self.encode_task(row, [sources[task] for task in row.tasks], position)
+                task = self.encode_task(row, position)
                 texts.append((",\n" if position > 1 else "") + task)
             yield Chunk("".join(texts), position)
 
@@ -97,8 +97,9 @@ class _TaskRecords:
     def _encoder(self) -> AnnotationEncoder:
         return AnnotationEncoder(self.layout)
 
-    def encode_task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> str:
-        gold, first = row.gold, places[0]
+    def encode_task(self, row: ReleasedRow, number: int) -> str:
+        gold, places = row.gold, row.sources
+        first = places[0]
         annotations = [
             *(
                 self.build_annotation(ANNOTATOR, word, first)
@@ -112,14 +113,16 @@ class _TaskRecords:
             ),
             ExportedAnnotation(role=GOLD, labels=dict(sorted(gold.labels.items()))),
         ]
-        meta = {
-            "sources": dict(sorted(gold.sources.items())),
-            "batches": [place.task.batch for place in places],
-            "imported": [self.imported(word) for place in places for word in place.words if word.origin],
-        }
+        meta = _encode_meta(
+            tuple(sorted(gold.sources.items())),
+            tuple([(name, tuple(levels.items())) for name, levels in sorted(gold.labels_by_level.items())]),
+            tuple([place.task.batch for place in places]),
+        )
+        imported = [self.imported(word) for place in places for word in place.words if word.origin]
+        meta = f'{{{meta}, "imported": {_encode(imported) if imported else "[]"}}}'
         encoded = ", ".join([self._encoder.encode(exported, gold.dimension) for exported in annotations])
-        data = _encode(self.data(gold, first))
-        return f'{{"id": {number}, "data": {data}, "meta": {_encode(meta)}, "annotations": [{encoded}]}}'
+        data = self.encode_data(gold, first)
+        return f'{{"id": {number}, "data": {data}, "meta": {meta}, "annotations": [{encoded}]}}'
 
     def imported(self, word: SubmissionSource) -> dict[str, Any]:
         """Whose label came from which line of a file."""
@@ -140,23 +143,46 @@ class _TaskRecords:
             text=place.task.text,
         )
 
-    def data(self, gold: GoldRow, place: TaskSources) -> dict[str, Any]:
+    def encode_data(self, gold: GoldRow, place: TaskSources) -> str:
+        """The texts; what the tasks of a prompt share is written once."""
         task = place.task
-        data = self.layout.data | {
-            "prompt": task.prompt_text,
-            "prompt_id": gold.prompt_id,
-            "dataset": gold.dataset,
-            "dimension": gold.dimension,
-            "subcomponent": gold.subcomponent,
-            "language": task.language,
-            "attack_method": task.attack_method,
-            "model": gold.model,
-            "collection": task.collection,
-            "guideline": gold.guideline,
-            "guideline_version": gold.guideline_version,
-            "split": gold.split,
-        }
-        return data | ({"dialogue": place.turns} if place.turns else {"response": task.text})
+        texts = {name: _encode(empty) for name, empty in self.layout.data.items()}
+        texts |= {"dialogue": _encode(place.turns)} if place.turns else {"response": _quoted(task.text)}
+        prompt = _encode_fields(
+            ("prompt", task.prompt_text),
+            ("prompt_id", gold.prompt_id),
+            ("dataset", gold.dataset),
+            ("dimension", gold.dimension),
+            ("subcomponent", gold.subcomponent),
+            ("language", task.language),
+            ("attack_method", task.attack_method),
+        )
+        origin = _encode_fields(
+            ("model", gold.model),
+            ("collection", task.collection),
+            ("guideline", gold.guideline),
+            ("guideline_version", gold.guideline_version),
+            ("split", gold.split),
+        )
+        response = ", ".join([f'"{name}": {text}' for name, text in texts.items()])
+        return f"{{{response}, {prompt}, {origin}}}"
+
+
+@lru_cache(maxsize=4096)
+def _encode_fields(*fields: tuple[str, str | None]) -> str:
+    """Without the braces."""
+    return _encode(dict(fields))[1:-1]
+
+
+@lru_cache(maxsize=4096)
+def _encode_meta(
+    sources: tuple[tuple[str, str], ...],
+    counts: tuple[tuple[str, tuple[tuple[str, int], ...]], ...],
+    batches: tuple[str, ...],
+) -> str:
+    """What the tasks of a release share, without the braces."""
+    by_level = {name: dict(levels) for name, levels in counts}
+    return _encode({"sources": dict(sources), LABELS_BY_LEVEL: by_level, "batches": batches})[1:-1]
 
 
 def _read_tasks(path: Path) -> Iterator[dict[str, Any]]:
@@ -177,7 +203,7 @@ def _read_tasks(path: Path) -> Iterator[dict[str, Any]]:
 def _read_gold_row(task: Mapping[str, Any]) -> GoldRow:
     """The row of the gold file, as it stands in a task that was written."""
     data = task["data"]
-    (truth,) = (field for field in task["annotations"] if _find_role(field) == GOLD)
+    (truth,) = (annotation for annotation in task["annotations"] if annotation["ground_truth"])
     sources = task["meta"]["sources"]
     return GoldRow(
         dataset=data["dataset"],
@@ -194,12 +220,7 @@ def _read_gold_row(task: Mapping[str, Any]) -> GoldRow:
         sources=sources,
         guideline=data["guideline"],
         guideline_version=data["guideline_version"],
-    )
-
-
-def _find_role(annotation_json: Mapping[str, Any]) -> str | None:
-    return next(
-        (str(r["value"]["choices"][0]) for r in annotation_json["result"] if r["from_name"] == ROLE), None
+        labels_by_level=task["meta"][LABELS_BY_LEVEL],
     )
 
 

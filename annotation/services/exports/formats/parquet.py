@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from annotation.core.errors import N_
 from annotation.domain.guidelines import NA
 from annotation.domain.releases.canonical import number
-from annotation.domain.releases.gold_file import GoldRow, response_cell
+from annotation.domain.releases.gold_file import LABELS_BY_LEVEL, GoldRow, LevelCounts, text_cell
 from annotation.selectors.releases.rows import CHUNK, ReleasedRow
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
 from annotation.services.exports.verification import check_gold
@@ -24,6 +24,8 @@ ROW_GROUP = 5_000
 """Rows that are held in memory at a time, and that a reader can take by themselves."""
 LEADING_COLUMNS = ("dataset", "prompt_id", "dimension", "subcomponent", "model")
 TRAILING_COLUMNS = ("guideline", "guideline_version", "split")
+LEVEL, LABELS = "level", "labels"
+"""What a list of ``labels_by_level`` has of each level: its value, and how many annotators gave it."""
 # Few different values in many rows.
 DICTIONARY_COLUMNS = frozenset(
     {"dataset", "dimension", "subcomponent", "model", "guideline", "guideline_version", "split"}
@@ -58,6 +60,7 @@ def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
 
     few = pa.dictionary(pa.int32(), pa.string()) if dictionaries else pa.string()
     turn = pa.struct([("role", pa.string()), ("text", pa.string())])
+    counts = pa.list_(pa.struct([(LEVEL, pa.string()), (LABELS, pa.int64())]))
     by_level = spec.release.manifest["counts"]["by_level"]
     criteria = spec.released.criteria
     return pa.schema(
@@ -71,6 +74,7 @@ def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
             ),
             *((f"source.{name}", few) for name in criteria),
             *((name, few) for name in TRAILING_COLUMNS),
+            *((f"{LABELS_BY_LEVEL}.{name}", counts) for name in criteria),
         ]
     )
 
@@ -106,11 +110,19 @@ def _read_column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
         return (None if label == NA else label for label in labels)
     if kind == "source":
         return (row.sources.get(criterion) for row in rows)
+    if kind == LABELS_BY_LEVEL:
+        return (_list_counts(row.labels_by_level.get(criterion)) for row in rows)
     if name == "response":
-        return (response_cell(row.response) for row in rows)
+        return (text_cell(row.response) for row in rows)
     if name == "turns":
         return (None if isinstance(row.response, str) else row.response for row in rows)
     return (getattr(row, name) for row in rows)
+
+
+def _list_counts(counts: LevelCounts | None) -> list[dict[str, Any]] | None:
+    if counts is None:
+        return None
+    return [{LEVEL: level, LABELS: labels} for level, labels in counts.items()]
 
 
 def read_parquet(paths: Iterable[Path]) -> Iterator[GoldRow]:
@@ -134,6 +146,10 @@ def _build_rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
             response=row["response"] if row["turns"] is None else row["turns"],
             labels={name: number(row[f"label.{name}"]) for name in labelled},
             sources={name: row[f"source.{name}"] for name in labelled},
+            labels_by_level={
+                name: {count[LEVEL]: count[LABELS] for count in row[f"{LABELS_BY_LEVEL}.{name}"]}
+                for name in labelled
+            },
         )
 
 

@@ -1,5 +1,5 @@
 """The raw labels behind a release, a row for each person's label: ``task, worker, label``, as tools that weigh
-annotators (Dawid-Skene, MACE) read them.
+annotators (Dawid-Skene, MACE) read them. What settled a label beside people has a row too: its ``kind`` says so.
 
 It is checked by settling the written labels once more: they must give the release's gold, to the hash.
 """
@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from annotation.core.errors import N_
-from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE, lower_median
+from annotation.domain.adjudication import (
+    ADJUDICATED,
+    AGGREGATED,
+    DECIDED,
+    EXPERT,
+    SettledValue,
+    SettlementRules,
+    settle_criterion,
+)
+from annotation.domain.guidelines import Label
 from annotation.domain.guidelines.values import parse_level
-from annotation.domain.releases.canonical import SettledLabel, Value, number
+from annotation.domain.releases.canonical import SettledLabel, number
 from annotation.domain.releases.gold_file import (
     MARK,
     MAX_CELL_CHARACTERS,
@@ -25,6 +36,7 @@ from annotation.domain.releases.gold_file import (
     csv_writer,
     unescape_cell,
 )
+from annotation.models import LabelPosterior
 from annotation.selectors.releases.lineage import StatedLabels, TaskStatedLabels, list_annotator_labels
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.services.exports.base import (
@@ -35,17 +47,20 @@ from annotation.services.exports.base import (
     ReportPosition,
     TextFile,
     Writer,
-    refuse_other_settling,
 )
 from annotation.services.exports.verification import check_labels
 
-ANNOTATION, ADJUDICATION = "annotation", "adjudication"
+ANNOTATION, ADJUDICATION, AGGREGATION = "annotation", "adjudication", "aggregation"
+"""What a row is: an annotator's label, a third person's decision, or the most probable level by a model of all labels.
+An expert's final is ``EXPERT``."""
 FIELDS = (
     "task",
     "worker",
     "label",
     "criterion",
     "kind",
+    "probability",
+    "source",
     "channel",
     "time",
     "seconds",
@@ -78,7 +93,6 @@ class _RawLabelWriter(Writer):
     options = frozenset({"real_names", "rationales", "table"})
 
     def parts(self, spec: ExportSpec) -> list[Part]:
-        refuse_other_settling(spec.release.batches.all())
         lines = _get_formatter(spec)
 
         def chunks(start: int) -> Iterator[Chunk]:
@@ -93,7 +107,7 @@ class _RawLabelWriter(Writer):
     def check(self, folder: Path, spec: ExportSpec, tell: ReportPosition) -> ExportCounts:
         with (folder / _file_name(spec)).open(encoding="utf-8-sig", newline="") as file:
             rows = _RecordCounter(_from_csv(file) if spec.options.table == "csv" else map(json.loads, file))
-            labels = check_labels(spec.release, settle_labels(rows), tell)
+            labels = check_labels(spec.release, settle_labels(rows, _list_rules(spec)), tell)
         return ExportCounts(rows.number, labels)
 
 
@@ -127,29 +141,56 @@ def _get_formatter(spec: ExportSpec) -> Callable[[Record], str]:
 
 
 def list_records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict[str, Any]]:
-    """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
+    """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then what settled it:
+    the decision, or what the model of all labels said.
+    """
+    posteriors = _find_posteriors(rows)
     for row, tasks in list_annotator_labels(rows):
         for task in tasks:
             for criterion in dict.fromkeys(name for label in task.stated for name in label.labels):
+                source = row.gold.sources[criterion]
                 for label in task.stated:
-                    if criterion in label.labels:
+                    # A decision that came after the release is none of it.
+                    if criterion in label.labels and (source in DECIDED or not label.is_decision):
                         yield _build_record(row, task, criterion, label, spec)
+                if source == AGGREGATED:
+                    yield _build_aggregation(row, task, criterion, posteriors[task.task, criterion], spec)
 
 
-def _build_record(
-    row: ReleasedRow, task: TaskStatedLabels, criterion: str, label: StatedLabels, spec: ExportSpec
+def _find_posteriors(rows: Sequence[ReleasedRow]) -> dict[tuple[int, str], LabelPosterior]:
+    """By task and criterion, of the labels that a model settled."""
+    tasks = [
+        task
+        for row in rows
+        for task, labels in row.labels
+        if any(source == AGGREGATED for _criterion, _value, source in labels)
+    ]
+    stored = LabelPosterior.objects.filter(task__in=tasks).select_related("task__batch") if tasks else ()
+    return {(posterior.task_id, posterior.criterion): posterior for posterior in stored}
+
+
+def _build_aggregation(
+    row: ReleasedRow, task: TaskStatedLabels, criterion: str, posterior: LabelPosterior, spec: ExportSpec
 ) -> dict[str, Any]:
+    """What the model of all labels said: its most probable level, in place of a person's label."""
+    level, probability = max(posterior.probabilities.items(), key=itemgetter(1))
+    fields = dict.fromkeys(_fields(spec))
+    return fields | {
+        **_describe_place(row, task, criterion),
+        "worker": posterior.task.batch.aggregation,
+        "label": number(parse_level(level)),
+        "kind": AGGREGATION,
+        "probability": probability,
+    }
+
+
+def _describe_place(row: ReleasedRow, task: TaskStatedLabels, criterion: str) -> dict[str, Any]:
+    """What a row is about, whoever says it."""
     gold = row.gold
-    record: dict[str, Any] = {
+    return {
         "task": f"{task.batch}/{task.place}",
-        "worker": spec.people[label.person],
-        "label": label.labels[criterion],
         "criterion": criterion,
-        "kind": ADJUDICATION if label.is_decision else ANNOTATION,
-        "channel": label.channel,
-        "time": label.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "seconds": label.seconds,
-        "round": label.round or None,
+        "source": gold.sources[criterion],
         "dataset": gold.dataset,
         "prompt_id": gold.prompt_id,
         "dimension": gold.dimension,
@@ -160,6 +201,24 @@ def _build_record(
         "guideline": gold.guideline,
         "guideline_version": gold.guideline_version,
         "split": gold.split,
+    }
+
+
+def _build_record(
+    row: ReleasedRow, task: TaskStatedLabels, criterion: str, label: StatedLabels, spec: ExportSpec
+) -> dict[str, Any]:
+    source = row.gold.sources[criterion]
+    decision = EXPERT if source == EXPERT else ADJUDICATION
+    record: dict[str, Any] = dict.fromkeys(FIELDS)
+    record |= {
+        **_describe_place(row, task, criterion),
+        "worker": spec.people[label.person],
+        "label": label.labels[criterion],
+        "kind": decision if label.is_decision else ANNOTATION,
+        "channel": label.channel,
+        "time": label.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": label.seconds,
+        "round": label.round or None,
         **dict(zip(IMPORT_FIELDS, label.origin or (None, None, None), strict=True)),
     }
     if spec.options.rationales:
@@ -170,14 +229,28 @@ def _build_record(
     return record
 
 
-def settle_labels(records: Iterable[Record]) -> Iterator[SettledLabel]:
-    """The gold that the raw labels give by the rules; those of one task and criterion follow each other."""
+def _list_rules(spec: ExportSpec) -> dict[str, SettlementRules]:
+    """By what the labels of each batch of the release are settled, by its name."""
+    batches = spec.release.batches.select_related("guideline")
+    return {
+        batch.name: SettlementRules.of(batch.guideline.document, batch.tolerance, batch.settling)
+        for batch in batches
+    }
+
+
+def settle_labels(records: Iterable[Record], rules: Mapping[str, SettlementRules]) -> Iterator[SettledLabel]:
+    """The gold that the raw labels give by the rules of each batch; those of one task and criterion follow each other.
+
+    What they leave disputed is no gold: it is left out, so that the counts differ from the release's.
+    """
     for (_task, criterion), same in groupby(
         records, key=lambda record: (record["task"], record["criterion"])
     ):
         same_criterion = list(same)
-        value, source = _settle_records(same_criterion)
         first = same_criterion[0]
+        settled = _settle_records(same_criterion, rules[first["batch"]])
+        if settled is None:
+            continue
         yield SettledLabel(
             first["guideline"],
             first["guideline_version"],
@@ -186,22 +259,20 @@ def settle_labels(records: Iterable[Record]) -> Iterator[SettledLabel]:
             first["model"],
             first["response_sha256"],
             criterion,
-            value,
-            source,
+            settled.value,
+            settled.source,
         )
 
 
-def _settle_records(records: Sequence[Record]) -> tuple[Value, str]:
-    """A release has no label of a dispute that nobody decided: what differs was within the batch's tolerance."""
-    annotated = [record["label"] for record in records if record["kind"] == ANNOTATION]
-    decided = [record["label"] for record in records if record["kind"] == ADJUDICATION]
-    if decided:
-        return decided[0], ADJUDICATED
-    if len(annotated) == 1:
-        return annotated[0], SINGLE
-    if len(set(annotated)) == 1:
-        return annotated[0], UNANIMOUS
-    return lower_median(annotated), WITHIN_TOLERANCE
+def _settle_records(records: Sequence[Record], rules: SettlementRules) -> SettledValue | None:
+    """A release has no label of a dispute that nobody decided."""
+    by_kind: dict[str, list[Label]] = defaultdict(list)
+    for record in records:
+        by_kind[record["kind"]].append(record["label"])
+    for kind, source in ((EXPERT, EXPERT), (ADJUDICATION, ADJUDICATED), (AGGREGATION, AGGREGATED)):
+        if by_kind[kind]:
+            return SettledValue(by_kind[kind][0], source)
+    return settle_criterion(records[0]["criterion"], by_kind[ANNOTATION], rules)
 
 
 def _from_csv(lines: Iterable[str]) -> Iterator[Record]:

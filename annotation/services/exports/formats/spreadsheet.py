@@ -22,7 +22,7 @@ from annotation.domain.releases.gold_file import (
     cell_rows,
     csv_header,
     flatten_row,
-    response_cell,
+    text_cell,
 )
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
 from annotation.services.exports.verification import check_gold
@@ -83,9 +83,9 @@ def _append_rows(sheet: Any, spec: ExportSpec, tell: ReportPosition) -> None:
 
 
 def _list_values(row: GoldRow, criteria: Sequence[str]) -> Iterator[Any]:
-    """The values of the row, the turns of a dialogue as their JSON."""
+    """The values of the row, the turns of a dialogue and counts as their JSON."""
     return (
-        response_cell(value) if isinstance(value, list) else value for value in flatten_row(row, criteria)
+        text_cell(value) if isinstance(value, list | dict) else value for value in flatten_row(row, criteria)
     )
 
 
