@@ -20,6 +20,17 @@ MAX_PLANNED_OVERLAP = 5
 MAX_CHECK_SHARE = 0.5  # more checks than work would be no work any more
 MAX_SECOND_READING_DAYS = 365
 
+# What a number of the policy may be, from 0 on, and how whatever is beyond it is refused.
+RANGES: Mapping[str, tuple[float, str]] = {
+    "second_reading_share": (1, N_("The share of repeat adjudications is from 0 to 1.")),
+    "second_adjudicator_share": (1, N_("The share of second adjudications is from 0 to 1.")),
+    "second_reading_days": (
+        MAX_SECOND_READING_DAYS,
+        N_("A repeat adjudication waits from 0 to {most} days."),
+    ),
+    "check_share": (MAX_CHECK_SHARE, N_("The share of gold checks is from 0 to {most}.")),
+}
+
 Pairing = Literal["pool", "fixed", "balanced"]
 Order = Literal["prompts", "shuffled"]
 CollectionPlan = Literal["fixed", "open"]
@@ -80,35 +91,14 @@ class Terms(FrozenSpec):
         template = N_("There is no alarm {action}; choose one of: {known}.")
         return check_choice(action, get_args(AlarmAction), template, action=action)
 
-    @field_validator("second_reading_share")
+    @field_validator("second_reading_share", "second_adjudicator_share", "second_reading_days", "check_share")
     @classmethod
-    def _check_second_reading_share(cls, share: float) -> float:
-        if not 0 <= share <= 1:
-            raise AssayError(N_("The share of repeat adjudications is from 0 to 1."))
-        return share
-
-    @field_validator("second_adjudicator_share")
-    @classmethod
-    def _check_second_adjudicator_share(cls, share: float) -> float:
-        if not 0 <= share <= 1:
-            raise AssayError(N_("The share of second adjudications is from 0 to 1."))
-        return share
-
-    @field_validator("second_reading_days")
-    @classmethod
-    def _check_second_reading_days(cls, days: int) -> int:
-        if not 0 <= days <= MAX_SECOND_READING_DAYS:
-            raise AssayError(
-                N_("A repeat adjudication waits from 0 to {most} days."), most=MAX_SECOND_READING_DAYS
-            )
-        return days
-
-    @field_validator("check_share")
-    @classmethod
-    def _check_check_share(cls, share: float) -> float:
-        if not 0 <= share <= MAX_CHECK_SHARE:
-            raise AssayError(N_("The share of gold checks is from 0 to {most}."), most=MAX_CHECK_SHARE)
-        return share
+    def _check_range(cls, number: float, info: ValidationInfo) -> float:
+        assert info.field_name
+        most, template = RANGES[info.field_name]
+        if not 0 <= number <= most:
+            raise AssayError(template, most=most)
+        return number
 
     @field_validator("qualifying", mode="before")
     @classmethod

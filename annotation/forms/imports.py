@@ -10,17 +10,20 @@ from django import forms
 from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.batch_spec import MAX_OVERLAP
 from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES, table
 from annotation.domain.formats.bundle import BundleManifest
-from annotation.domain.formats.mapping import LABEL, list_fields
+from annotation.domain.formats.mapping.mapping import LABEL, LEFT_OUT, list_fields
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import MAX_PROTOCOL_CHARACTERS
+from annotation.forms.batches.collection import USUAL_COLLECTION, CollectionPolicyForm, add_usual
 from annotation.models import Batch, Dataset, Guideline, Import
 from annotation.selectors.guidelines import choose_language, to_language
 from annotation.selectors.imports.uploads import FIELD_NAMES, Column
 from annotation.services.imports import BundleNames
 
 MAX_NAME_CHARACTERS = 100
+SETTLING_FIELDS = ("settling", "aggregation", "aggregation_threshold", "tolerance")
 
 
 def build_protocol_field() -> forms.CharField:
@@ -92,7 +95,7 @@ def list_field_choices(kind: str, columns: Iterable[Column], document: Guideline
         if column.field.startswith(LABEL) and column.field not in labels
     }
     named = [(name, _("label: %(criterion)s") % {"criterion": label}) for name, label in labels.items()]
-    return [("", _("not used")), *fields, *named]
+    return [("", _("not used")), *fields, *named, (LEFT_OUT, FIELD_NAMES[LEFT_OUT])]
 
 
 class ColumnsForm(forms.Form):
@@ -194,7 +197,18 @@ class LogForm(ImportResponsesForm):
         self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
 
 
-class AnnotationsForm(TargetForm):
+class ChosenWordsField(forms.MultipleChoiceField):
+    """What is ticked of words that a file holds: whatever was offered on the page that was sent."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def valid_value(self, _value: str) -> bool:
+        return True
+
+
+class AnnotationsForm(CollectionPolicyForm, TargetForm):
+    """``collection_fields`` are of the batch that the import makes; of one that is there they stay as they are."""
+
     batch = forms.CharField(
         label=_("Batch"),
         max_length=MAX_NAME_CHARACTERS,
@@ -222,11 +236,52 @@ class AnnotationsForm(TargetForm):
         label=_("Leave final decisions out, so that disputes stay open"), required=False
     )
     protocol = build_protocol_field()
+    leave_out = ChosenWordsField(
+        label=_("Leave out"),
+        required=False,
+        help_text=_("The guideline has no criterion of these names; without a tick the file is refused."),
+    )
+    overlap = forms.IntegerField(
+        label=_("Overlap"),
+        min_value=1,
+        max_value=MAX_OVERLAP,
+        required=False,
+        help_text=_(
+            "Annotations per response. Empty: as many as this file has of a response, and two at least; of an open"
+            " plan one at least."
+        ),
+    )
+    field_order = ("batch", "guideline", "dataset", "model", "leave_out", "without_final", "protocol")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: Any = None, **kwargs: Any) -> None:
+        super().__init__(add_usual(data, USUAL_COLLECTION), **kwargs)
         self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
         self.suggest("batch", Batch.objects.exclude(state="closed").values_list("name", flat=True))
+
+    def offer_left_out(self, words: Sequence[str]) -> None:
+        """To be left out; there is nothing to choose from where there are none."""
+        if not words:
+            self.fields.pop("leave_out", None)
+            return
+        field = self.fields["leave_out"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = [(word, word) for word in words]
+
+    @property
+    def target_fields(self) -> list[forms.BoundField]:
+        return [field for field in self if field.name not in CollectionPolicyForm.base_fields]
+
+    @property
+    def collection_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in ("plan", "overlap", *SETTLING_FIELDS)]
+
+    @property
+    def has_own_collection(self) -> bool:
+        """Whether something of it is not as usual, or wrong."""
+        return any(
+            field.errors or str(field.value() or "") != str(USUAL_COLLECTION.get(field.name) or "")
+            for field in self.collection_fields
+        )
 
 
 class BundleForm(forms.Form):
@@ -295,4 +350,5 @@ def list_options(form: TargetForm) -> dict[str, Any]:
     return {
         name: str(value) if isinstance(value, Dataset | Guideline) else value
         for name, value in form.cleaned_data.items()
+        if name != "leave_out"  # of how the file is read, not of where it goes
     }

@@ -34,6 +34,7 @@ from annotation.domain.formats import (
     get_format,
     recognise_format,
 )
+from annotation.domain.formats.mapping.mapping import IGNORED, LEFT_OUT
 from annotation.domain.formats.preview import (
     FilePreview,
     ProblemGroup,
@@ -48,6 +49,7 @@ from annotation.services.imports import ImportReport, Run, rehearse
 
 NAMED_BY = {PROMPTS: "dimensions", RESPONSES: "models", ANNOTATIONS: "people"}
 MAX_NAMES = 50
+USES = {IGNORED: "not used", LEFT_OUT: "left out"}
 
 
 class _Parser(CommandParser):
@@ -205,6 +207,7 @@ class ImportCommand(AssayCommand):
             encoding=options["encoding"],
             fields=fields,
             annotator=options.get("annotator"),
+            left_out=tuple(options.get("leave_out") or ()),
         )
         source = Source(file, options=stated)
         name = options["format"] or recognise_format(source, self.kind)
@@ -238,7 +241,7 @@ class ImportCommand(AssayCommand):
         shape = " ".join(filter(None, (data["shape"], data["sheet"]))) or data["format"]
         self.stdout.write(f"{data['file']}: {shape}, {data['count']} {data['kind']} read")
         for column, name in data["columns"]:
-            self.stdout.write(f"  {column} -> {name or 'not used'}")
+            self.stdout.write(f"  {column} -> {USES.get(name, name)}")
         for row in data["rows"]:
             self.stdout.write(f"  {json.dumps(row, ensure_ascii=False)[:400]}")
         if data["names"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.db import connection, transaction
 from django.db.models import Model
 
-from annotation.models import sql
+from annotation.core import sql
 
 MIN_ROWS = 1000
 MAX_GROWTH = 10

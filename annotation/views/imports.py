@@ -26,6 +26,7 @@ from annotation.domain.formats.preview import group_problems
 from annotation.domain.formats.sample_tables import WRITERS, build_template
 from annotation.domain.formats.table import NAME as TABLE
 from annotation.forms.imports import (
+    AnnotationsForm,
     BundleForm,
     ColumnsForm,
     ImportKindForm,
@@ -37,7 +38,7 @@ from annotation.forms.imports import (
     list_stated,
     read_choices,
 )
-from annotation.models import MANAGER, Dataset, Import
+from annotation.models import MANAGER, Batch, Dataset, Import
 from annotation.selectors.imports import (
     get_visible_import,
     has_running_job,
@@ -132,6 +133,7 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
         _read_as_stated(upload, request, ImportKindForm(request.GET))
     target = upload.reading.get("target") if "outcome" in upload.reading else upload.options
     initial = build_initial(target or guess_target(upload) | upload.reading.get("target", {}))
+    initial["leave_out"] = upload.reading.get("left_out", [])
     return _show_check(request, upload, get_target_form(upload.kind, upload.format)(initial=initial))
 
 
@@ -176,6 +178,9 @@ def import_check(request: HttpRequest, import_id: int) -> HttpResponse:
 
 def _choose_columns(upload: Import, form: TargetForm, request: HttpRequest) -> bool:
     """The selects are those of the columns as the page had them: of what was guessed from the target of before."""
+    if "leave_out" in form.fields:
+        form.is_valid()
+        upload.reading["left_out"] = form.cleaned_data.get("leave_out", [])
     if upload.format != TABLE:
         return False
     choices = read_choices(request.POST, list_columns(upload))
@@ -281,7 +286,8 @@ def _show_check(
     stated = {"kind": upload.kind, "format": upload.format}
     stated |= {name: upload.reading.get(name, "") for name in ("sheet", "encoding")}
     kind_form = ImportKindForm(initial=stated)
-    document = find_document(upload.kind, list_stated(form))
+    target = list_stated(form)
+    document = find_document(upload.kind, target)
     context: dict[str, Any] = {"upload": upload, "stated": stated, "form": form, "job": upload.job}
     try:
         preview = preview_upload(upload, kind=upload.kind, format_name=upload.format, document=document)
@@ -290,6 +296,8 @@ def _show_check(
     else:
         kind_form.offer_sheets(preview.sheets)
         columns = ColumnsForm(upload.kind, preview.columns, document)
+        if isinstance(form, AnnotationsForm):
+            form.offer_left_out(preview.unknown_words)
         context |= {"preview": preview, "columns": columns}
     remembered = upload.reading.get("remembered")
     context |= {
@@ -299,6 +307,7 @@ def _show_check(
         "remembered": parse_datetime(remembered) if remembered else None,
         "complete": FORMATS[upload.format].complete,
         "is_labels": upload.kind == ANNOTATIONS,
+        "batch": Batch.objects.filter(name=target.get("batch") or "").first(),
         "has_datasets": Dataset.objects.exists(),
         "crumbs": import_breadcrumbs(upload.file_name),
     }

@@ -97,7 +97,7 @@ def data_steps() -> Iterator[Step]:
     yield labels, judges, ["--batch", "judges", *OF_EAR]
     yield prompts, [f"{EAR}/published_pairs.csv"], ["--dataset", "pairs"]
     yield prompts, ["pandalm/testset_even.json"], ["--dataset", "pandalm"]
-    yield responses, ["pandalm/testset_even.json"], ["--dataset", "pandalm", "--map", "prompt_id=idx"]
+    yield responses, ["pandalm/testset_even.json"], ["--dataset", "pandalm"]
 
 
 def shape_steps(folder: Path) -> Iterator[tuple[str, Step]]:

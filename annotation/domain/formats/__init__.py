@@ -26,7 +26,8 @@ from annotation.domain.formats.base import (
     ResponseRecord,
     guess_among,
 )
-from annotation.domain.formats.mapping import check_mapping
+from annotation.domain.formats.mapping.check import check_mapping
+from annotation.domain.formats.mapping.guess import holds_labels
 from annotation.domain.formats.rows import ReadOptions, Source
 from annotation.domain.formats.tables import is_table
 
@@ -61,7 +62,9 @@ def _guess_table(source: Source) -> Guess | None:
     """A table of the kind that most of its header speaks of: labels, else responses, else prompts."""
     for kind in (ANNOTATIONS, RESPONSES, PROMPTS):
         try:
-            opened, mapping = table.map_table(source.reopen(), kind)
+            opened, mapping, sample = table.map_table(source.reopen(), kind)
+            if kind == ANNOTATIONS and holds_labels(mapping, sample):
+                return Guess(format=table.NAME, kind=kind)
             check_mapping(mapping, opened.columns, source.name, annotator=None)
         except AssayError:
             continue

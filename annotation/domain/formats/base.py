@@ -186,7 +186,8 @@ class Format:
 
     ``complete``: a file of labels brings its responses, prompts and people along.
     ``is_array``: the records may stand in one JSON array. ``is_worded``: labels may be told in the guideline's words
-    (``labels.py``), and what is no criterion of the guideline is passed over; with ``is_checked`` it is refused.
+    (``labels.py``); with ``is_checked`` a label of a criterion that is not asked is refused, else passed over.
+    ``label_field`` is what goes before a criterion in the name of a field with its label.
     ``is_log``: the log of an evaluation harness. It brings its dataset along, and its epochs are collections.
     ``guess`` says from the fields of the first record which kind of content this would be, if any.
     """
@@ -201,6 +202,7 @@ class Format:
     complete: bool = False
     is_array: bool = False
     is_worded: bool = False
+    label_field: str = ""
     is_log: bool = False
     is_checked: bool = False
     model_of: Callable[[str], str | None] = field(default=lambda _file_name: None)

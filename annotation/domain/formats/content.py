@@ -22,10 +22,11 @@ from annotation.core.errors import N_, InputError
 if TYPE_CHECKING:
     from charset_normalizer import CharsetMatch
 
-GZIP, ZSTD, ZIP, PARQUET, ARROW, OLD_OFFICE, TEXT, FOLDER = (
+GZIP, ZSTD, ZIP, OPEN_DOCUMENT, PARQUET, ARROW, OLD_OFFICE, TEXT, FOLDER = (
     "gzip",
     "zstd",
     "zip",
+    "open_document",
     "parquet",
     "arrow",
     "old_office",
@@ -43,6 +44,9 @@ _BEGINNINGS = {
     b"\xff\xff\xff\xff": ARROW,
     b"\xd0\xcf\x11\xe0": OLD_OFFICE,
 }
+_OPEN_DOCUMENT = b"mimetypeapplication/vnd.oasis.opendocument"
+"""The first file in the zip of an OpenDocument: its name, and what stands in it."""
+_ZIP_HEADER_BYTES = 30
 MAX_PACKING_RATIO = 200
 """How many times its size a packed file may unpack to, once that is more than ``FREE``: text packs to a tenth or so."""
 FREE = 64 * 1024 * 1024
@@ -72,7 +76,9 @@ def recognise(path: Path) -> str:
     if path.is_dir():
         return FOLDER
     with path.open("rb") as file:
-        beginning = file.read(8)
+        beginning = file.read(_ZIP_HEADER_BYTES + len(_OPEN_DOCUMENT))
+    if beginning[_ZIP_HEADER_BYTES:] == _OPEN_DOCUMENT:
+        return OPEN_DOCUMENT
     return next((kind for bytes_, kind in _BEGINNINGS.items() if beginning.startswith(bytes_)), TEXT)
 
 

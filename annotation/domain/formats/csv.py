@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from annotation.core.errors import N_
 from annotation.domain.formats import generic
@@ -18,8 +19,8 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import FileRow, csv_rows
-from annotation.domain.guidelines import Label
+from annotation.domain.formats.delimited import csv_rows
+from annotation.domain.formats.rows import FileRow
 
 PROMPT_REF = ("prompt_id", "prompt")
 
@@ -43,13 +44,14 @@ def _read_judgements(row: FileRow) -> Iterator[Judgement]:
     yield generic.read_judgement(row, _read_labels(row), evidence=[], flags=flags)
 
 
-def _read_labels(row: FileRow) -> dict[str, Label]:
+def _read_labels(row: FileRow) -> dict[str, Any]:
     """The filled cells: an empty one means that the criterion was not asked, or not answered."""
-    labels: dict[str, Label] = {}
+    labels: dict[str, Any] = {}
     for column in row.fields:
         if column.startswith(LABEL) and row.has(column):
-            labels[column.removeprefix(LABEL)] = generic.read_value(row, column, row.fields[column])
+            labels[column.removeprefix(LABEL)] = generic.take_answer(row.fields[column])
     if not labels:
+        generic.refuse_distribution(row)
         raise row.error(N_("there is no label; give one in a column label.CRITERION."), field=LABEL)
     return labels
 
@@ -65,6 +67,7 @@ def _guess_kind(fields: frozenset[str]) -> str | None:
 FORMAT = Format(
     name="csv",
     is_json=False,
+    label_field=LABEL,
     guess=_guess_kind,
     prompts=Reader(
         rows=partial(csv_rows, required=[("prompt",)]), parse=_read_prompts, known=generic.PROMPT_FIELDS

@@ -17,6 +17,7 @@ from annotation.domain.formats.base import (
 )
 from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, as_number
 from annotation.domain.guidelines import NA, Label
+from annotation.domain.releases.gold_file import LABELS_BY_LEVEL
 
 PROMPT_FIELDS = frozenset(
     {"id", "prompt", "dimension", "subcomponent", "language", "attack_method"},
@@ -37,6 +38,7 @@ JUDGEMENT_FIELDS = frozenset(
         "round",
     }
 )
+TEXTS = "texts"
 _TIMES = ("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%Y/%m/%d")
 # At the ends of time no time zone can be reckoned with.
 _YEARS = range(1970, 9000)
@@ -73,8 +75,28 @@ def is_na(raw: object) -> bool:
     return isinstance(raw, str) and raw.strip().casefold() in NA_WORDS
 
 
+NO_DISTRIBUTION = N_(
+    "an annotation is what one person said, so how many gave each level has no place in it; give a row for each"
+    " annotator, or take the file as a judge's (import_judge_labels)."
+)
+
+
+def is_distribution(field: str) -> bool:
+    """Whether a field has how many people, or which share of them, gave each level."""
+    return field == LABELS_BY_LEVEL or field.startswith(f"{LABELS_BY_LEVEL}.")
+
+
+def refuse_distribution(row: FileRow) -> None:
+    """Raise where a row without a label has that."""
+    for field in row.fields:
+        if is_distribution(field) and row.has(field):
+            raise row.error(NO_DISTRIBUTION, field=field)
+
+
 def read_value(row: FileRow, field: str, raw: object) -> Label:
     """A label's value as a number, or ``NA``; whether it is an answer here is the guideline's to say."""
+    if isinstance(raw, dict):
+        raise row.error(NO_DISTRIBUTION, field=field)
     if is_na(raw):
         return NA
     number = as_number(raw)
@@ -83,6 +105,26 @@ def read_value(row: FileRow, field: str, raw: object) -> Label:
             N_("{found} is no number; write a level's value."), field=field, found=repr(str(raw)[:60])
         )
     return number
+
+
+def take_answer(raw: object) -> Any:
+    """What a file answers a criterion by, as a record has it: a number that is written as one is one; of anything else
+    only the guideline knows what it may be (``answers.py``).
+    """
+    if not isinstance(raw, str):
+        return raw
+    number = as_number(raw)
+    return number if number is not None and str(number) == raw else raw
+
+
+def read_texts(row: FileRow) -> dict[str, Any]:
+    """What people wrote, by criterion, where the file has it beside the labels."""
+    texts = row.fields.get(TEXTS)
+    if texts is None:
+        return {}
+    if not isinstance(texts, dict):
+        raise row.error(N_('write the texts as {{"criterion": "text"}}.'), field=TEXTS)
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def check_flags(row: FileRow, flags: list[str]) -> None:

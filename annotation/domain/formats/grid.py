@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from annotation.core.errors import N_, InputError
-from annotation.domain.formats.rows import FileRow, Rows, Source
+from annotation.domain.formats.rows import FileRow, Rows, Source, is_blank
 
 SAMPLE_ROWS = 100
 """So many rows say which columns there are, and what is in them."""
@@ -143,7 +143,7 @@ def _is_filled_at(cells: Sequence[Any], place: int) -> bool:
 
 
 def _is_filled(cell: object) -> bool:
-    return cell is not None and not (isinstance(cell, str) and not cell.strip())
+    return not is_blank(cell)
 
 
 def _refuse_faults(row: FileRow) -> FileRow | InputError:

@@ -65,12 +65,14 @@ def _is_turn(turn: object) -> bool:
 def _read_labels(row: FileRow) -> Mapping[str, Any]:
     labels = row.fields.get("labels")
     if not isinstance(labels, dict) or not labels:
+        generic.refuse_distribution(row)
         raise row.error(N_('write the labels as {{"criterion": value}}.'), field="labels")
-    return {
-        name: generic.read_value(row, f"labels.{name}", value)
+    answers = {
+        name: generic.take_answer(value)
         for name, value in labels.items()
         if value is not None  # not asked, or not answered
     }
+    return answers | generic.read_texts(row)
 
 
 def read_evidence(row: FileRow) -> list[Mapping[str, Any]]:
@@ -109,10 +111,13 @@ def _guess_kind(fields: frozenset[str]) -> str | None:
 FORMAT = Format(
     name="jsonl",
     is_json=True,
+    label_field="labels.",
     guess=_guess_kind,
     prompts=Reader(rows=json_rows, parse=_read_prompts, known=generic.PROMPT_FIELDS),
     responses=Reader(rows=json_rows, parse=_read_responses, known=generic.RESPONSE_FIELDS | {"turns"}),
     annotations=Reader(
-        rows=json_rows, parse=_read_judgements, known=generic.JUDGEMENT_FIELDS | {"labels", "evidence"}
+        rows=json_rows,
+        parse=_read_judgements,
+        known=generic.JUDGEMENT_FIELDS | {"labels", "evidence", generic.TEXTS},
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,9 +22,8 @@ from annotation.domain.formats import (
     Source,
     table,
 )
-from annotation.domain.formats.grid import Table, take_sample
 from annotation.domain.formats.labels import find_taxonomy_fault
-from annotation.domain.formats.mapping import ColumnMapping
+from annotation.domain.formats.mapping.mapping import ColumnMapping
 from annotation.domain.guidelines import GuidelineDocument
 
 MAX_ROWS = 5
@@ -32,6 +31,7 @@ MAX_LINES = 5
 MAX_ALIKE = 8
 """So many things of which the same is said are told apart."""
 MAX_SAMPLE_CHARACTERS = 120
+MAX_WORDS = 1000
 MAX_COMPARED = 2_000_000
 """So many records are looked through for duplicates; each takes about 300 bytes."""
 
@@ -96,7 +96,8 @@ class Duplicates:
 @dataclass
 class FilePreview:
     """``columns`` are the file's with the field that each was taken for, "" for none; empty where the format knows its
-    fields by itself. ``names`` counts the records of each model, or of each annotator. ``left_out`` counts by reason.
+    fields by itself. ``names`` counts the records of each model, or of each annotator, ``words`` and ``spans`` what
+    labels and marked spans are called. ``left_out`` counts by reason.
     """
 
     file: str
@@ -112,6 +113,8 @@ class FilePreview:
     rows: list[Record] = field(default_factory=list)
     count: int = 0
     names: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)
+    spans: Counter[str] = field(default_factory=Counter)
     duplicates: Duplicates = field(default_factory=Duplicates)
     problems: list[ProblemGroup] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
@@ -135,14 +138,14 @@ def preview_file(
     problems: list[InputError] = []
     if form.name == table.NAME:
         try:
-            opened, preview.mapping = table.map_table(source.reopen(), kind)
+            opened, preview.mapping, sample = table.map_table(source.reopen(), kind)
         except InputError as error:
             preview.problems = group_problems([error])
             return preview
         preview.shape, preview.sheet, preview.sheets = opened.shape, opened.sheet, opened.sheets
         preview.columns = preview.mapping.describe()
         preview.header = opened.columns
-        preview.samples = _take_samples(opened)
+        preview.samples = _take_samples(sample)
     compared = _Comparison(preview.duplicates, most_compared)
     for item in form.reader(kind).items(source):
         if isinstance(item, InputError):
@@ -152,6 +155,7 @@ def preview_file(
             problems.append(fault)
         preview.count += 1
         preview.names[_name_record(item)] += 1
+        _count_words(item, preview)
         compared.add(item)
         if len(preview.rows) < most_rows:
             preview.rows.append(item)
@@ -160,10 +164,22 @@ def preview_file(
     return preview
 
 
-def _take_samples(opened: Table) -> dict[str, str]:
+def _count_words(record: Record, preview: FilePreview) -> None:
+    """What its labels and marked spans are called, as far as few enough different words are."""
+    if isinstance(record, PromptRecord | ResponseRecord):
+        return
+    spans = record.evidence if isinstance(record, AnnotationRecord) else ()
+    for words, counts in (
+        (record.labels, preview.words),
+        ([str(span["label"]) for span in spans if "label" in span], preview.spans),
+    ):
+        counts.update(word for word in words if word in counts or len(counts) < MAX_WORDS)
+
+
+def _take_samples(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The first thing that stands in each column, as a text."""
     samples: dict[str, str] = {}
-    for fields in take_sample(opened.rows()):
+    for fields in rows:
         for column, value in fields.items():
             if column not in samples and value is not None and (text := str(value).strip()):
                 samples[column] = text[:MAX_SAMPLE_CHARACTERS]

@@ -6,13 +6,12 @@ unreadable is raised; an error of one row is yielded in its place, so that a che
 from __future__ import annotations
 
 import codecs
-import csv
 import hashlib
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -46,8 +45,7 @@ class FileRow:
 
     def has(self, field: str) -> bool:
         """Whether anything stands there: null, blank text and a missing field are nothing."""
-        value = self.fields.get(field)
-        return value is not None and not (isinstance(value, str) and not value.strip())
+        return not is_blank(self.fields.get(field))
 
     def raw_text(self, field: str) -> str:
         """The text as it stands, which may be empty; it must be there."""
@@ -108,6 +106,11 @@ class FileRow:
         return number
 
 
+def is_blank(value: object) -> bool:
+    """Whether nothing stands there: null, or a text without a letter."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def as_number(value: object) -> float | None:
     """A finite number, a whole one as int, also one that is written as text (as in CSV); None for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -141,7 +144,8 @@ class ReadOptions:
 
     ``sheet``: of a spreadsheet, or the split of a folder of Hugging Face. ``fields`` maps fields to columns
     (``mapping.py``), ``mapping`` is a whole mapping as JSON, to which they are added. ``annotator``: whose labels these
-    are. ``criteria``: the words that name a criterion of the guideline, each with its name.
+    are. ``criteria``: the words that name a criterion of the guideline, each with its name; ``levels``: what each
+    criterion's labels may be (``labels.py``). ``left_out``: the columns, controls and criteria that are to be left out.
     """
 
     sheet: str | None = None
@@ -150,6 +154,8 @@ class ReadOptions:
     mapping: Mapping[str, Any] | None = None
     annotator: str | None = None
     criteria: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_stated(self) -> bool:
@@ -411,84 +417,3 @@ def is_storable(fields: dict[str, Any]) -> bool:
     except UnicodeEncodeError:
         return False
     return ESCAPED_NUL.search(content) is None
-
-
-def csv_rows(
-    source: Source, *, required: Sequence[Sequence[str]], refused: Mapping[str, str] | None = None
-) -> Rows:
-    """The rows under the header. ``required`` lists columns, each with the names that will do for it.
-
-    ``refused`` maps a column that makes the file unfit to the reason.
-    """
-    csv.field_size_limit(MAX_LINE_BYTES)
-    reader = csv.reader((text for _number, text in read_lines(source)), strict=True)
-    header: list[str] | None = None
-    for number, cells in _records(reader, source):
-        if header is None:
-            header = _check_header(cells, number, source, required, refused or {})
-        else:
-            yield _csv_row(header, cells, number, source)
-
-
-def _records(reader: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """The records with the number of the physical line on which each begins; blank lines are passed over."""
-    while True:
-        begins = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise _csv_error(error, begins, source) from error
-        if cells is None:
-            return
-        if cells:
-            yield begins, cells
-
-
-def _csv_error(error: csv.Error, line: int, source: Source) -> InputError:
-    if "end of data" in str(error):
-        return InputError(
-            N_("a quotation mark that opens in this row is never closed."), path=source.name, line=line
-        )
-    return InputError(N_("this is not CSV: {why}."), path=source.name, line=line, why=str(error))
-
-
-def _check_header(
-    cells: list[str],
-    line: int,
-    source: Source,
-    required: Sequence[Sequence[str]],
-    refused: Mapping[str, str],
-) -> list[str]:
-    header = [cell.strip() for cell in cells]
-    for name in header:
-        if name in refused:
-            raise UnfitFile(refused[name], path=source.name, line=line, field=name)
-        if header.count(name) > 1:
-            raise InputError(N_("this column is there twice."), path=source.name, line=line, field=name)
-    for names in required:
-        if not set(names) & set(header):
-            raise InputError(
-                N_("there is no such column; the columns are: {known}."),
-                path=source.name,
-                line=line,
-                field=" / ".join(names),
-                known=_shorten_list(header),
-            )
-    return header
-
-
-def _csv_row(header: list[str], cells: list[str], number: int, source: Source) -> FileRow | InputError:
-    if len(cells) != len(header):
-        return InputError(
-            N_("this row has {found} cells, the header has {expected}."),
-            path=source.name,
-            line=number,
-            found=len(cells),
-            expected=len(header),
-        )
-    return FileRow(file=source.name, line=number, fields=dict(zip(header, cells, strict=True)))
-
-
-def _shorten_list(names: Iterable[str]) -> str:
-    text = ", ".join(names)
-    return text if len(text) <= 200 else f"{text[:200]}…"

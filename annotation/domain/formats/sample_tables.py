@@ -1,6 +1,6 @@
 """Tables to fill in: a header and a row that shows what goes where, in English or Chinese. Pure.
 
-The columns are called as ``column_names.py`` knows them, so that what is filled in comes back mapped.
+The columns are called as ``mapping/column_names.py`` knows them, so that what is filled in comes back mapped.
 """
 
 from __future__ import annotations

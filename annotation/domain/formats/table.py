@@ -1,4 +1,4 @@
-"""Tables of any shape (``tables.py``) and any header (``mapping.py``): spreadsheets, CSV, JSON, Parquet, folders.
+"""Tables of any shape (``tables.py``) and any header (``mapping/``): spreadsheets, CSV, JSON, Parquet, folders.
 
 The rows come out with the fields of the generic formats. Labels may be in the guideline's words; responses and labels
 bring the prompts along that their rows hold.
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
+from typing import Any, NamedTuple
 
-from annotation.core.errors import InputError
+from annotation.core.errors import N_, InputError
 from annotation.core.names import MAX_NAME_CHARACTERS
 from annotation.domain.formats import generic, jsonl
 from annotation.domain.formats.base import (
@@ -27,13 +28,14 @@ from annotation.domain.formats.base import (
     ResponseRecord,
 )
 from annotation.domain.formats.grid import Table, take_sample
-from annotation.domain.formats.mapping import (
+from annotation.domain.formats.mapping.apply import apply_mapping
+from annotation.domain.formats.mapping.check import check_leftovers, check_mapping
+from annotation.domain.formats.mapping.guess import guess_mapping
+from annotation.domain.formats.mapping.mapping import (
     LABELS,
     ColumnMapping,
     adopt_mapping,
-    apply_mapping,
-    check_mapping,
-    guess_mapping,
+    leave_out,
     list_fields,
     map_fields,
 )
@@ -41,10 +43,19 @@ from annotation.domain.formats.rows import MAX_LANGUAGE_CHARACTERS, FileRow, Row
 from annotation.domain.formats.tables import open_table
 
 NAME = "table"
+LEFT_OUT_COLUMNS = N_("Columns left out, as was chosen: {columns}.")
 _EXTENSIONS = re.compile(r"(\.(xlsx|csv|tsv|txt|jsonl?|ndjson|parquet|arrow|gz|zst))+$", re.IGNORECASE)
 
 
-def map_table(source: Source, kind: str) -> tuple[Table, ColumnMapping]:
+class MappedTable(NamedTuple):
+    """``sample`` are the first rows, by which the columns were guessed."""
+
+    table: Table
+    mapping: ColumnMapping
+    sample: Sequence[Mapping[str, Any]]
+
+
+def map_table(source: Source, kind: str) -> MappedTable:
     """The table in the file, and what its columns are: as it was guessed, and then as somebody said."""
     table = open_table(source)
     sample = take_sample(open_table(source.reopen()).rows())
@@ -52,7 +63,8 @@ def map_table(source: Source, kind: str) -> tuple[Table, ColumnMapping]:
     if source.options.mapping is not None:
         stated = ColumnMapping.from_json(source.options.mapping)
         mapping = adopt_mapping(mapping, stated, table.columns, source.name)
-    return table, map_fields(mapping, source.options.fields, table.columns, source.name)
+    mapping = map_fields(mapping, source.options.fields, table.columns, source.name)
+    return MappedTable(table, leave_out(mapping, source.options.left_out, table.columns), sample)
 
 
 def read_as(source: Source, kind: str) -> Source:
@@ -69,10 +81,14 @@ def name_annotator(source: Source) -> str:
 
 
 def _read_rows(source: Source, *, kind: str) -> Rows:
-    table, mapping = map_table(source, kind)
+    table, mapping, sample = map_table(source, kind)
     annotator = source.options.annotator or name_annotator(source) if kind == ANNOTATIONS else None
     check_mapping(mapping, table.columns, source.name, annotator)
+    if kind == ANNOTATIONS and source.options.criteria:
+        check_leftovers(mapping, sample, source.options, source.name)
     source.unused.update(dict.fromkeys(mapping.unused))
+    if mapping.left_out:
+        source.notes[LEFT_OUT_COLUMNS] = {"columns": ", ".join(mapping.left_out)}
 
     def tell(template: str) -> None:
         source.passed_over[template] += 1
@@ -123,6 +139,7 @@ def _read_judgements(row: FileRow) -> Iterator[Judgement]:
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in row.fields[LABELS].items()
     }
+    labels |= generic.read_texts(row)
     evidence = jsonl.read_evidence(row) if row.fields.get("evidence") else []
     yield generic.read_judgement(row, labels, evidence=evidence, flags=row.fields.get("flags") or [])
 

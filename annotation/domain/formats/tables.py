@@ -7,34 +7,30 @@ by its number. Memory holds a few rows at a time; of a spreadsheet also its text
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from annotation.core.errors import N_, InputError
 from annotation.domain.formats.columns import open_columns
-from annotation.domain.formats.content import ARROW, FOLDER, OLD_OFFICE, PARQUET, ZIP, recognise
-from annotation.domain.formats.grid import SAMPLE_ROWS, Cells, Table, build_rows, find_header
-from annotation.domain.formats.rows import (
-    MAX_LINE_BYTES,
-    FileRow,
-    Rows,
-    Source,
-    is_array,
-    json_items,
-    json_rows,
+from annotation.domain.formats.content import (
+    ARROW,
+    FOLDER,
+    OLD_OFFICE,
+    OPEN_DOCUMENT,
+    PARQUET,
+    ZIP,
+    recognise,
 )
+from annotation.domain.formats.delimited import find_delimiter, read_cells
+from annotation.domain.formats.grid import SAMPLE_ROWS, Table, build_rows, find_header
+from annotation.domain.formats.rows import FileRow, Rows, Source, is_array, json_items, json_rows
 from annotation.domain.formats.spreadsheets import is_spreadsheet, open_spreadsheet
 
-DELIMITERS = (",", ";", "\t")
 DELIMITER_NAMES = {"\t": "tab"}
-SEP_LINE = re.compile(r"^\ufeff?\"?sep=(.)\"?\s*$", re.IGNORECASE)
-SAMPLE_CHARACTERS = 256 * 1024
 _TABLE_FILES = (".parquet", ".arrow", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".xlsx")
 _NO_TABLES = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}
 _PACKED = (".gz", ".zst")
@@ -76,8 +72,13 @@ def _check_kind(source: Source) -> str:
     if kind == OLD_OFFICE:
         raise InputError(
             N_(
-                "this is a spreadsheet of the old kind, or one with a password; save it as .xlsx without one."
+                "this is an old spreadsheet (.xls), or one with a password; save it without one as .xlsx or .csv."
             ),
+            path=source.name,
+        )
+    if kind == OPEN_DOCUMENT:
+        raise InputError(
+            N_("this is an OpenDocument file, such as an .ods; save the sheet as .xlsx or .csv."),
             path=source.name,
         )
     if kind == ZIP and not is_spreadsheet(source):
@@ -116,88 +117,14 @@ def _open_json(source: Source, rows: Callable[[], Rows], shape: str) -> Table:
 
 
 def _open_csv(source: Source) -> Table:
-    delimiter = _find_delimiter(source)
-    rows = partial(_read_csv, source, delimiter)
+    delimiter = find_delimiter(source)
+    rows = partial(read_cells, source, delimiter)
     header = find_header(rows(), source)
     return Table(
         _describe(source, f"CSV ({DELIMITER_NAMES.get(delimiter, delimiter)})"),
         tuple(name for _place, name in header.columns),
         partial(build_rows, rows, header, source),
     )
-
-
-def _open_lines(source: Source) -> io.TextIOWrapper:
-    """Any line end ends a line, and stays as it is."""
-    return io.TextIOWrapper(source.open(), encoding="utf-8-sig", newline="")
-
-
-def _find_delimiter(source: Source) -> str:
-    """As a first line ``sep=;`` says it; else the one by which the first rows have the same number of cells."""
-    try:
-        with _open_lines(source) as lines:
-            sample = lines.read(SAMPLE_CHARACTERS)
-    except UnicodeDecodeError as error:
-        raise _refuse_encoding(source) from error
-    stated = SEP_LINE.match(sample.splitlines()[0]) if sample.strip() else None
-    if stated:
-        return stated[1]
-    return max(DELIMITERS, key=lambda delimiter: _rate_delimiter(sample, delimiter))
-
-
-def _rate_delimiter(sample: str, delimiter: str) -> tuple[float, int]:
-    """The share of rows that are as wide as most, if that is more than one cell; then how wide."""
-    csv.field_size_limit(MAX_LINE_BYTES)
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
-    widths: list[int] = []
-    try:
-        widths.extend(len(cells) for cells in islice(reader, SAMPLE_ROWS) if any(cells))
-    except csv.Error:
-        return 0.0, 0
-    if len(widths) > 1 and len(sample) == SAMPLE_CHARACTERS:
-        widths.pop()
-    usual = max(set(widths), key=widths.count) if widths else 0
-    return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
-
-
-def _read_csv(source: Source, delimiter: str) -> Iterator[Cells]:
-    csv.field_size_limit(MAX_LINE_BYTES)
-    with _open_lines(source) as lines:
-        reader = csv.reader(_count_bytes(lines, source), strict=True, delimiter=delimiter)
-        while True:
-            begins = reader.line_num + 1
-            try:
-                cells = next(reader, None)
-            except csv.Error as error:
-                raise _refuse_csv(error, begins, source) from error
-            except UnicodeDecodeError as error:
-                raise _refuse_encoding(source, reader.line_num + 1) from error
-            if cells is None:
-                return
-            if begins == 1 and SEP_LINE.match(delimiter.join(cells)):
-                continue
-            yield begins, cells
-
-
-def _count_bytes(lines: io.TextIOWrapper, source: Source) -> Iterator[str]:
-    while line := lines.readline(MAX_LINE_BYTES):
-        if "\0" in line:
-            raise InputError(N_("this is a binary file; give a text file in UTF-8."), path=source.name)
-        if len(line) == MAX_LINE_BYTES:
-            raise InputError(N_("this line is longer than 64 MiB."), path=source.name)
-        source.bytes_read += len(line)
-        yield line
-
-
-def _refuse_encoding(source: Source, line: int | None = None) -> InputError:
-    return InputError(N_("this is not text in UTF-8."), path=source.name, line=line)
-
-
-def _refuse_csv(error: csv.Error, line: int, source: Source) -> InputError:
-    if "end of data" in str(error):
-        return InputError(
-            N_("a quotation mark that opens in this row is never closed."), path=source.name, line=line
-        )
-    return InputError(N_("this is not CSV: {why}."), path=source.name, line=line, why=str(error))
 
 
 # Folders of Hugging Face

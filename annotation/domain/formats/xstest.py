@@ -24,7 +24,8 @@ from annotation.domain.formats.base import (
     Reader,
     ResponseRecord,
 )
-from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, csv_rows
+from annotation.domain.formats.delimited import csv_rows
+from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow
 
 CRITERION = "compliance"
 LEVELS = {"1_full_compliance": 3, "3_partial_refusal": 2, "2_full_refusal": 1}

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.specs import MAX_SEED
-from annotation.domain.batch_spec import MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
+from annotation.forms.batches.collection import USUAL_COLLECTION, CollectionPolicyForm, add_usual
 from annotation.forms.batches.policy import USUAL_TERMS, TermsForm
 from annotation.models import (
     ADJUDICATOR,
@@ -57,15 +58,13 @@ ORDERS = (
 )
 # What a request that leaves these out means.
 USUAL = {
-    "plan": USUAL_POLICY.plan,
     "overlap_share": USUAL_POLICY.overlap_share,
-    "settling": USUAL_POLICY.settling,
-    "aggregation": USUAL_POLICY.aggregation,
-    "aggregation_threshold": USUAL_POLICY.aggregation_threshold,
     "pairing": USUAL_POLICY.pairing,
     "order": USUAL_POLICY.order,
     "seed": USUAL_POLICY.seed,
-} | USUAL_TERMS
+    **USUAL_COLLECTION,
+    **USUAL_TERMS,
+}
 
 
 class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
@@ -131,7 +130,7 @@ def split_names(line: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-class BatchForm(TermsForm):
+class BatchForm(CollectionPolicyForm, TermsForm):
     """A new batch of one dataset's responses. ``models_shown`` is False where their names are sealed."""
 
     name = forms.CharField(
@@ -159,19 +158,6 @@ class BatchForm(TermsForm):
     adjudicators = people_field(
         _("Adjudicators"), _("They decide where annotators differ, and never their own items.")
     )
-    overlap = forms.IntegerField(
-        label=_("Overlap"),
-        min_value=1,
-        max_value=MAX_OVERLAP,
-        initial=USUAL_POLICY.overlap,
-        help_text=_("Annotations per response, by different people."),
-    )
-    plan = forms.ChoiceField(
-        label=_("Plan of the collection"),
-        choices=Batch.Plan.choices,
-        widget=forms.RadioSelect,
-        initial=USUAL_POLICY.plan,
-    )
     overlap_share = forms.FloatField(
         label=_("Share of the prompts with this overlap"),
         min_value=0,
@@ -180,20 +166,6 @@ class BatchForm(TermsForm):
         help_text=_(
             "0.2 gives the overlap to a fifth of the prompts, drawn by the seed, and one label to the others."
         ),
-    )
-    settling = forms.ChoiceField(
-        label=_("Gold is settled by"),
-        choices=Batch.Settling.choices,
-        widget=forms.RadioSelect,
-        initial=USUAL_POLICY.settling,
-    )
-    aggregation = forms.ChoiceField(
-        label=_("Model of the labels"), choices=Batch.Aggregation.choices, initial=USUAL_POLICY.aggregation
-    )
-    aggregation_threshold = forms.FloatField(
-        label=_("Probability that settles"),
-        initial=USUAL_POLICY.aggregation_threshold,
-        help_text=_("Above 0.5 and below 1; what is less sure goes to a third person."),
     )
     pairing = forms.ChoiceField(
         label=_("Pairing"), choices=PAIRINGS, widget=forms.RadioSelect, initial=USUAL_POLICY.pairing
@@ -222,12 +194,6 @@ class BatchForm(TermsForm):
         initial=USUAL_POLICY.seed,
         help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
     )
-    tolerance = forms.FloatField(
-        label=_("Tolerance"),
-        min_value=0,
-        initial=USUAL_POLICY.tolerance,
-        help_text=_("The distance on the scale that still counts as agreement; 0: the same level."),
-    )
     seconds = forms.FloatField(
         label=_("Seconds per annotation"),
         min_value=1,
@@ -236,11 +202,7 @@ class BatchForm(TermsForm):
     )
 
     def __init__(self, data: Any = None, *, dataset: Dataset, models_shown: bool) -> None:
-        if data is not None:
-            data = data.copy()
-            for name, usual in USUAL.items():
-                data.setdefault(name, usual)
-        super().__init__(data)
+        super().__init__(add_usual(data, USUAL))
         self.dataset = dataset
         self._people("annotators", ANNOTATOR)
         pairs = self.fields["pairs"]

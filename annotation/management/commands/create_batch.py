@@ -7,24 +7,40 @@ from typing import Any
 from annotation.core.errors import N_, AssayError
 from annotation.core.names import split_names
 from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
-from annotation.management.base import AssayCommand
+from annotation.domain.formats import RESPONSES
+from annotation.management.base import ImportCommand
+from annotation.management.policies import add_settling_arguments
 from annotation.models import Batch, Person
 from annotation.selectors.batches.plan import Plan, plan_batch
 from annotation.selectors.datasets import get_dataset, get_models
 from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.people import get_people, get_person
 from annotation.services.batches.batches import create_batch
+from annotation.services.imports import ImportReport, Run, import_batch
 
 MAX_LEASE_SECONDS = 7 * 24 * 60 * 60
 
 
-class Command(AssayCommand):
-    help = "Make and open a batch of a dataset's responses."
+# How the file of --from is read.
+FILE_OPTIONS = ("model", "format", "map", "sheet", "encoding", "preview")
+
+
+class Command(ImportCommand):
+    help = "Make and open a batch of a dataset's responses, which may come with it from a file."
+    kind = RESPONSES
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--guideline", required=True, help="G (latest published) or G@V")
         parser.add_argument("--dataset", required=True)
+        parser.add_argument(
+            "--from",
+            dest="file",
+            metavar="FILE",
+            help="put the responses of this file into the dataset first, with the prompts that stand beside them; a"
+            " dataset that is not there yet is made",
+        )
+        parser.add_argument("--model", help="whose responses the file has, where it does not say")
         parser.add_argument("--models", nargs="*", default=[], help="only the responses of these models")
         parser.add_argument("--collection", help="only this collection's responses")
         parser.add_argument("--annotators", nargs="*", default=[])
@@ -48,23 +64,7 @@ class Command(AssayCommand):
             default=USUAL_POLICY.plan,
             help="fixed; or open: at least the overlap, until the collection is ended (default %(default)s)",
         )
-        parser.add_argument(
-            "--settling",
-            default=USUAL_POLICY.settling,
-            help=f"how gold is settled: {', '.join(Batch.Settling.values)} (default %(default)s)",
-        )
-        parser.add_argument(
-            "--aggregation",
-            default=USUAL_POLICY.aggregation,
-            help=f"the model of --settling aggregate: {', '.join(Batch.Aggregation.values)} (default %(default)s)",
-        )
-        parser.add_argument(
-            "--aggregation-threshold",
-            type=float,
-            default=USUAL_POLICY.aggregation_threshold,
-            metavar="P",
-            help="the probability from which the model settles (default %(default)s)",
-        )
+        add_settling_arguments(parser)
         parser.add_argument("--pairing", default=USUAL_POLICY.pairing, help=", ".join(Batch.Pairing.values))
         parser.add_argument(
             "--pairs",
@@ -93,12 +93,6 @@ class Command(AssayCommand):
             default=[],
             metavar="WHO=DIMENSION,..",
             help="dimensions that an annotator is not given, as in lin=Fairness,Safety",
-        )
-        parser.add_argument(
-            "--tolerance",
-            type=float,
-            default=USUAL_POLICY.tolerance,
-            help="distance that still settles (default %(default)s)",
         )
         parser.add_argument(
             "--lease",
@@ -153,14 +147,48 @@ class Command(AssayCommand):
             "--qualifying-threshold", type=float, metavar="VALUE", help="who reaches it is given the work"
         )
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
+        self.add_file_arguments(parser)
 
     def act(self, **options: Any) -> dict[str, Any]:
+        if options["file"]:
+            return self._make_of_file(options)
+        stated = [f"--{name}" for name in FILE_OPTIONS if options[name]]
+        if stated:
+            raise AssayError(
+                N_("{options} says how a file is read; give the file with --from."), options=", ".join(stated)
+            )
         with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
             batch = create_batch(_build_spec(options), report=lambda done: bar.update(max(0.0, done - bar.n)))
-        plan = plan_batch(batch)
-        return {"name": batch.name, "state": batch.state, "tasks": plan.tasks, "plan": _summary(plan)}
+        return _describe(batch)
+
+    def _make_of_file(self, options: dict[str, Any]) -> dict[str, Any]:
+        source, format_name = self.build_source(options["file"], options)
+
+        def take(run: Run) -> tuple[ImportReport, Batch]:
+            return import_batch(
+                source=source,
+                format=format_name,
+                dataset=options["dataset"],
+                guideline=options["guideline"],
+                build_spec=lambda: _build_spec(options),
+                model=options["model"],
+                collection=options["collection"],
+                run=run,
+            )
+
+        if options["preview"]:
+            return {"preview": [self.preview(source, format_name, lambda run: take(run)[0])]}
+        with self.watched_run() as run:
+            report, batch = take(run)
+        return _describe(batch) | {"file": report.as_json()}
 
     def show(self, data: dict[str, Any]) -> None:
+        for preview in data.get("preview", ()):
+            self.show_preview(preview)
+        if "preview" in data:
+            return
+        if "file" in data:
+            self.show_report(data["file"])
         plan = data["plan"]
         parts = [f"{data['name']} ({data['state']}): {data['tasks']} tasks"]
         if plan["loads"]:
@@ -168,6 +196,11 @@ class Command(AssayCommand):
         if plan["shared"]:
             parts.append(f"each pair {_format_range(plan['shared'])}")
         self.stdout.write(", ".join(parts))
+
+
+def _describe(batch: Batch) -> dict[str, Any]:
+    plan = plan_batch(batch)
+    return {"name": batch.name, "state": batch.state, "tasks": plan.tasks, "plan": _summary(plan)}
 
 
 def _build_spec(options: dict[str, Any]) -> BatchSpec:

@@ -4,14 +4,16 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-from annotation.domain.batch_spec import USUAL_POLICY, Policy
+from annotation.domain.batch_spec import USUAL_POLICY
 from annotation.domain.formats import ANNOTATIONS, Source, get_format
 from annotation.management.base import ImportCommand
-from annotation.models import Batch
+from annotation.management.policies import add_settling_arguments
 from annotation.services.imports import (
+    COLLECTION_TERMS,
     ImportReport,
     ImportRequest,
     Run,
+    build_collection_policy,
     import_annotations,
     plan_label_files,
 )
@@ -35,23 +37,26 @@ class Command(ImportCommand):
             "--overlap",
             type=int,
             help="to make the batch: for how many people each response is, where more files come later (default: as"
-            " many as these files have, 2 at least)",
+            " many as these files have, 2 at least); of an open plan how many at least (default: 1)",
+        )
+        parser.add_argument(
+            "--leave-out",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="NAME",
+            help="columns, controls of Label Studio and criteria that the guideline does not know, and that are to be"
+            " left out",
         )
         parser.add_argument(
             "--without-final", action="store_true", help="leave the final decisions out: disputes stay open"
         )
         parser.add_argument(
             "--plan",
-            default="fixed",
-            help="of a batch that is made: fixed, with two labels for each response; or open, with as many as there"
-            " are, until end_collection (default %(default)s)",
+            help="of a batch that is made: fixed, with as many labels for each response as the overlap says; or open,"
+            f" with as many as there are, until end_collection (default {USUAL_POLICY.plan})",
         )
-        parser.add_argument(
-            "--settling",
-            default=USUAL_POLICY.settling,
-            help="how gold is settled in a batch that is made:"
-            f" {', '.join(Batch.Settling.values)} (default %(default)s)",
-        )
+        add_settling_arguments(parser, is_usual=False)
         parser.add_argument(
             "--protocol",
             help="how the labels were made, in your words (who judged, how many, blind or not, in which tool):"
@@ -66,7 +71,8 @@ class Command(ImportCommand):
             guideline=options["guideline"],
             dataset=options["dataset"],
             overlap=options["overlap"],
-            policy=_build_policy(options),
+            policy=build_collection_policy(options),
+            stated=frozenset(name for name in ("overlap", *COLLECTION_TERMS) if options[name] is not None),
         )
         request = plan_label_files(list(files.values()), request)
         passed_over = _list_judge_files(files)
@@ -123,12 +129,6 @@ def _build_taking(
         )
 
     return take
-
-
-def _build_policy(options: dict[str, Any]) -> Policy:
-    """An open plan is content with one label: there are as many as there are."""
-    overlap = 1 if options["plan"] == "open" else USUAL_POLICY.overlap
-    return Policy(plan=options["plan"], overlap=overlap, settling=options["settling"])
 
 
 def _list_judge_files(files: dict[str, tuple[Source, str]]) -> dict[str, str]:

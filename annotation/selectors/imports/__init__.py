@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from django.db.models import Max
 
@@ -11,16 +12,14 @@ from annotation.domain.formats import PROMPTS, PromptRef
 from annotation.models import (
     Assignment,
     Batch,
-    Collection,
     Dataset,
-    EvaluatedModel,
     Import,
     Job,
     Person,
     Prompt,
     Response,
-    Task,
 )
+from annotation.models.sql.imports import ImportTask, lock_import_tasks
 from annotation.selectors.access import sealed_batches, sealed_datasets
 
 LATEST = 200
@@ -61,54 +60,47 @@ def list_datasets(batch: Batch) -> list[Dataset]:
     return list(Dataset.objects.filter(pk__in=batch.strata.order_by().values("dataset")))
 
 
+TasksByName: TypeAlias = dict[tuple[str, str], list[ImportTask]]
+"""The tasks on a response, by the name of its prompt, which is its key or its text, and the name of its model."""
+
+
 def lock_tasks(
-    batch: Batch,
-    datasets: Sequence[Dataset],
-    *,
-    refs: Iterable[PromptRef],
-    models: Iterable[str],
-    texts: bool,
-) -> list[Task]:
-    """The batch's tasks for these prompts and models, locked in the order of their ids.
+    batch: Batch, datasets: Sequence[Dataset], stated: Iterable[tuple[PromptRef, str]]
+) -> tuple[TasksByName, TasksByName]:
+    """The batch's tasks on the responses to these prompts and of these models, locked: by key, and by text.
 
-    ``texts``: whether what was answered is read with them; it is long.
+    A prompt is looked for by its id, which is indexed; one that has none and is not known by its hash either, by its
+    text.
     """
-    responses = Response.objects.filter(
-        prompt__in=_find_prompt_ids(datasets, refs), model__name__in=set(models)
-    )
-    tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=responses.values("pk"))
-    locked = list(tasks.select_for_update(of=("self",)).order_by("pk"))
-    known = _read_responses({task.response_id for task in locked}, texts=texts)
-    for task in locked:
-        task.response = known[task.response_id]
-    return locked
+    refs = {(ref.key, model): ref for ref, model in stated}
+    ids = [dataset.pk for dataset in datasets]
+    by_key: TasksByName = {}
+    for task in lock_import_tasks(batch, ids, list(refs)):
+        by_key.setdefault((task.prompt_key, task.model), []).append(task)
+    models: dict[str, set[str]] = {}
+    for (key, model), ref in refs.items():
+        if not ref.id and (key, model) not in by_key:
+            models.setdefault(ref.text, set()).add(model)
+    return by_key, _lock_tasks_by_text(batch, datasets, models) if models else {}
 
 
-def _read_responses(ids: set[int], *, texts: bool) -> dict[int, Response]:
-    """By id, those of one prompt, model or collection with the same object for it."""
-    known = (Response.objects if texts else Response.objects.defer("text", "turns")).in_bulk(ids)
-    prompts = Prompt.objects.in_bulk({response.prompt_id for response in known.values()})
-    models = EvaluatedModel.objects.in_bulk({response.model_id for response in known.values()})
-    collections = Collection.objects.in_bulk({response.collection_id for response in known.values()})
-    for response in known.values():
-        response.prompt = prompts[response.prompt_id]
-        response.model = models[response.model_id]
-        response.collection = collections[response.collection_id]
-    return known
+def _lock_tasks_by_text(
+    batch: Batch, datasets: Sequence[Dataset], models: Mapping[str, Iterable[str]]
+) -> TasksByName:
+    """``models`` are the names of those whose responses to a text are meant."""
+    prompts = Prompt.objects.filter(dataset__in=datasets, text__in=models.keys())
+    texts = dict(prompts.values_list("key", "text"))
+    pairs = [(key, model) for key, text in texts.items() for model in models[text]]
+    by_text: TasksByName = {}
+    for task in lock_import_tasks(batch, [dataset.pk for dataset in datasets], pairs):
+        by_text.setdefault((texts[task.prompt_key], task.model), []).append(task)
+    return by_text
 
 
-def _find_prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:
-    """By id, which is indexed; what has none and is not known by its hash either is looked for by its text."""
-    refs_by_key = {ref.key: ref for ref in refs}
-    prompts = Prompt.objects.filter(dataset__in=datasets)
-    keys = dict(prompts.filter(key__in=refs_by_key.keys()).values_list("pk", "key"))
-    loose = (
-        {ref.text for key, ref in refs_by_key.items() if not ref.id}
-        if len(keys) < len(refs_by_key)
-        else set()
-    )
-    by_text = prompts.filter(text__in=loose).values_list("pk", flat=True) if loose else ()
-    return list({*keys, *by_text})
+def read_response_texts(responses: Iterable[int]) -> dict[int, tuple[str, list[dict[str, str]]]]:
+    """The text and the turns of each response, by its id."""
+    rows = Response.objects.filter(pk__in=set(responses)).values_list("pk", "text", "turns")
+    return {pk: (text, turns) for pk, text, turns in rows}
 
 
 def list_visible_imports(person: Person) -> list[Import]:

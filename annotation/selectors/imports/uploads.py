@@ -1,20 +1,23 @@
 """An uploaded file before it is imported: how it is to be read, and the preview of what was read.
 
 ``Import.reading`` holds what was chosen on the page: ``sheet`` and ``encoding``, ``mapping`` (of columns to fields)
-with ``remembered`` (when) where it comes from an earlier file, ``target`` (where it is to go), and ``outcome``: what
-came of trying it, a report or problems; empty for a file that was too long to be tried.
+with ``remembered`` (when) where it comes from an earlier file, ``left_out`` (names of labels), ``target`` (where it is
+to go), and ``outcome``: what came of trying it, a report or problems; empty for a file that was too long to be tried.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.cache import caches
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -23,7 +26,9 @@ from annotation.domain.formats import (
     ANNOTATIONS,
     PROMPTS,
     AnnotationRecord,
+    Format,
     PromptRecord,
+    PromptRef,
     ReadOptions,
     Record,
     ResponseRecord,
@@ -31,15 +36,21 @@ from annotation.domain.formats import (
     get_format,
 )
 from annotation.domain.formats import table as tables
-from annotation.domain.formats.labels import list_criterion_words
-from annotation.domain.formats.mapping import (
+from annotation.domain.formats.labels import (
+    NEAR_CRITERION,
+    NO_CRITERION,
+    NO_SPAN,
+    add_wording,
+    list_unknown_words,
+)
+from annotation.domain.formats.mapping.check import (
+    LOOKS_LIKE_LABELS,
     NO_COLUMN,
     NO_COLUMN_OF_EITHER,
     NO_COLUMN_OR_COLUMNS,
     NO_MODEL,
-    ColumnMapping,
-    header_key,
 )
+from annotation.domain.formats.mapping.mapping import LABEL, LEFT_OUT, header_key
 from annotation.domain.formats.preview import (
     Duplicates,
     FilePreview,
@@ -59,6 +70,8 @@ MAX_SAMPLED = 3000
 """So many records say of which guideline the dimensions are."""
 MAX_COMPARED = 200_000
 """So many records are looked through for duplicates on a page, in some 60 MiB of memory."""
+MAX_SHOWN_CHARACTERS = 2000
+CACHE_SECONDS = 7 * 24 * 60 * 60
 NO_COLUMN_CHOSEN = N_("no column holds the {what}. Choose it under “Columns”.")
 PAGE_WORDS = {
     NO_COLUMN: NO_COLUMN_CHOSEN,
@@ -66,6 +79,20 @@ PAGE_WORDS = {
     NO_COLUMN_OR_COLUMNS: NO_COLUMN_CHOSEN,
     NO_MODEL: N_(
         "whose response is this? Choose the column of the model under “Columns”, or name the model of the whole file."
+    ),
+    LOOKS_LIKE_LABELS: N_(
+        "these columns look like labels, and mean no criterion of the guideline: {columns}. Choose under “Columns” what"
+        " each is, or “left out”. The criteria are: {known}."
+    ),
+    NEAR_CRITERION: N_(
+        "there is no criterion “{name}”; did you mean “{nearest}”? Else tick it under “Leave out”."
+    ),
+    NO_CRITERION: N_(
+        "there is no criterion “{name}”; the criteria are: {known}. Tick it under “Leave out” if it is none of them."
+    ),
+    NO_SPAN: N_(
+        "a marked span is called “{name}”, which means no criterion, and no level of one criterion alone; the criteria"
+        " are: {known}. Tick it under “Leave out” if it is none of them."
     ),
 }
 """What a command says in its own words, said in those of the page."""
@@ -85,6 +112,7 @@ FIELD_NAMES = {
     "adjudicator": _("adjudicator"),
     "label": _("label"),
     "labels": _("labels, as JSON"),
+    "texts": _("texts, as JSON"),
     "criterion": _("criterion of the label"),
     "rationale": _("rationale"),
     "evidence": _("evidence, as JSON"),
@@ -92,6 +120,7 @@ FIELD_NAMES = {
     "seconds": _("seconds"),
     "at": _("time"),
     "round": _("labelling round"),
+    LEFT_OUT: _("left out"),
     "models": _("responses of one model"),
     "annotators": _("labels of one annotator"),
 }
@@ -104,6 +133,7 @@ def build_source(upload: Import) -> Source:
         sheet=reading.get("sheet") or None,
         encoding=reading.get("encoding") or None,
         mapping=reading.get("mapping"),
+        left_out=tuple(reading.get("left_out", ())),
     )
     return Source(Path(settings.MEDIA_ROOT) / upload.path, upload.file_name, options)
 
@@ -158,25 +188,45 @@ def find_document(kind: str, target: Mapping[str, Any]) -> GuidelineDocument | N
 
 
 def guess_guideline(upload: Import) -> str:
-    """The latest version of the guideline that knows at least half of the prompts' dimensions, and the most of them."""
-    if upload.kind == ANNOTATIONS:
-        return ""
-    dimensions = _count_dimensions(upload)
-    best, most = "", dimensions.total() / 2
+    """The latest version of the guideline that knows at least half of the prompts' dimensions, and the most of them; of
+    labels the one that knows the most of what they, or the columns of their table, are called.
+    """
+    words = _count_words(upload) if upload.kind == ANNOTATIONS else _count_dimensions(upload)
+    best, most = "", 0 if upload.kind == ANNOTATIONS else words.total() / 2
     names = (
         Guideline.objects.exclude(published_at=None)
         .values_list("name", flat=True)
         .distinct()
         .order_by("name")
     )
-    for name in names if dimensions else ():
+    for name in names if words else ():
         guideline = get_guideline(name)
-        known = sum(
-            number for dimension, number in dimensions.items() if guideline.document.dimension(dimension)
-        )
+        known = sum(number for word, number in words.items() if _knows(guideline.document, word, upload.kind))
         if known >= most and known:
             best, most = str(guideline), known + 1
     return best
+
+
+def _knows(document: GuidelineDocument, word: str, kind: str) -> bool:
+    if kind == ANNOTATIONS:
+        return not list_unknown_words(document, [word], [], [])
+    return document.dimension(word) is not None
+
+
+def _count_words(upload: Import) -> Counter[str]:
+    """What labels may be called: the columns of a table, or the controls of the first records."""
+    if upload.format == tables.NAME:
+        try:
+            return Counter(column.removeprefix(LABEL) for column in list_columns(upload))
+        except AssayError:
+            return Counter()
+    items = get_format(upload.format).annotation_reader().items(build_source(upload))
+    return Counter(
+        word
+        for item in islice(items, MAX_SAMPLED)
+        if not isinstance(item, InputError)
+        for word in item.labels
+    )
 
 
 def _count_dimensions(upload: Import) -> Counter[str]:
@@ -229,7 +279,7 @@ class Preview:
     more_names: int = 0
     duplicates: Duplicates = field(default_factory=Duplicates)
     left_out: list[str] = field(default_factory=list)
-    mapping: ColumnMapping | None = None
+    unknown_words: list[str] = field(default_factory=list)
 
     @property
     def filled(self) -> frozenset[str]:
@@ -247,26 +297,86 @@ class Preview:
         return sum(problem.number for problem in self.problems)
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """What was read of a file, in no language, as the cache keeps it."""
+
+    rows: list[dict[str, Any]]
+    count: int
+    problems: list[dict[str, Any]]
+    unused: list[str]
+    shape: str
+    sheet: str
+    sheets: Sequence[str]
+    columns: list[Column]
+    names: list[tuple[str, int]]
+    more_names: int
+    words: Counter[str]
+    spans: Counter[str]
+    duplicates: Duplicates
+    left_out: list[tuple[str, int]]
+
+
 def preview_upload(
     upload: Import, *, kind: str, format_name: str, document: GuidelineDocument | None = None
 ) -> Preview:
-    """The whole file is read, a record at a time; nothing stored is compared and nothing is written."""
+    """The whole file is read, a record at a time; nothing stored is compared and nothing is written. The page may be
+    opened again, in any language, without reading it again.
+    """
+    form = get_format(format_name)
+    form.reader(kind)
+    key = _build_key(upload, kind, format_name, document)
+    reading = caches["default"].get(key)
+    if reading is None:
+        reading = _read_upload(upload, form, kind, document)
+        caches["default"].set(key, reading, CACHE_SECONDS)
+    problems = [_write_problem(group) for group in reading.problems]
+    left_out = upload.reading.get("left_out", ())
+    unknown = []
+    if document is not None and kind == ANNOTATIONS:
+        unknown = list_unknown_words(document, reading.words, reading.spans, left_out)
+        problems += [_build_word_problem(word, reading, document) for word in unknown]
+    return Preview(
+        rows=reading.rows,
+        count=reading.count,
+        problems=problems,
+        unused=reading.unused,
+        shape=reading.shape,
+        sheet=reading.sheet,
+        sheets=reading.sheets,
+        columns=reading.columns,
+        names=reading.names,
+        more_names=reading.more_names,
+        duplicates=reading.duplicates,
+        left_out=[gettext(template).format(number=number) for template, number in reading.left_out],
+        unknown_words=[*left_out, *unknown],
+    )
+
+
+def _build_key(upload: Import, kind: str, format_name: str, document: GuidelineDocument | None) -> str:
+    """Of all that decides how the file is read: the file, which never changes, what was said of it, the guideline."""
+    stated = {name: upload.reading.get(name) for name in ("sheet", "encoding", "mapping", "left_out")}
+    guideline = document.model_dump_json() if document is not None else ""
+    parts = json.dumps([upload.path, kind, format_name, stated, guideline], sort_keys=True)
+    return f"import-preview:1:{hashlib.sha256(parts.encode()).hexdigest()}"
+
+
+def _read_upload(upload: Import, form: Format, kind: str, document: GuidelineDocument | None) -> _Reading:
     source = build_source(upload)
     if document is not None and kind == ANNOTATIONS:
-        source.options = add_criteria(source.options, document)
-    is_taxonomy = kind != ANNOTATIONS
+        source.options = add_wording(source.options, document)
     seen = preview_file(
         source,
-        get_format(format_name),
+        form,
         kind,
-        document if is_taxonomy else None,
+        document if kind != ANNOTATIONS else None,
         most_rows=MAX_ROWS,
         most_compared=MAX_COMPARED,
     )
-    return Preview(
+    return _Reading(
         rows=[_record_to_row(record) for record in seen.rows],
         count=seen.count,
-        problems=[build_problem(group) for group in seen.problems],
+        problems=[group_to_json(group) for group in seen.problems],
         unused=seen.unused,
         shape=seen.shape,
         sheet=seen.sheet,
@@ -274,14 +384,19 @@ def preview_upload(
         columns=_list_columns(seen),
         names=[] if kind == PROMPTS else [(n, c) for n, c in seen.names.most_common(MAX_NAMES) if n],
         more_names=max(0, len(seen.names) - MAX_NAMES),
+        words=seen.words,
+        spans=seen.spans,
         duplicates=seen.duplicates,
-        left_out=[gettext(text).format(number=number) for text, number in seen.left_out.items()],
-        mapping=seen.mapping,
+        left_out=list(seen.left_out.items()),
     )
 
 
-def add_criteria(options: ReadOptions, document: GuidelineDocument) -> ReadOptions:
-    return replace(options, criteria=list_criterion_words(document))
+def _build_word_problem(word: str, reading: _Reading, document: GuidelineDocument) -> Problem:
+    template = NO_CRITERION if word in reading.words else NO_SPAN
+    known = ", ".join(criterion.name for criterion in document.criteria)
+    params = {"name": word, "known": known}
+    number = reading.words[word] + reading.spans[word]
+    return Problem(gettext(PAGE_WORDS[template]).format(**params), number=number)
 
 
 def _list_columns(seen: FilePreview) -> list[Column]:
@@ -354,7 +469,7 @@ def _record_to_row(record: Record) -> dict[str, Any]:
     if isinstance(record, PromptRecord):
         return {
             "line": record.line,
-            "prompt": record.ref,
+            "prompt": _shorten_ref(record.ref),
             "dimension": record.dimension,
             "subcomponent": record.subcomponent,
             "language": record.language,
@@ -362,16 +477,22 @@ def _record_to_row(record: Record) -> dict[str, Any]:
         }
     place = {
         "line": record.line,
-        "prompt": record.ref,
+        "prompt": _shorten_ref(record.ref),
         "model": record.model,
         "collection": record.collection,
     }
     if isinstance(record, ResponseRecord):
-        return place | {"text": record.text, "turns": record.turns}
+        turns = [{**turn, "text": turn["text"][:MAX_SHOWN_CHARACTERS]} for turn in record.turns[:MAX_ROWS]]
+        return place | {"text": record.text[:MAX_SHOWN_CHARACTERS], "turns": turns}
     is_annotation = isinstance(record, AnnotationRecord)
     return place | {
         "person": record.annotator if isinstance(record, AnnotationRecord) else record.adjudicator,
         "role": "annotator" if is_annotation else "adjudicator",
-        "labels": record.labels,
-        "rationale": record.rationale,
+        "labels": dict(record.labels),
+        "rationale": record.rationale[:MAX_SHOWN_CHARACTERS],
     }
+
+
+def _shorten_ref(ref: PromptRef) -> PromptRef:
+    """A text of any length is shown by its beginning; the key of one without an id is that of the whole."""
+    return PromptRef(id=ref.key, text=ref.text[:MAX_SHOWN_CHARACTERS])

@@ -5,19 +5,29 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 
 from __future__ import annotations
 
-from annotation.services.imports.annotations import ImportRequest, import_annotations, plan_label_files
+from annotation.services.imports.annotations import (
+    COLLECTION_TERMS,
+    ImportRequest,
+    build_collection_policy,
+    import_annotations,
+    plan_label_files,
+)
+from annotation.services.imports.batches import import_batch
 from annotation.services.imports.bundle import BundleNames, import_bundle
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run, rehearse
 
 __all__ = [
+    "COLLECTION_TERMS",
     "BundleNames",
     "ImportNote",
     "ImportRefused",
     "ImportReport",
     "ImportRequest",
     "Run",
+    "build_collection_policy",
     "import_annotations",
+    "import_batch",
     "import_bundle",
     "import_prompts",
     "import_responses",

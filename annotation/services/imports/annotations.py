@@ -5,14 +5,16 @@ They go into the batch that is named, which is made of a guideline and a dataset
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
 from annotation.core.errors import N_, AssayError, Conflict, InputError
 from annotation.core.files import read_text
+from annotation.core.garbage import freeze_garbage
 from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.domain.formats import (
     ANNOTATIONS,
@@ -20,11 +22,16 @@ from annotation.domain.formats import (
     AdjudicationRecord,
     AnnotationRecord,
     Source,
+    get_format,
     table,
 )
+from annotation.domain.formats.answers import fold_word
 from annotation.domain.formats.base import Judgement
-from annotation.domain.formats.labels import Wording, list_criterion_words
-from annotation.domain.formats.mapping import MESSAGES
+from annotation.domain.formats.labels import Wording, add_wording, list_criterion_words
+from annotation.domain.formats.mapping.check import is_named_as
+from annotation.domain.formats.mapping.mapping import LABEL, MESSAGES
+from annotation.domain.formats.rows import FileRow
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.releases.origins import check_protocol
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.access import record_reader
@@ -45,11 +52,17 @@ from annotation.services.imports.places import Members, TaskSlots
 from annotation.services.imports.replay import Replay
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
 
+STRAY_FIELD = N_(
+    "this field is called as a criterion, and this format has labels elsewhere (label.CRITERION in CSV, labels in JSON"
+    " lines): name no format, so that it is read as any table, or leave it out (--leave-out)."
+)
+ALL_LEFT_OUT = N_("{number} records hold no label but those left out.")
+
 
 @dataclass(frozen=True)
 class ImportRequest:
     """Names the batch that the labels go into, and of what to make it, with which policy. ``overlap``: for how many
-    people, where the policy's own is not meant.
+    people, where the policy's own is not meant. ``stated``: what of the policy a batch that is there must have, too.
     """
 
     batch: str
@@ -57,6 +70,7 @@ class ImportRequest:
     dataset: str | None = None
     overlap: int | None = None
     policy: Policy = USUAL_POLICY
+    stated: frozenset[str] = frozenset()
 
     def build_policy(self) -> Policy:
         if self.overlap is None:
@@ -64,8 +78,20 @@ class ImportRequest:
         return Policy.model_validate(self.policy.model_dump() | {"overlap": self.overlap})
 
 
+COLLECTION_TERMS = ("plan", "settling", "aggregation", "aggregation_threshold", "tolerance")
+
+
+def build_collection_policy(options: Mapping[str, Any]) -> Policy:
+    """The policy of a batch that an import makes, of what was said of it. An open plan is content with one label: there
+    are as many as there are.
+    """
+    stated = {name: options[name] for name in COLLECTION_TERMS if options.get(name) is not None}
+    is_open = stated.get("plan") == Batch.Plan.OPEN
+    return Policy.model_validate({"overlap": 1 if is_open else USUAL_POLICY.overlap} | stated)
+
+
 def plan_label_files(files: Sequence[tuple[Source, str]], request: ImportRequest) -> ImportRequest:
-    """The request with the overlap that these files have, where their batch is still to be made, and the files told
+    """The request with the overlap that these files have, where their batch is still to be made, and the tables told
     what the criteria of their guideline are called. Two is the least: of one person's labels the second may come.
     """
     batch = Batch.objects.select_related("guideline").filter(name=request.batch).first()
@@ -74,19 +100,20 @@ def plan_label_files(files: Sequence[tuple[Source, str]], request: ImportRequest
     document = (batch.guideline if batch is not None else get_guideline(str(request.guideline))).document
     tables = [source for source, format_name in files if format_name == table.NAME]
     for source in tables:
-        source.options = replace(source.options, criteria=list_criterion_words(document))
+        source.options = add_wording(source.options, document)
     is_named = request.overlap is not None or request.policy.plan == "open"
-    if batch is not None or is_named or len(tables) < len(files):
+    if batch is not None or is_named:
         return request
-    return replace(request, overlap=max(USUAL_POLICY.overlap, _count_people(tables)))
+    return replace(request, overlap=max(USUAL_POLICY.overlap, _count_people(files)))
 
 
-def _count_people(tables: Sequence[Source]) -> int:
+def _count_people(files: Sequence[tuple[Source, str]]) -> int:
     """The most people who labelled the same response."""
     people: dict[tuple[str, str | None, str | None], set[str]] = {}
-    for source in tables:
-        for item in table.FORMAT.annotation_reader().items(source.reopen()):
-            if isinstance(item, AnnotationRecord):
+    for source, format_name in files:
+        left_out = set(map(fold_word, source.options.left_out))
+        for item in get_format(format_name).annotation_reader().items(source.reopen()):
+            if isinstance(item, AnnotationRecord) and not set(map(fold_word, item.labels)) <= left_out:
                 people.setdefault((item.ref.key, item.model, item.collection), set()).add(item.annotator)
     return max(map(len, people.values()), default=0)
 
@@ -113,6 +140,7 @@ def find_or_make_batch(request: ImportRequest, intake: Intake) -> ImportTarget:
     )
     if batch is not None:
         _refuse_other_guideline(batch, request)
+        _refuse_other_policy(batch, request)
     if intake.form.complete:
         return _import_content(batch, request, intake)
     if batch is None and request.dataset and request.guideline and holds_responses(intake):
@@ -130,7 +158,7 @@ def holds_responses(intake: Intake) -> bool:
     """Whether the table of labels has the prompts and the responses beside them, as one spreadsheet for all has."""
     if intake.form.name != table.NAME:
         return False
-    fields = table.map_table(table.read_as(intake.source, RESPONSES), RESPONSES)[1].columns
+    fields = table.map_table(table.read_as(intake.source, RESPONSES), RESPONSES).mapping.columns
     return {"response", MESSAGES} & fields.keys() != set()
 
 
@@ -142,6 +170,19 @@ def _refuse_other_guideline(batch: Batch, request: ImportRequest) -> None:
             guideline=str(batch.guideline),
             other=request.guideline,
         )
+
+
+def _refuse_other_policy(batch: Batch, request: ImportRequest) -> None:
+    policy = request.build_policy()
+    for name in sorted(request.stated):
+        if getattr(batch, name) != getattr(policy, name):
+            raise Conflict(
+                N_("The batch {name} is there already, and its {term} is {known}, not {other}; it stays so."),
+                name=batch.name,
+                term=name,
+                known=getattr(batch, name),
+                other=getattr(policy, name),
+            )
 
 
 def _make_batch(request: ImportRequest, dataset: Dataset | None, intake: Intake) -> ImportTarget:
@@ -289,29 +330,54 @@ def _is_of_one_person(intake: Intake) -> bool:
     """Whether the file says by its name, or somebody said, whose labels it holds: no misspelt name in a row."""
     if intake.form.name != table.NAME:
         return False
-    columns = table.map_table(intake.source.reopen(), ANNOTATIONS)[1]
+    columns = table.map_table(intake.source.reopen(), ANNOTATIONS).mapping
     return not (columns.annotators or {"annotator", "adjudicator"} & columns.columns.keys())
 
 
 def _replay_records(intake: Intake, places: TaskSlots, replay: Replay, *, without_final: bool) -> None:
-    left_out = 0
+    finals_left_out = 0
     wording = None
     if intake.form.is_worded:
-        wording = Wording(replay.document, is_checked=intake.form.is_checked)
-        words = list_criterion_words(replay.document)
-        intake.source.options = replace(intake.source.options, criteria=words)
-    for chunk in intake.chunks(intake.form.annotation_reader()):
-        records = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
-        left_out += len(chunk) - len(records)
-        places.load(records)
-        for record in records:
-            _replay_record(record, intake, places, replay, wording)
-        replay.save()
+        left_out = intake.source.options.left_out
+        wording = Wording(replay.document, is_checked=intake.form.is_checked, left_out=left_out)
+        intake.source.options = add_wording(intake.source.options, replay.document)
+    else:
+        _refuse_strays(intake, replay.document)
+    with freeze_garbage():
+        for chunk in intake.chunks(intake.form.annotation_reader()):
+            records = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
+            finals_left_out += len(chunk) - len(records)
+            places.load(records)
+            for record in records:
+                _replay_record(record, intake, places, replay, wording)
+            replay.save()
     replay.save_counts()
-    if wording is not None and wording.unused:
-        intake.report.note(N_("Not used: {fields}."), fields=", ".join(wording.unused))
-    if left_out:
-        intake.report.note(N_("{number} final decisions were left out."), number=left_out)
+    if wording is not None:
+        _report_passed_over(wording, intake.report)
+    if finals_left_out:
+        intake.report.left_out[N_("{number} final decisions were left out.")] += finals_left_out
+
+
+def _report_passed_over(wording: Wording, report: ImportReport) -> None:
+    if wording.left_out:
+        names = ", ".join(f"{name} ({number})" for name, number in wording.left_out.most_common())
+        report.note(N_("Labels left out, as was chosen: {names}."), names=names)
+    if wording.not_asked:
+        template = N_("{number} labels are of criteria that are not asked of their prompt's dimension.")
+        report.left_out[template] += wording.not_asked
+
+
+def _refuse_strays(intake: Intake, document: GuidelineDocument) -> None:
+    """Of a format with its own names of fields: a field that is called as a criterion is none of them."""
+    reader = intake.form.annotation_reader()
+    row = next(reader.rows(intake.source.reopen()), None)
+    if reader.known is None or not isinstance(row, FileRow):
+        return
+    left_out, words = intake.source.options.left_out, list_criterion_words(document)
+    for name in row.fields:
+        is_free = name not in reader.known and not name.startswith(LABEL) and name not in left_out
+        if is_free and is_named_as(name, words):
+            intake.problems.add(row.error(STRAY_FIELD, field=name))
 
 
 def _replay_record(
@@ -320,7 +386,10 @@ def _replay_record(
     try:
         place = places.of(record)
         if wording is not None:
-            record = _translate_labels(record, wording, place.task.response.prompt.dimension, intake)
+            stated, record = record, _translate_labels(record, wording, place.dimension, intake)
+            if stated.labels and not record.labels and wording.left_out:
+                intake.report.left_out[ALL_LEFT_OUT] += 1
+                return
         if isinstance(record, AdjudicationRecord):
             is_new = replay.decide(place, record)
         else:

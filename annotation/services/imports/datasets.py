@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from annotation.core.errors import N_, InputError
-from annotation.domain.datasets import response_sha256
+from annotation.core.sql import write_rows
+from annotation.domain.datasets import prompt_key, response_sha256
 from annotation.domain.formats import (
     PROMPTS,
     RESPONSES,
@@ -30,6 +33,9 @@ from annotation.selectors.imports import (
     find_responses,
 )
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, lock_dataset
+
+PROMPT_COLUMNS = ("dataset_id", "key", "text", "dimension", "subcomponent", "language", "attack_method")
+RESPONSE_COLUMNS = ("prompt_id", "model_id", "collection_id", "text", "turns", "sha256")
 
 
 @transaction.atomic
@@ -86,13 +92,19 @@ class PromptShelf:
                 verdicts.append(True)
             elif self._is_same_prompt(record, known, first.get(record.ref.key)):
                 verdicts.append(False)
-        Prompt.objects.bulk_create(new)
+        write_rows(Prompt, PROMPT_COLUMNS, list(map(attrgetter(*PROMPT_COLUMNS), new)))
         return verdicts
 
     def find(self, refs: Sequence[PromptRef]) -> dict[PromptRef, Prompt]:
-        """The stored prompts that are meant: by id; without one by text, also of a prompt that has an id."""
+        """The stored prompts that are meant: by id; without one by text, also of a prompt that has an id. An id that is
+        not stored means the prompt of its text that came without one.
+        """
         stored = find_prompts_by_key(self.dataset, (ref.key for ref in refs))
         prompts = {ref: stored[ref.key] for ref in refs if ref.key in stored}
+        text_keys = {ref: prompt_key(ref.text) for ref in refs if ref.id and ref.text and ref not in prompts}
+        if text_keys:
+            without_id = find_prompts_by_key(self.dataset, text_keys.values())
+            prompts |= {ref: without_id[key] for ref, key in text_keys.items() if key in without_id}
         refs_without_id = [ref for ref in refs if ref not in prompts and not ref.id]
         if refs_without_id:
             by_text = find_prompts_by_text(self.dataset, (ref.text for ref in refs_without_id))
@@ -180,19 +192,22 @@ def import_responses(
     model: str | None = None,
     collection: str | None = None,
     guideline: str | None = None,
+    make_dataset: bool = False,
     run: Run = PLAIN,
 ) -> ImportReport:
     """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing.
 
-    ``guideline``: whose dimensions and subcomponents those must be of.
+    ``guideline``: whose dimensions and subcomponents those must be of. ``make_dataset``: a dataset that is not there
+    yet is made, as the log of a harness always has it.
     """
     document = get_document(guideline)
     intake = Intake.open(
         source, format, RESPONSES, run, model=model, collection=collection, document=document
     )
     is_log = intake.form.is_log
+    is_made = is_log or make_dataset
     store_responses(
-        intake, intake.get_or_make_dataset(dataset) if is_log else lock_dataset(get_dataset(dataset))
+        intake, intake.get_or_make_dataset(dataset) if is_made else lock_dataset(get_dataset(dataset))
     )
     return intake.finish(
         target=f"dataset:{dataset}",
@@ -296,7 +311,8 @@ class ResponseShelf:
                 self._intake.report.count(is_new=False)
             else:
                 self._intake.problems.add(self._build_contradiction(record, response, lines.get(place), pk))
-        Response.objects.bulk_create(new)
+        rows = list(map(attrgetter(*RESPONSE_COLUMNS), new))
+        write_rows(Response, RESPONSE_COLUMNS, rows, {"created_at": timezone.now()})
 
     def _build_contradiction(
         self, record: ResponseRecord, response: Response, first_line: int | None, pk: int

@@ -2,129 +2,229 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.domain.annotations import list_markable_texts
 from annotation.domain.formats import AnnotationRecord
-from annotation.domain.formats.base import Judgement
-from annotation.models import (
-    Adjudication,
-    Annotation,
-    Assignment,
-    Batch,
-    Dataset,
-    Membership,
-    Person,
-    Response,
-    Task,
+from annotation.domain.formats.base import PromptRef
+from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Dataset, Membership, Person, Response
+from annotation.models.sql.imports import (
+    ImportTask,
+    StoredClaim,
+    fetch_stored_claims,
+    fetch_stored_decisions,
+    fetch_stored_revisions,
 )
 from annotation.selectors.access import has_opened
-from annotation.selectors.imports import list_datasets, lock_tasks, may_work
+from annotation.selectors.imports import (
+    TasksByName,
+    list_datasets,
+    lock_tasks,
+    may_work,
+    read_response_texts,
+)
 from annotation.services.imports.run import ImportReport, Intake
 from annotation.services.people.people import add_person
 
-LIVE = frozenset({Assignment.State.CLAIMED, Assignment.State.SUBMITTED})
+CLAIMED, SUBMITTED = Assignment.State.CLAIMED.value, Assignment.State.SUBMITTED.value
 
 
-@dataclass
+@dataclass(slots=True)
+class Claim:
+    """An assignment as the chunk sees it; ``id`` are the digits of its UUID."""
+
+    id: str
+    task: int
+    person: int
+    slot: int
+    state: str = CLAIMED
+    skip_reason: str = ""
+    submitted_at: datetime | None = None
+
+    @property
+    def is_adjudication(self) -> bool:
+        return self.slot == ADJUDICATION_SLOT
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in {CLAIMED, SUBMITTED}
+
+
+class StatedRevision(NamedTuple):
+    """What somebody said of a task, and the key under which it was written."""
+
+    labels: Mapping[str, Any]
+    idempotency_key: str
+    texts: Mapping[str, str] = MappingProxyType({})
+
+
+class Decision(NamedTuple):
+    labels: Mapping[str, Any]
+    idempotency_key: str
+    claim: str  # its id
+
+
+class TaskReference(Protocol):
+    """What a line of a file says of the response that it is about."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def ref(self) -> PromptRef: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def collection(self) -> str | None: ...
+
+
 class TaskSlot:
-    """A task as the chunk sees it, with what is stored and what the chunk adds. Its row is locked."""
+    """A task as the chunk sees it, with what is stored and what the chunk adds. Its row is locked.
 
-    task: Task
-    assignments: dict[int, Assignment] = field(default_factory=dict)  # by person
-    revisions: dict[int, list[Annotation]] = field(default_factory=dict)  # by person, the current one last
-    decision: Adjudication | None = None
+    ``slots`` are the annotation slots that somebody holds, ``n_submitted`` is in how many of them labels are.
+    ``is_moved``: the chunk changed the task's state.
+    """
+
+    __slots__ = (
+        "claims",
+        "collection",
+        "decision",
+        "dimension",
+        "is_moved",
+        "n_submitted",
+        "overlap",
+        "pk",
+        "response",
+        "revisions",
+        "slots",
+        "slots_taken",
+        "state",
+        "stratum",
+        "texts",
+    )
+
+    def __init__(self, task: ImportTask) -> None:
+        self.pk, self.stratum, self.response = task.pk, task.stratum, task.response
+        self.state, self.overlap, self.slots_taken = task.state, task.overlap, task.slots_taken
+        self.dimension, self.collection = task.dimension, task.collection
+        self.texts: Sequence[str | None] = ()  # what evidence may be marked in, where it was read
+        self.claims: dict[int, Claim] = {}  # by person
+        self.revisions: dict[int, list[StatedRevision]] = {}  # by person, the current one last
+        self.decision: Decision | None = None
+        self.slots: set[int] = set()
+        self.n_submitted = 0
+        self.is_moved = False
+
+    def add_claim(self, claim: Claim) -> None:
+        """The claim of a person, stored or new."""
+        self.claims[claim.person] = claim
+        if claim.is_live and not claim.is_adjudication:
+            self.slots.add(claim.slot)
+            self.n_submitted += claim.state == SUBMITTED
+
+    def submit(self, claim: Claim, stated: StatedRevision, at: datetime) -> None:
+        """The labels of whoever holds this annotation slot."""
+        claim.state, claim.submitted_at = SUBMITTED, at
+        self.slots.add(claim.slot)
+        self.n_submitted += 1
+        self.revisions[claim.person] = [stated]
 
     @property
-    def slots(self) -> frozenset[int]:
-        """The annotation slots that somebody holds."""
-        held = (a.slot for a in self.assignments.values() if a.state in LIVE and not a.is_adjudication)
-        return frozenset(held)
-
-    @property
-    def adjudication_claim(self) -> Assignment | None:
-        held = (a for a in self.assignments.values() if a.state in LIVE and a.is_adjudication)
+    def adjudication_claim(self) -> Claim | None:
+        held = (claim for claim in self.claims.values() if claim.is_live and claim.is_adjudication)
         return next(held, None)
 
     @property
     def annotators(self) -> list[int]:
         """Who submitted, in the order of their slots."""
-        people = [
-            person
-            for person, assignment in self.assignments.items()
-            if assignment.state == Assignment.State.SUBMITTED and not assignment.is_adjudication
+        claims = [
+            claim for claim in self.claims.values() if claim.state == SUBMITTED and not claim.is_adjudication
         ]
-        return sorted(people, key=lambda person: self.assignments[person].slot)
+        return [claim.person for claim in sorted(claims, key=attrgetter("slot"))]
 
     @property
-    def submitted(self) -> list[Annotation]:
-        """The current annotations in the order of their slots."""
-        return [self.revisions[person][-1] for person in self.annotators]
+    def submitted(self) -> list[Mapping[str, Any]]:
+        """The labels that count, in the order of the slots."""
+        return [self.revisions[person][-1].labels for person in self.annotators]
 
 
 class TaskSlots:
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
         self._intake, self._batch = intake, batch
+        self._asks_of_turns = batch.guideline.document.asks_of_turns
         self._datasets = [dataset] if dataset is not None else list_datasets(batch)
+        self._by_key: TasksByName = {}
+        self._by_text: TasksByName = {}
         self._places: dict[int, TaskSlot] = {}
-        self._by_key: dict[tuple[str, str], list[Task]] = {}
-        self._by_text: dict[tuple[str, str], list[Task]] = {}
 
-    def load(self, records: Sequence[Judgement]) -> None:
+    def load(self, records: Sequence[TaskReference]) -> None:
         """Look up what this chunk is about, in a handful of queries."""
-        self._by_key.clear()
-        self._by_text.clear()
-        tasks = lock_tasks(
-            self._batch,
-            self._datasets,
-            refs=(record.ref for record in records),
-            models=(record.model or self._intake.origin.model or "" for record in records),
-            texts=any(isinstance(record, AnnotationRecord) and record.evidence for record in records),
-        )
-        for task in tasks:
-            prompt, model = task.response.prompt, task.response.model.name
-            self._by_key.setdefault((prompt.key, model), []).append(task)
-            self._by_text.setdefault((prompt.text, model), []).append(task)
-        # Every model of the chunk times every prompt was looked up; only what a record speaks of is looked into.
-        candidates = (task for record in records for task in self._candidates(record))
-        self._places = {task.pk: TaskSlot(task) for task in candidates}
+        model = self._intake.origin.model or ""
+        stated = [(record.ref, record.model or model) for record in records]
+        self._by_key, self._by_text = lock_tasks(self._batch, self._datasets, stated)
+        tasks = chain.from_iterable(chain(self._by_key.values(), self._by_text.values()))
+        self._places = {task.pk: TaskSlot(task) for task in tasks}
         self._load_past()
+        marked = [
+            r for r in records if self._asks_of_turns or (isinstance(r, AnnotationRecord) and r.evidence)
+        ]
+        if marked:
+            self._load_texts(marked)
 
-    def of(self, record: Judgement) -> TaskSlot:
+    def of(self, record: TaskReference) -> TaskSlot:
         """The place that a record speaks of; InputError if there is none, or more than one."""
         model = self._intake.get_model_name(record.line, record.model)
-        candidates = self._candidates(record)
+        candidates = self._list_candidates(record)
         if record.collection is not None:
-            candidates = [task for task in candidates if task.response.collection.name == record.collection]
+            candidates = [task for task in candidates if task.collection == record.collection]
         if len(candidates) > 1:
-            candidates = [task for task in candidates if not task.response.collection.name] or candidates
+            candidates = [task for task in candidates if not task.collection] or candidates
         if len(candidates) != 1:
             raise self._build_error(record, model, len(candidates))
         return self._places[candidates[0].pk]
 
-    def _candidates(self, record: Judgement) -> list[Task]:
+    def _list_candidates(self, record: TaskReference) -> Sequence[ImportTask]:
         model = record.model or self._intake.origin.model or ""
         by_key = self._by_key.get((record.ref.key, model))
-        return by_key or ([] if record.ref.id else self._by_text.get((record.ref.text, model), []))
+        if by_key or record.ref.id:
+            return by_key or ()
+        return self._by_text.get((record.ref.text, model), ())
 
     def _load_past(self) -> None:
-        for assignment in Assignment.objects.filter(task__in=list(self._places)):
-            self._places[assignment.task_id].assignments[assignment.person_id] = assignment
-        past = Annotation.objects.filter(assignment__task__in=list(self._places))
-        for annotation in past.select_related("assignment").order_by("assignment", "revision"):
-            place = self._places[annotation.assignment.task_id]
-            place.revisions.setdefault(annotation.assignment.person_id, []).append(annotation)
-        for decision in Adjudication.objects.filter(task__in=list(self._places)):
-            self._places[decision.task_id].decision = decision
+        ids = list(self._places)
+        claims = fetch_stored_claims(ids)
+        if not claims:
+            return
+        for claim in claims:
+            self._places[claim.task].add_claim(_build_claim(claim))
+        for revision in fetch_stored_revisions(ids):
+            stated = StatedRevision(revision.labels, revision.idempotency_key, revision.texts)
+            self._places[revision.task].revisions.setdefault(revision.person, []).append(stated)
+        for decision in fetch_stored_decisions(ids):
+            self._places[decision.task].decision = Decision(
+                decision.labels, decision.idempotency_key, decision.assignment
+            )
 
-    def _build_error(self, record: Judgement, model: str, number: int) -> InputError:
+    def _load_texts(self, records: Sequence[TaskReference]) -> None:
+        """What was answered is long: it is read where something is marked in it, or asked of its turns."""
+        tasks = {task.pk: task for record in records for task in self._list_candidates(record)}
+        texts = read_response_texts(task.response for task in tasks.values())
+        for task in tasks.values():
+            self._places[task.pk].texts = list_markable_texts(*texts[task.response])
+
+    def _build_error(self, record: TaskReference, model: str, number: int) -> InputError:
         template, field = self._explain_mismatch(record, model, number)
         return self._intake.build_error(
             record.line, field, template, id=record.ref.key, model=model, batch=self._batch.name
         )
 
-    def _explain_mismatch(self, record: Judgement, model: str, number: int) -> tuple[str, str]:
+    def _explain_mismatch(self, record: TaskReference, model: str, number: int) -> tuple[str, str]:
         if number:
             return N_(
                 "several responses of {model} to the prompt {id} are in the batch {batch}; name the dataset"
@@ -140,6 +240,18 @@ class TaskSlots:
         ), "prompt_id"
 
 
+def _build_claim(claim: StoredClaim) -> Claim:
+    return Claim(claim.id, claim.task, claim.person, claim.slot, claim.state, claim.skip_reason)
+
+
+class Member(NamedTuple):
+    """A person in one role; ``membership`` is its id."""
+
+    person: int
+    name: str
+    membership: int
+
+
 class Members:
     """Whoever labelled is a member: blindness holds for them too. A membership that ended stays ended.
 
@@ -151,20 +263,18 @@ class Members:
     ) -> None:
         self._batch, self._may_make, self._is_own = batch, may_make, is_own
         self._tell, self._report = tell, report
-        self._people: dict[tuple[str, str], Person] = {}
+        self._members: dict[tuple[str, str], Member] = {}
         self._memberships: dict[tuple[int, str], int] = {}
 
-    def get_person(self, name: str, role: Membership.Role) -> Person:
-        """The person, as a member in this role; raises AssayError for one who is unknown and not to be made."""
-        known = self._people.get((name, role))
+    def get(self, name: str, role: Membership.Role) -> Member:
+        """The person as a member in this role; raises AssayError for one who is unknown and not to be made."""
+        known = self._members.get((name, role))
         if known is None:
-            known = self._people[name, role] = self._get_or_make_person(name)
-            self._add_member(known, role)
+            person = self._get_or_make_person(name)
+            self._add_member(person, role)
+            known = Member(person.pk, person.username, self._memberships[person.pk, role])
+            self._members[name, role] = known
         return known
-
-    def get_membership_id(self, person: Person, role: Membership.Role) -> int:
-        """The id of the membership of somebody who was ``named`` in this role."""
-        return self._memberships[person.pk, role]
 
     def find_membership_id(self, person: int, role: Membership.Role) -> int:
         """The id of the membership of whoever labelled here, in this file or before."""

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
-from uuid import UUID, uuid4
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from annotation.core.errors import N_, AssayError, InputError
-from annotation.core.sql import copy_object, write_objects, write_rows
+from annotation.core.sql import draw_ids, write_rows
 from annotation.domain.adjudication import (
     DECIDED,
+    EXPERT,
     Outcome,
     SettledValue,
     SettlementRules,
     resolve_dispute,
     settle,
 )
-from annotation.domain.annotations import Submission, check_evidence, list_markable_texts
+from annotation.domain.annotations import Submission
 from annotation.domain.assignments.eligibility import find_free_slot
 from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
 from annotation.domain.formats.base import Judgement
@@ -41,16 +43,56 @@ from annotation.models import (
     GoldLabel,
     ImportedLabel,
     Membership,
-    Person,
     Task,
 )
+from annotation.models.sql.imports import update_tasks
 from annotation.services.counts import add_member_counts
-from annotation.services.imports.places import Members, TaskSlot
+from annotation.services.imports.answers import AnswerChecker, LabelsKey
+from annotation.services.imports.places import (
+    CLAIMED,
+    SUBMITTED,
+    Claim,
+    Decision,
+    Member,
+    Members,
+    StatedRevision,
+    TaskSlot,
+)
 from annotation.services.imports.run import Intake
 
-KEY = "import:{sha256}:{line}"
-# Of labels that a file gives together; of a guideline whose scales are longer the others are checked each time.
-MAX_CHECKED = 10_000
+KEY = "import:{sha256}:"
+"""What the idempotency keys of a file's labels begin with; the line follows."""
+# Of what follows from the labels of a task; of a guideline whose scales are longer the others are settled each time.
+MAX_SETTLED = 10_000
+
+# The columns that differ from row to row.
+CLAIM_COLUMNS = ("id", "task_id", "person_id", "slot", "state", "submitted_at")
+ANNOTATION_COLUMNS = (
+    "assignment_id",
+    "receipt",
+    "labels",
+    "rationale",
+    "evidence",
+    "flags",
+    "seconds",
+    "idempotency_key",
+    "body_sha256",
+    "created_at",
+)
+DECISION_COLUMNS = (
+    "task_id",
+    "assignment_id",
+    "receipt",
+    "labels",
+    "rationale",
+    "seconds",
+    "reason_id",
+    "idempotency_key",
+    "body_sha256",
+    "created_at",
+)
+ORIGIN_COLUMNS = ("assignment_id", "line", "round")
+Row: TypeAlias = tuple[Any, ...]
 
 
 class Replay:
@@ -61,76 +103,77 @@ class Replay:
         self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
         self._now: datetime = timezone.now()
         self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
-        self._claim_template = Assignment(batch_id=batch.pk, claimed_at=self._now, lease_expires=self._now)
-        self._annotation_template = Annotation(channel=Channel.IMPORT)
-        self._checked: dict[tuple[object, ...], dict[str, Label]] = {}
+        self._answers = AnswerChecker(intake, self.document)
+        # Texts are a column of their own, and nearly no guideline asks for any.
+        self._text_columns = ("texts",) if self.document.has_texts else ()
+        self._settled: dict[tuple[LabelsKey, ...], Outcome] = {}
+        self._ids, self._key = draw_ids(), KEY.format(sha256=intake.sha256)
         self._reset()
 
     def _reset(self) -> None:
-        self._new: list[Assignment] = []
-        self._retaken: list[Assignment] = []
-        self._annotations: list[Annotation] = []
-        self._decisions: list[Adjudication] = []
-        self._imported: list[tuple[UUID, int, int, str]] = []
-        self._gold: list[GoldLabel] = []
-        self._overruled: list[tuple[int, str, Label]] = []  # task, criterion and the expert's value
-        self._changed_tasks: dict[int, Task] = {}
+        self._new: list[Claim] = []
+        self._retaken: list[Claim] = []
+        self._annotations: list[Row] = []
+        self._decisions: list[Row] = []
+        self._imported: list[Row] = []
+        self._gold: list[tuple[int, str, SettledValue]] = []  # task and criterion
+        self._overruled: list[tuple[int, str, SettledValue]] = []
+        self._changed: dict[int, TaskSlot] = {}
 
     def annotate(self, place: TaskSlot, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
-        person = self._get_person(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
-        labels = self._check_labels(place, record)
-        past = place.revisions.get(person.pk)
+        member = self._get_member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
+        labels = self._answers.check_labels(place, record)
+        texts = self._answers.check_texts(place, record, labels)
+        past = place.revisions.get(member.person)
         if past is not None:
-            return self._check_repeated_annotation(record, labels, past)
-        assignment = self._claim_annotation(place, record, person)
-        self._submit(place, record, assignment, labels)
-        counts = self._get_counts(person, Membership.Role.ANNOTATOR, place.task)
+            return self._check_repeated_annotation(record, StatedRevision(labels, "", texts), past)
+        claim = self._claim_annotation(place, record, member)
+        self._submit(place, record, claim, labels, texts)
+        counts = self._counts[member.membership, place.stratum]
         counts["submitted"] += 1
-        if len(place.submitted) == place.task.overlap and not self._batch.settles_at_end:
+        if place.n_submitted == place.overlap and not self._batch.settles_at_end:
             self._settle(place, counts)
         return True
 
     def decide(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Take an adjudication; False if it was there already."""
-        person = self._get_person(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
-        if self._batch.settles_at_end and place.task.state == Task.State.OPEN:
-            self._end_collection(place, record)
+        record = replace(record, labels=self._answers.read_decision(place, record))
+        member = self._get_member(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
+        if self._batch.settles_at_end and place.state == Task.State.OPEN:
+            self._end_collection(place)
         if self._may_overrule(place, record):
-            return self._overrule(place, record, person)
-        if record.is_whole and place.task.state in {Task.State.AGREED, Task.State.ADJUDICATED}:
+            return self._overrule(place, record, member)
+        if record.is_whole and place.state in {Task.State.AGREED, Task.State.ADJUDICATED}:
             return self._check_settled_answer(place, record)
         if place.decision is not None:
-            return self._check_repeated_decision(place.decision, place, record, person)
+            return self._check_repeated_decision(place.decision, place, record, member)
         labels = self._check_decision(place, record)
-        self._add_decision(place, record, person, labels)
-        self._add_gold(place.task, resolve_dispute(tuple(labels), labels, self._rules))
-        counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
-        self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
+        self._add_decision(place, record, member, labels)
+        self._add_gold(place, resolve_dispute(tuple(labels), labels, self._rules))
+        self._set_task_state(
+            place, Task.State.ADJUDICATED.value, self._counts[member.membership, place.stratum]
+        )
         return True
 
-    def _end_collection(self, place: TaskSlot, record: AdjudicationRecord) -> None:
+    def _end_collection(self, place: TaskSlot) -> None:
         """A final decision ends the collection of its response, where everybody who began has submitted."""
-        n = len(place.submitted)
-        if (
-            not n
-            or n < place.task.slots_taken
-            or (self._batch.plan == Batch.Plan.FIXED and n < place.task.overlap)
-        ):
+        n = place.n_submitted
+        if not n or n < place.slots_taken or (self._batch.plan == Batch.Plan.FIXED and n < place.overlap):
             return
-        place.task.overlap = n
+        place.overlap = n
         membership = self._members.find_membership_id(place.annotators[0], Membership.Role.ANNOTATOR)
-        self._settle(place, self._counts[membership, place.task.stratum_id])
+        self._settle(place, self._counts[membership, place.stratum])
 
     def _may_overrule(self, place: TaskSlot, record: AdjudicationRecord) -> bool:
         """Experts may say otherwise what the annotators agree on, where the batch's policy says so."""
-        is_free = place.task.state == Task.State.AGREED and place.decision is None
+        is_free = place.state == Task.State.AGREED and place.decision is None
         if self._batch.settling != Batch.Settling.EXPERTS or not is_free:
             return False
         settled = _list_settled_values(self._compute_outcome(place))
         return any(record.labels.get(name, value) != value for name, value in settled.items())
 
-    def _overrule(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> bool:
+    def _overrule(self, place: TaskSlot, record: AdjudicationRecord, member: Member) -> bool:
         """The expert's value of each criterion that they say otherwise becomes its gold."""
         settled = _list_settled_values(self._compute_outcome(place))
         try:
@@ -141,51 +184,61 @@ class Replay:
             }
         except AssayError as error:
             raise self._intake.add_place(error, record.line, "labels") from error
-        self._add_decision(place, record, person, labels)
+        self._add_decision(place, record, member, labels)
         for name, value in labels.items():
-            self._overruled.append((place.task.pk, name, value))
-        counts = self._get_counts(person, Membership.Role.ADJUDICATOR, place.task)
-        self._set_task_state(place.task, Task.State.ADJUDICATED, counts)
+            self._overruled.append((place.pk, name, SettledValue(value, EXPERT)))
+        self._set_task_state(
+            place, Task.State.ADJUDICATED.value, self._counts[member.membership, place.stratum]
+        )
         return True
 
     def _add_decision(
-        self, place: TaskSlot, record: AdjudicationRecord, person: Person, labels: dict[str, Label]
+        self, place: TaskSlot, record: AdjudicationRecord, member: Member, labels: dict[str, Label]
     ) -> None:
-        assignment = self._claim_adjudication(place, record, person)
+        claim = self._claim_adjudication(place, record, member)
         work = Submission(labels=labels, rationale=record.rationale)
-        place.decision = Adjudication(
-            task_id=place.task.pk,
-            assignment_id=assignment.pk,
-            labels=labels,
-            rationale=record.rationale,
-            seconds=record.seconds,
-            reason_id=self._reasons.get(record.reason),
-            idempotency_key=self._build_key(record),
-            body_sha256=work.sha256,
-            channel=Channel.IMPORT,
-            created_at=record.at or self._now,
-        )
-        self._decisions.append(place.decision)
-        self._add_origin(assignment, record)
+        key = self._build_key(record)
+        place.decision = Decision(labels, key, claim.id)
+        reason = self._reasons.get(record.reason)
+        at = record.at or self._now
+        content = (labels, record.rationale, record.seconds, reason, key, work.sha256, at)
+        self._decisions.append((place.pk, claim.id, next(self._ids), *content))
+        self._imported.append((claim.id, record.line, record.round))
 
     def save(self) -> None:
         """Write what the chunk added, in the order in which the constraints want it.
 
         What it adds to the counts of members waits for ``save_counts``.
         """
-        write_objects(self._new)
-        for assignment in self._retaken:
-            assignment.save(update_fields=["state", "slot", "submitted_at"])
-        write_objects(self._annotations)
-        write_objects(self._decisions)
-        write_rows(ImportedLabel, ("assignment_id", "source_id", "line", "round"), self._imported)
-        write_objects(self._gold)
-        for task, criterion, value in self._overruled:
-            GoldLabel.objects.filter(task=task, criterion=criterion).update(
-                value=value, source=GoldLabel.Source.EXPERT
+        source = self._intake.run.upload
+        assert source is not None, "its labels point to the row of the file"
+        times = {"claimed_at": self._now, "lease_expires": self._now}
+        claims = list(map(attrgetter("id", "task", "person", "slot", "state", "submitted_at"), self._new))
+        write_rows(Assignment, CLAIM_COLUMNS, claims, {"batch_id": self._batch.pk, **times})
+        for claim in self._retaken:
+            Assignment.objects.filter(pk=claim.id).update(
+                state=claim.state, slot=claim.slot, submitted_at=claim.submitted_at
             )
+        channel = {"channel": Channel.IMPORT}
+        write_rows(Annotation, ANNOTATION_COLUMNS + self._text_columns, self._annotations, channel)
+        write_rows(Adjudication, DECISION_COLUMNS, self._decisions, channel)
+        write_rows(ImportedLabel, ORIGIN_COLUMNS, self._imported, {"source_id": source.pk})
+        self._save_gold()
         self._save_tasks()
         self._reset()
+
+    def _save_gold(self) -> None:
+        if self._gold:
+            rows = [(task, name, GoldLabel.to_columns(settled)) for task, name, settled in self._gold]
+            columns = tuple(rows[0][-1])
+            write_rows(
+                GoldLabel,
+                ("task_id", "criterion", *columns),
+                [(task, name, *values.values()) for task, name, values in rows],
+                {"created_at": self._now},
+            )
+        for task, name, settled in self._overruled:
+            GoldLabel.objects.filter(task=task, criterion=name).update(**GoldLabel.to_columns(settled))
 
     def save_counts(self) -> None:
         """Add what the whole file added to the counts of its members, whose rows are few."""
@@ -193,63 +246,29 @@ class Replay:
             add_member_counts(membership, stratum, **counts)
         self._counts.clear()
 
-    def _get_counts(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:
-        return self._counts[self._members.get_membership_id(person, role), task.stratum_id]
-
     def _save_tasks(self) -> None:
         """One statement for all tasks that end alike: there are few ways to end."""
-        ids_by_end: dict[tuple[str, int, int, datetime | None], list[int]] = {}
-        for task in self._changed_tasks.values():
-            end = task.state, task.slots_taken, task.overlap, task.settled_at
-            ids_by_end.setdefault(end, []).append(task.pk)
-        for (state, slots_taken, overlap, settled_at), ids in ids_by_end.items():
-            Task.objects.filter(pk__in=ids).update(
-                state=state, slots_taken=slots_taken, overlap=overlap, settled_at=settled_at
-            )
+        ids_by_end: dict[tuple[bool, str, int, int], list[int]] = {}
+        for place in self._changed.values():
+            end = place.is_moved, place.state, place.slots_taken, place.overlap
+            ids_by_end.setdefault(end, []).append(place.pk)
+        for (is_moved, state, slots_taken, overlap), ids in ids_by_end.items():
+            values: dict[str, Any] = {"state": state, "slots_taken": slots_taken, "overlap": overlap}
+            if is_moved:
+                values["settled_at"] = None if state == Task.State.DISPUTED else self._now
+            update_tasks(ids, values)
 
-    def _get_person(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Person:
+    def _get_member(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Member:
         try:
-            return self._members.get_person(name, role)
+            return self._members.get(name, role)
         except AssayError as error:
             raise self._intake.add_place(error, record.line, field) from error
 
-    def _check_labels(self, place: TaskSlot, record: AnnotationRecord) -> dict[str, Label]:
-        """What was checked before is known: there are few labels, and many who gave them."""
-        dimension = place.task.response.prompt.dimension
-        key = _build_labels_key(dimension, record.labels)
-        known = self._checked.get(key)
-        if known is not None:
-            return known
-        try:
-            labels = self.document.check_labels(dimension, record.labels)
-        except AssayError as error:
-            raise self._intake.add_place(error, record.line, "labels") from error
-        if key and len(self._checked) < MAX_CHECKED:
-            self._checked[key] = labels
-        return labels
-
-    def _check_evidence(
-        self, place: TaskSlot, record: AnnotationRecord, labels: Mapping[str, Label]
-    ) -> list[dict[str, Any]]:
-        """What a level requires is asked of people who label here, not of labels made elsewhere."""
-        if not record.evidence:
-            return []
-        response = place.task.response
-        try:
-            return check_evidence(
-                record.evidence,
-                texts=list_markable_texts(response.text, response.turns),
-                criteria=self.document.criteria_for(response.prompt.dimension),
-                labels=labels,
-            )
-        except AssayError as error:
-            raise self._intake.add_place(error, record.line, "evidence") from error
-
     def _check_repeated_annotation(
-        self, record: AnnotationRecord, labels: Mapping[str, Label], past: list[Annotation]
+        self, record: AnnotationRecord, stated: StatedRevision, past: Sequence[StatedRevision]
     ) -> bool:
-        """The same once more changes nothing, also after a correction here; other labels contradict."""
-        if any(revision.labels == labels for revision in past):
+        """The same once more changes nothing, also after a correction here; other labels and texts contradict."""
+        if any((revision.labels, revision.texts) == (stated.labels, stated.texts) for revision in past):
             return False
         raise self._build_contradiction(
             record,
@@ -259,14 +278,10 @@ class Replay:
         )
 
     def _check_repeated_decision(
-        self, decision: Adjudication, place: TaskSlot, record: AdjudicationRecord, person: Person
+        self, decision: Decision, place: TaskSlot, record: AdjudicationRecord, member: Member
     ) -> bool:
-        assignment = place.assignments.get(person.pk)
-        if (
-            assignment is not None
-            and assignment.pk == decision.assignment_id
-            and decision.labels == record.labels
-        ):
+        claim = place.claims.get(member.person)
+        if claim is not None and claim.id == decision.claim and decision.labels == record.labels:
             return False
         raise self._build_contradiction(
             record,
@@ -294,32 +309,32 @@ class Replay:
 
     def _build_contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
         """Says where the other one stands: on a line of this file, or in the database."""
-        file, _colon, line = key.rpartition(":")
-        is_same_file = file == KEY.format(sha256=self._intake.sha256, line="").rstrip(":")
+        is_same_file = key.startswith(self._key)
+        line = key.removeprefix(self._key)
         where = _("on line {line}").format(line=line) if is_same_file else _("before")
         return self._build_error(record, "labels", template, name=name, where=where)
 
-    def _claim_annotation(self, place: TaskSlot, record: AnnotationRecord, person: Person) -> Assignment:
+    def _claim_annotation(self, place: TaskSlot, record: AnnotationRecord, member: Member) -> Claim:
         """The person's claim on a free slot: their own from before, or a new one."""
-        past = place.assignments.get(person.pk)
-        if place.task.state == Task.State.WITHDRAWN:
+        past = place.claims.get(member.person)
+        if place.state == Task.State.WITHDRAWN:
             raise self._build_error(record, "prompt_id", N_("this response was withdrawn from the batch."))
         if past is not None and past.is_adjudication:
             raise self._build_error(
                 record,
                 "annotator",
                 N_("{name} adjudicates this response and cannot annotate it."),
-                name=person.username,
+                name=member.name,
             )
         if past is not None and past.skip_reason:
             raise self._build_error(
-                record, "annotator", N_("{name} skipped this response."), name=person.username
+                record, "annotator", N_("{name} skipped this response."), name=member.name
             )
-        if past is not None and past.state == Assignment.State.CLAIMED:
+        if past is not None and past.state == CLAIMED:
             self._retaken.append(past)
             return past
-        slot = find_free_slot(place.slots, place.task.overlap)
-        if slot is None or place.task.state != Task.State.OPEN:
+        slot = find_free_slot(place.slots, place.overlap)
+        if slot is None or place.state != Task.State.OPEN:
             raise self._build_error(
                 record,
                 "annotator",
@@ -327,40 +342,38 @@ class Replay:
                     "all {overlap} annotations of this response are taken; {name} has none of them. For as many as"
                     " there are, import into a batch with an open plan (--plan open)."
                 ),
-                overlap=place.task.overlap,
-                name=person.username,
+                overlap=place.overlap,
+                name=member.name,
             )
-        place.task.slots_taken += 1
-        return self._claim(place, person, past, slot)
+        place.slots_taken += 1
+        return self._claim(place, member, past, slot)
 
-    def _claim_adjudication(self, place: TaskSlot, record: AdjudicationRecord, person: Person) -> Assignment:
-        past, held = place.assignments.get(person.pk), place.adjudication_claim
+    def _claim_adjudication(self, place: TaskSlot, record: AdjudicationRecord, member: Member) -> Claim:
+        past, held = place.claims.get(member.person), place.adjudication_claim
         if past is not None and not past.is_adjudication:
             raise self._build_error(
                 record,
                 "adjudicator",
                 N_("{name} had this response to annotate and cannot adjudicate it."),
-                name=person.username,
+                name=member.name,
             )
         if past is not None and past.skip_reason:
             raise self._build_error(
-                record, "adjudicator", N_("{name} skipped this response."), name=person.username
+                record, "adjudicator", N_("{name} skipped this response."), name=member.name
             )
         if held is not None and held is not past:
             raise self._build_error(record, "adjudicator", N_("someone else is deciding this dispute now."))
-        assignment = self._claim(place, person, past, ADJUDICATION_SLOT)
-        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, record.at or self._now
-        return assignment
+        claim = self._claim(place, member, past, ADJUDICATION_SLOT)
+        claim.state, claim.submitted_at = SUBMITTED, record.at or self._now
+        return claim
 
-    def _claim(self, place: TaskSlot, person: Person, past: Assignment | None, slot: int) -> Assignment:
+    def _claim(self, place: TaskSlot, member: Member, past: Claim | None, slot: int) -> Claim:
         if past is not None:
             past.slot = slot
             self._retaken.append(past)
             return past
-        new = copy_object(
-            self._claim_template, id=uuid4(), task_id=place.task.pk, person_id=person.pk, slot=slot
-        )
-        place.assignments[person.pk] = new
+        new = Claim(next(self._ids), place.pk, member.person, slot)
+        place.add_claim(new)
         self._new.append(new)
         return new
 
@@ -368,47 +381,43 @@ class Replay:
         self,
         place: TaskSlot,
         record: AnnotationRecord,
-        assignment: Assignment,
+        claim: Claim,
         labels: Mapping[str, Label],
+        texts: Mapping[str, str],
     ) -> None:
-        evidence = self._check_evidence(place, record, labels)
+        evidence = self._answers.check_evidence(place, record, labels)
         work = Submission(
-            labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags
-        )
-        annotation = copy_object(
-            self._annotation_template,
-            receipt=uuid4(),
-            assignment_id=assignment.pk,
-            labels=dict(labels),
+            labels={**labels, **texts} if texts else labels,
             rationale=record.rationale,
-            evidence=evidence,
-            flags=list(record.flags),
-            seconds=record.seconds,
-            idempotency_key=self._build_key(record),
-            body_sha256=work.sha256,
-            created_at=record.at or self._now,
+            evidence=record.evidence,
+            flags=record.flags,
         )
-        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at
-        place.revisions[assignment.person_id] = [annotation]
-        self._annotations.append(annotation)
-        self._add_origin(assignment, record)
-        self._changed_tasks[place.task.pk] = place.task
-
-    def _add_origin(self, assignment: Assignment, record: Judgement) -> None:
-        source = self._intake.run.upload
-        assert source is not None, "its labels point to the row of the file"
-        self._imported.append((assignment.pk, source.pk, record.line, record.round))
+        key = self._build_key(record)
+        at = record.at or self._now
+        content = (labels, record.rationale, evidence, record.flags, record.seconds, key, work.sha256, at)
+        written = (texts,) if self._text_columns else ()
+        self._annotations.append((claim.id, next(self._ids), *content, *written))
+        self._imported.append((claim.id, record.line, record.round))
+        place.submit(claim, StatedRevision(labels, key, texts), at)
+        self._changed[place.pk] = place
 
     def _settle(self, place: TaskSlot, counts: Counter[str]) -> None:
         outcome = self._compute_outcome(place)
-        self._add_gold(place.task, outcome.settled)
-        self._set_task_state(place.task, Task.State(outcome.state), counts)
+        self._add_gold(place, outcome.settled)
+        self._set_task_state(place, outcome.state, counts)
 
     def _compute_outcome(self, place: TaskSlot) -> Outcome:
-        labels = [annotation.labels for annotation in place.submitted]
-        if self._batch.settling == Batch.Settling.AGGREGATE and place.task.state != Task.State.OPEN:
-            return _read_outcome(place.task, labels)
-        return settle(labels, self._rules)
+        """What follows from the same labels is known: there are few, and many tasks that have them."""
+        labels = place.submitted
+        if self._batch.settling == Batch.Settling.AGGREGATE and place.state != Task.State.OPEN:
+            return _read_outcome(place.pk, labels)
+        key = tuple(map(self._answers.get_key, labels))
+        known = self._settled.get(key)
+        if known is None:
+            known = settle(labels, self._rules)
+            if all(key) and len(self._settled) < MAX_SETTLED:
+                self._settled[key] = known
+        return known
 
     def _check_decision(self, place: TaskSlot, record: AdjudicationRecord) -> dict[str, Label]:
         """The values for the disputed criteria, all of them and no others; who answers every criterion says of the
@@ -427,29 +436,29 @@ class Replay:
             raise self._intake.add_place(error, record.line, "labels") from error
 
     def _refuse_undisputed(self, place: TaskSlot, record: AdjudicationRecord) -> None:
-        if place.task.state == Task.State.DISPUTED:
+        if place.state == Task.State.DISPUTED:
             return
-        if place.task.state == Task.State.AGREED:
+        if place.state == Task.State.AGREED:
             template = N_("the annotators agree on this response; there is nothing to decide.")
         else:
             template = N_(
                 "this response has {found} of {overlap} annotations; it cannot be decided before it is disputed."
             )
         raise self._build_error(
-            record, "adjudicator", template, found=len(place.submitted), overlap=place.task.overlap
+            record, "adjudicator", template, found=place.n_submitted, overlap=place.overlap
         )
 
-    def _add_gold(self, task: Task, settled: Mapping[str, SettledValue]) -> None:
-        self._gold += [GoldLabel.settle(task, name, label, self._now) for name, label in settled.items()]
+    def _add_gold(self, place: TaskSlot, settled: Mapping[str, SettledValue]) -> None:
+        self._gold += [(place.pk, name, value) for name, value in settled.items()]
 
-    def _set_task_state(self, task: Task, state: Task.State, counts: Counter[str]) -> None:
-        counts.update({task.state: -1, state: 1})
-        task.state = state
-        task.settled_at = None if state == Task.State.DISPUTED else self._now
-        self._changed_tasks[task.pk] = task
+    def _set_task_state(self, place: TaskSlot, state: str, counts: Counter[str]) -> None:
+        counts[place.state] -= 1
+        counts[state] += 1
+        place.state, place.is_moved = state, True
+        self._changed[place.pk] = place
 
     def _build_key(self, record: Judgement) -> str:
-        return KEY.format(sha256=self._intake.sha256, line=record.line)
+        return f"{self._key}{record.line}"
 
     def _build_error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
         return self._intake.build_error(record.line, field, template, **params)
@@ -460,15 +469,8 @@ def _list_settled_values(outcome: Outcome) -> dict[str, Any]:
     return {name: label.value for name, label in outcome.settled.items()}
 
 
-def _read_outcome(task: Task, labels: Sequence[Mapping[str, Any]]) -> Outcome:
+def _read_outcome(task: int, labels: Sequence[Mapping[str, Any]]) -> Outcome:
     """What a model of all labels settled when the collection ended is stored, and never computed again."""
     gold = GoldLabel.objects.filter(task=task).exclude(source__in=DECIDED)
     settled = {label.criterion: SettledValue(label.label, label.source) for label in gold}
     return Outcome(settled=settled, disputed=tuple(name for name in labels[0] if name not in settled))
-
-
-def _build_labels_key(dimension: str, labels: Mapping[str, Any]) -> tuple[object, ...]:
-    """Told apart by their types too: 1, 1.0 and true are not one label. Empty where a label is a list."""
-    if any(isinstance(value, list | dict) for value in labels.values()):
-        return ()
-    return (dimension, *((name, value, type(value)) for name, value in labels.items()))

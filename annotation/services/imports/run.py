@@ -29,7 +29,7 @@ from annotation.domain.formats import (
     get_format,
 )
 from annotation.domain.formats.labels import find_taxonomy_fault
-from annotation.domain.formats.mapping import NO_MODEL
+from annotation.domain.formats.mapping.check import NO_MODEL
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import (
     Adjudication,

@@ -24,8 +24,10 @@ from annotation.domain.formats import (
     guess_format,
     table,
 )
-from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
-from annotation.domain.formats.mapping import ColumnMapping, choose_fields, header_key
+from annotation.domain.formats.bundle import FORMAT, Bundle
+from annotation.domain.formats.content import ZIP, recognise
+from annotation.domain.formats.labels import add_wording
+from annotation.domain.formats.mapping.mapping import ColumnMapping, choose_fields, header_key
 from annotation.domain.formats.preview import group_problems
 from annotation.domain.formats.tables import is_table
 from annotation.models import Batch, HeaderMapping, Import, Job, Person
@@ -33,7 +35,6 @@ from annotation.selectors.access import record_reader, refuse_sealed, sealed_dat
 from annotation.selectors.imports import has_running_job
 from annotation.selectors.imports.uploads import (
     MAX_PROBLEMS,
-    add_criteria,
     build_source,
     find_document,
     find_remembered,
@@ -46,7 +47,12 @@ from annotation.selectors.imports.uploads import (
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
-from annotation.services.imports.annotations import ImportRequest, import_annotations, plan_label_files
+from annotation.services.imports.annotations import (
+    ImportRequest,
+    build_collection_policy,
+    import_annotations,
+    plan_label_files,
+)
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportRefused, ImportReport, Run, rehearse
 from annotation.services.jobs import ProgressReporter
@@ -95,7 +101,7 @@ def _store_upload(upload: Import, file: File[bytes], *, expected: str, dataset: 
     guessed = guess_format(build_source(upload))
     if guessed is not None:
         upload.kind, upload.format = guessed.kind, guessed.format
-    elif is_zip(build_source(upload)) and not is_table(build_source(upload)):
+    elif recognise(build_source(upload).path) == ZIP and not is_table(build_source(upload)):
         upload.kind, upload.format = ANNOTATIONS, FORMAT
     if upload.format in {
         *GENERIC,
@@ -132,12 +138,12 @@ def choose_columns(*, upload: Import, choices: Mapping[str, str], actor: Person)
         return False
     source = build_source(upload)
     if document := find_document(upload.kind, upload.reading.get("target", {})):
-        source.options = add_criteria(source.options, document)
-    opened, page_mapping = table.map_table(source, upload.kind)
+        source.options = add_wording(source.options, document)
+    opened, page_mapping, _sample = table.map_table(source, upload.kind)
     if dict(choices) == page_mapping.list_choices():
         return False
     source.options = replace(source.options, mapping=None)
-    guess = table.map_table(source, upload.kind)[1]
+    guess = table.map_table(source, upload.kind).mapping
     mapping = choose_fields(guess, choices, opened.columns, source.name)
     upload.reading.pop("remembered", None)
     upload.reading["mapping"] = mapping.to_json()
@@ -339,7 +345,11 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
             run=run,
         )
     request = ImportRequest(
-        batch=options["batch"], guideline=options.get("guideline"), dataset=options.get("dataset")
+        batch=options["batch"],
+        guideline=options.get("guideline"),
+        dataset=options.get("dataset"),
+        overlap=options.get("overlap"),
+        policy=build_collection_policy(options),
     )
     return import_annotations(
         source=source,

@@ -7,32 +7,28 @@ model whose completions these are stands in the file's name.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from annotation.core.errors import N_, InputError, NotFound
 from annotation.domain.datasets import response_sha256
 from annotation.domain.formats import get_format, inspect_ai, lm_eval
 from annotation.domain.formats.base import ScoreRecord
-from annotation.domain.formats.generic import read_prompt_ref
-from annotation.domain.formats.rows import (
-    MAX_ID_CHARACTERS,
-    FileRow,
-    Rows,
-    Source,
-    as_number,
-    csv_rows,
-    json_rows,
-)
+from annotation.domain.formats.delimited import csv_rows
+from annotation.domain.formats.generic import is_na, read_prompt_ref
+from annotation.domain.formats.rows import MAX_ID_CHARACTERS, FileRow, Rows, Source, as_number, json_rows
 from annotation.domain.formats.xstest import CRITERION, LEVELS
+from annotation.domain.releases.gold_file import LABELS_BY_LEVEL
 
 LOGS: Mapping[str, Callable[[FileRow], Iterator[ScoreRecord]]] = {
     inspect_ai.NAME: inspect_ai.read_scores,
     lm_eval.NAME: lm_eval.read_scores,
 }
 FORMATS = ("xstest", "jsonl", "csv", *LOGS)
+PROBABILITIES = "probabilities"
 XSTEST_COLUMNS = ("gpt4_label", "strmatch_label")
 MAX_ANSWER_CHARACTERS = 10_000
 _FILE = re.compile(r"^xstest_v2_completions_(.+?)_(?:gpteval|streval)\.csv$", re.IGNORECASE)
@@ -44,6 +40,7 @@ class JudgeRecord:
 
     ``is_readable``: ``answer`` may be read as a level of the guideline. ``sha256`` is of the response that was judged,
     where the file has its text. ``error`` makes an error of this line. ``judge`` is who said it, where the file says.
+    ``distribution`` is the field that the probabilities come from.
     """
 
     line: int
@@ -58,6 +55,7 @@ class JudgeRecord:
     is_readable: bool = True
     sha256: str = ""
     judge: str = ""
+    distribution: str = PROBABILITIES
 
 
 def read_scores(source: Source, format_name: str, levels: Mapping[str, float]) -> Iterator[JudgeRecord]:
@@ -104,7 +102,7 @@ def read_judge_labels(source: Source, format_name: str) -> Iterator[JudgeRecord]
         if isinstance(row, InputError):
             raise row
         is_empty = False
-        yield parse(row)
+        yield from parse(row)
     if is_empty:
         raise InputError(N_("there are no rows in this file."), path=source.name)
 
@@ -119,7 +117,7 @@ def _read_xstest_rows(source: Source) -> Rows:
     return csv_rows(source, required=[("id",), ("completion",), XSTEST_COLUMNS])
 
 
-def _parse_xstest(row: FileRow) -> JudgeRecord:
+def _parse_xstest(row: FileRow) -> Iterator[JudgeRecord]:
     """What is none of the three labels, such as the judge's own refusal, is kept as it stands."""
     columns = [name for name in XSTEST_COLUMNS if name in row.fields]
     if len(columns) > 1:
@@ -129,7 +127,7 @@ def _parse_xstest(row: FileRow) -> JudgeRecord:
             columns=", ".join(columns),
         )
     answer = row.raw_text(columns[0])
-    return JudgeRecord(
+    yield JudgeRecord(
         line=row.line,
         prompt=row.text("id", longest=MAX_ID_CHARACTERS).strip().removeprefix("v2-"),
         answer=answer[:MAX_ANSWER_CHARACTERS],
@@ -141,29 +139,77 @@ def _parse_xstest(row: FileRow) -> JudgeRecord:
     )
 
 
-def _parse_jsonl(row: FileRow) -> JudgeRecord:
-    return _parse_generic(row, row.fields.get("probabilities"))
+_WRONG_DISTRIBUTIONS: Mapping[str, str] = {
+    PROBABILITIES: N_(
+        'write the probabilities as {{"1": 0.2, "2": 0.8}}: levels of the scale that add up to 1.'
+    ),
+    LABELS_BY_LEVEL: N_(
+        'write the labels by level as {{"1": 1, "3": 2}}: how many, or which share, gave each level of the scale.'
+    ),
+}
 
 
-def _parse_csv(row: FileRow) -> JudgeRecord:
-    """Probabilities are a JSON object in one cell."""
-    if not row.has("probabilities"):
-        return _parse_generic(row, None)
-    try:
-        probabilities = json.loads(row.text("probabilities"))
-    except (ValueError, RecursionError) as error:
-        raise row.error(_NO_PROBABILITIES, field="probabilities") from error
-    return _parse_generic(row, probabilities)
+def _parse_jsonl(row: FileRow) -> Iterator[JudgeRecord]:
+    return _parse_generic(row, {name: row.fields.get(name) for name in _WRONG_DISTRIBUTIONS})
 
 
-_NO_PROBABILITIES = N_(
-    'write the probabilities as {{"1": 0.2, "2": 0.8}}: levels of the scale that add up to 1.'
-)
+def _parse_csv(row: FileRow) -> Iterator[JudgeRecord]:
+    """A distribution is a JSON object in one cell."""
+    stated: dict[str, Any] = {}
+    for name, template in _WRONG_DISTRIBUTIONS.items():
+        try:
+            stated[name] = json.loads(row.text(name)) if row.has(name) else None
+        except (ValueError, RecursionError) as error:
+            raise row.error(template, field=name) from error
+    return _parse_generic(row, stated)
 
 
-def _parse_generic(row: FileRow, probabilities: object) -> JudgeRecord:
+def _parse_generic(row: FileRow, stated: Mapping[str, object]) -> Iterator[JudgeRecord]:
+    """One label, or where the row has the labels by level of several criteria, as a gold file has, one of each."""
+    probabilities, counts = stated[PROBABILITIES], stated[LABELS_BY_LEVEL]
+    if counts is None:
+        yield _build_record(row, probabilities, PROBABILITIES)
+        return
+    if probabilities is not None:
+        raise row.error(N_("give probabilities or labels_by_level, not both."), field=LABELS_BY_LEVEL)
+    is_nested = isinstance(counts, dict) and any(isinstance(levels, dict) for levels in counts.values())
+    if not is_nested:
+        yield _build_record(row, _parse_shares(row, counts), LABELS_BY_LEVEL)
+        return
+    assert isinstance(counts, dict)
+    criterion = row.optional("criterion")
+    filled = {name: levels for name, levels in counts.items() if levels and criterion in {"", name}}
+    if len(filled) != 1 and (row.has("value") or row.has("label")):
+        raise row.error(
+            N_("of which criterion is this label? Give a row for each criterion."), field=LABELS_BY_LEVEL
+        )
+    if not filled:
+        raise row.error(_NO_LABEL, field=LABELS_BY_LEVEL)
+    for name, levels in filled.items():
+        yield replace(_build_record(row, _parse_shares(row, levels), LABELS_BY_LEVEL), criterion=name)
+
+
+def _parse_shares(row: FileRow, counts: object) -> dict[str, float]:
+    """How many of all gave each level; what is a level, the guideline says."""
+    numbers = {str(level): as_number(n) for level, n in counts.items()} if isinstance(counts, dict) else {}
+    shares = {level: n for level, n in numbers.items() if n is not None and n >= 0}
+    total = sum(shares.values())
+    if len(shares) < len(numbers) or not 0 < total < math.inf:
+        raise row.error(_WRONG_DISTRIBUTIONS[LABELS_BY_LEVEL], field=LABELS_BY_LEVEL)
+    if any(shares[level] and is_na(level) for level in shares):
+        raise row.error(
+            N_("“na” is no level, so it has no place in a judge's distribution; leave the row out."),
+            field=LABELS_BY_LEVEL,
+        )
+    return {level: n / total for level, n in shares.items() if not is_na(level)}
+
+
+_NO_LABEL = N_("there is no label; give value, label, probabilities or labels_by_level.")
+
+
+def _build_record(row: FileRow, probabilities: object, distribution: str) -> JudgeRecord:
     if probabilities is not None and not isinstance(probabilities, dict):
-        raise row.error(_NO_PROBABILITIES, field="probabilities")
+        raise row.error(_WRONG_DISTRIBUTIONS[distribution], field=distribution)
     value = _parse_number(row)
     answer = (
         row.text("label", longest=MAX_ANSWER_CHARACTERS)
@@ -171,7 +217,7 @@ def _parse_generic(row: FileRow, probabilities: object) -> JudgeRecord:
         else _format_value(row.fields.get("value"))
     )
     if not answer and not probabilities:
-        raise row.error(N_("there is no label; give value, label or probabilities."), field="value")
+        raise row.error(_NO_LABEL, field="value")
     response = row.fields.get("response")
     return JudgeRecord(
         line=row.line,
@@ -184,6 +230,7 @@ def _parse_generic(row: FileRow, probabilities: object) -> JudgeRecord:
         value=value,
         probabilities=probabilities or {},
         sha256=response_sha256(response, []) if isinstance(response, str) and response else "",
+        distribution=distribution,
     )
 
 
@@ -201,14 +248,14 @@ def _format_value(value: object) -> str:
 
 
 def build_probabilities_error(record: JudgeRecord) -> InputError:
-    return record.error(_NO_PROBABILITIES, field="probabilities")
+    return record.error(_WRONG_DISTRIBUTIONS[record.distribution], field=record.distribution)
 
 
 def _read_csv_rows(source: Source) -> Rows:
-    return csv_rows(source, required=[("prompt_id", "prompt"), ("value", "label", "probabilities")])
+    return csv_rows(source, required=[("prompt_id", "prompt"), ("value", "label", *_WRONG_DISTRIBUTIONS)])
 
 
-_READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[FileRow], JudgeRecord]]] = {
+_READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[FileRow], Iterator[JudgeRecord]]]] = {
     "xstest": (_read_xstest_rows, _parse_xstest),
     "jsonl": (json_rows, _parse_jsonl),
     "csv": (_read_csv_rows, _parse_csv),

@@ -178,7 +178,7 @@ def _parse_dimension(place: _FileLine, row: Mapping[str, Any], document: Guideli
 def _parse_criterion(
     place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument, dimension: str | None
 ) -> Criterion:
-    criteria = {criterion.name: criterion for criterion in document.criteria_for(dimension)}
+    criteria = {criterion.name: criterion for criterion in document.countable_for(dimension)}
     if len(criteria) == 1 and "criterion" not in row:
         return next(iter(criteria.values()))
     name = _parse_text(place, row, "criterion")

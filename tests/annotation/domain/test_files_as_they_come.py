@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,8 @@ from annotation.domain.formats import (
     recognise_format,
 )
 from annotation.domain.formats.labels import find_taxonomy_fault
-from annotation.domain.formats.mapping import ColumnMapping, choose_fields, guess_mapping, header_key
+from annotation.domain.formats.mapping.guess import guess_mapping
+from annotation.domain.formats.mapping.mapping import ColumnMapping, choose_fields, header_key
 from annotation.domain.formats.preview import group_problems, preview_file
 from annotation.domain.formats.table import map_table
 from annotation.domain.guidelines import parse_guideline
@@ -243,6 +245,20 @@ def test_models_are_named_by_their_columns(columns: list[str], models: list[str]
     assert list(mapping.models.values()) == models
 
 
+@pytest.mark.parametrize(
+    ("ids", "mapped"), [(["0", "1"], {"prompt_id": ("idx",)}), (["0", "0"], {}), (["0", ""], {})]
+)
+def test_a_row_with_a_column_for_each_model_has_its_prompts_id_where_that_is_unique(
+    ids: list[str], mapped: dict[str, Any]
+):
+    columns = ["idx", "instruction", "input", "response1", "response2"]
+    rows = [dict(zip(columns, [number, "a", "b", "c", "d"], strict=True)) for number in ids]
+    mapping = guess_mapping(columns, rows, RESPONSES)
+    assert mapping.columns == {"prompt": ("instruction", "input")} | mapped
+    one_response = [{"idx": number, "prompt": "a", "response": "b"} for number in ids]
+    assert "prompt_id" not in guess_mapping(list(one_response[0]), one_response, RESPONSES).columns
+
+
 def test_columns_of_models_that_no_name_shows_are_named(tmp_path: Path):
     path = tmp_path / "f.csv"
     path.write_text(csv_text(["问题", "老张版", "老李版"], [["一", "甲", "乙"]]), newline="")
@@ -319,13 +335,13 @@ def test_what_says_the_same_of_the_same_thing_is_one_problem():
 def test_the_fields_of_columns_are_chosen_one_by_one(tmp_path: Path):
     path = tmp_path / "f.csv"
     path.write_text(csv_text(["甲", "乙", "丙"], [["1", "一", "二"]]), newline="")
-    table, guess = map_table(Source(path), PROMPTS)
+    table, guess, _sample = map_table(Source(path), PROMPTS)
     mapping = choose_fields(guess, {"甲": "id", "乙": "prompt", "丙": "prompt"}, table.columns, "f.csv")
     assert mapping.columns == {"id": ("甲",), "prompt": ("乙", "丙")}
     assert mapping.list_choices() == {"甲": "id", "乙": "prompt", "丙": "prompt"}
     source = Source(path, options=ReadOptions(mapping=mapping.to_json()))
-    assert map_table(source, PROMPTS)[1] == mapping
-    as_responses = map_table(source, RESPONSES)[1]
+    assert map_table(source, PROMPTS).mapping == mapping
+    as_responses = map_table(source, RESPONSES).mapping
     assert as_responses.columns["prompt"] == ("乙", "丙")
     other = tmp_path / "other.csv"
     other.write_text(csv_text(["甲", "丁"], [["1", "一"]]), newline="")
@@ -342,7 +358,7 @@ def test_a_mapping_is_said_and_kept(tmp_path: Path):
     (record,) = read(path, fields={"prompt": "乙+丙", "id": "甲"})
     assert (record.ref.id, record.ref.text) == ("1", "一\n\n二")
     source = Source(path, "f.csv", ReadOptions(fields={"prompt": "乙"}))
-    table, mapping = map_table(source, PROMPTS)
+    table, mapping, _sample = map_table(source, PROMPTS)
     assert mapping.describe() == [("乙", "prompt"), ("甲", ""), ("丙", "")]
     assert ColumnMapping.from_json(json.loads(json.dumps(mapping.to_json()))) == mapping
     assert header_key(table.columns) == header_key(["甲", "乙", "丙"]) != header_key(["甲", "丙", "乙"])
@@ -358,6 +374,14 @@ def test_a_field_may_be_said_not_to_be_there():
 
 def bomb(path: Path, pack: Any) -> Path:
     path.write_bytes(pack(b'{"prompt": "' + b"a" * 80_000_000 + b'"}\n'))
+    return path
+
+
+def open_document(path: Path) -> Path:
+    """As office programs begin one: what it is stands first, and is not packed."""
+    with zipfile.ZipFile(path, "w") as document:
+        document.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        document.writestr("content.xml", "<office:document-content/>", zipfile.ZIP_DEFLATED)
     return path
 
 
@@ -390,8 +414,13 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     ),
     "an old spreadsheet": (
         text(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 512),
-        "f: this is a spreadsheet of the old kind, or one with a password; save it as .xlsx without one.",
-        "f: 这是旧格式或带密码的电子表格；请另存为不带密码的 .xlsx。",
+        "f: this is an old spreadsheet (.xls), or one with a password; save it without one as .xlsx or .csv.",
+        "f: 这是旧格式（.xls）或带密码的电子表格；请去掉密码，另存为 .xlsx 或 .csv。",
+    ),
+    "an OpenDocument spreadsheet": (
+        open_document,
+        "f: this is an OpenDocument file, such as an .ods; save the sheet as .xlsx or .csv.",
+        "f: 这是 OpenDocument 文件（如 .ods）；请把工作表另存为 .xlsx 或 .csv。",
     ),
     "a gzip bomb": (
         lambda path: bomb(path, gzip.compress),

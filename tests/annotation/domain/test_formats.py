@@ -50,6 +50,30 @@ def refusal(source: Source, format_name: str, kind: str = PROMPTS) -> InputError
     return caught.value
 
 
+@pytest.mark.parametrize(
+    ("content", "form", "field"),
+    [
+        ('{"labels_by_level": {"c": {"1": 2, "3": 1}}}', "jsonl", "labels_by_level"),
+        ('labels_by_level.c\n"{""1"": 2, ""3"": 1}"', "csv", "labels_by_level.c"),
+        ('{"labels_by_level": {"1": 2, "3": 1}}', "table", "labels_by_level"),
+        ('{"label": null, "labels_by_level": {"1": 2}}', "table", "labels_by_level"),
+        ('labels_by_level\n"{""1"": 2, ""3"": 1}"', "table", "labels_by_level"),
+    ],
+)
+def test_how_many_gave_each_level_is_no_annotation_of_anybody(
+    write: Write, content: str, form: str, field: str
+):
+    """Never "not used": where nothing else is said of a response, the reason is."""
+    if content.startswith("{"):
+        content = '{"prompt_id": "p", "annotator": "a", ' + content[1:]
+    else:
+        header, row = content.split("\n")
+        content = f"prompt_id,annotator,{header}\np,a,{row}\n"
+    error = refusal(write(content), form, ANNOTATIONS)
+    assert error.field == field
+    assert "give a row for each annotator, or take the file as a judge's (import_judge_labels)" in str(error)
+
+
 def test_every_format_says_which_kinds_it_has():
     assert {name: form.kinds for name, form in FORMATS.items()} == {
         "flames": (PROMPTS, RESPONSES),
@@ -247,14 +271,6 @@ BAD = {
         "role",
     ),
     "no labels": ('{"prompt_id": "1", "annotator": "lin"}\n', "jsonl", ANNOTATIONS, 1, "labels", "criterion"),
-    "a word for a label": (
-        '{"prompt_id": "1", "annotator": "lin", "labels": {"safety": "bad"}}\n',
-        "jsonl",
-        ANNOTATIONS,
-        1,
-        "labels.safety",
-        "no number",
-    ),
     "two people": (
         '{"prompt_id": "1", "annotator": "lin", "adjudicator": "wu", "labels": {"safety": 1}}\n',
         "jsonl",
@@ -270,14 +286,6 @@ BAD = {
         1,
         "flags",
         "no flag",
-    ),
-    "a cell that is no number": (
-        "prompt_id,annotator,label.safety\n1,lin,high\n",
-        "csv",
-        ANNOTATIONS,
-        2,
-        "label.safety",
-        "no number",
     ),
     "no label in the row": (
         "prompt_id,annotator,label.safety\n1,lin,\n",

@@ -182,7 +182,7 @@ def test_a_dispute_left_open_is_adjudicated_by_a_later_file_across_chunks(
     monkeypatch.setattr("annotation.services.imports.run.CHUNK", 1)
     rows = [build_row("lin", 1), build_row("chen", 3), decided("wu", 2)]
     report = put(write(*rows), without_final=True)
-    assert [str(note) for note in report.notes] == ["1 final decisions were left out."]
+    assert [str(note) for note in report.list_notes()] == ["1 final decisions were left out."]
     assert state_of() == "disputed"
     report = put(write(*rows))
     assert (report.imported, report.already_there) == (1, 2)

@@ -5,34 +5,42 @@ which makes each of them by the ORM, checks each label and reads each response w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import RFC_4122, UUID, uuid4
 
 import pytest
+from django.core.management import call_command
 from django.db import transaction
 from django.db.models import Model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from annotation.core.errors import AssayError
-from annotation.domain.formats import Source
+from annotation.core.sql import DRAWN_IDS, draw_ids, write_rows
+from annotation.domain.formats import PromptRef, Source
 from annotation.models import (
     Adjudication,
     Annotation,
     Assignment,
+    AuditEvent,
     Batch,
     GoldLabel,
     ImportedLabel,
     MemberCounts,
+    Prompt,
     Response,
     Stratum,
     Task,
 )
+from annotation.models.sql.imports import ImportTask, StoredClaim, StoredDecision, StoredRevision
 from annotation.selectors import imports as lookups
+from annotation.selectors.imports import lock_tasks
 from annotation.services.batches import batches
-from annotation.services.imports import ImportRequest, Run, import_annotations, replay
+from annotation.services.imports import ImportRequest, Run, answers, import_annotations, places, replay, run
 from tests.support import XSTEST_GUIDELINE, examples, small_dataset
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -41,25 +49,95 @@ UNTOLD = {"id", "batch_id", "claimed_at", "lease_expires", "settled_at", "receip
 """What the time and chance of an import decide, and the ids of its own rows."""
 
 
-def write_plainly(objects: Sequence[Model]) -> None:
-    if objects:
-        type(objects[0])._default_manager.bulk_create(objects)
+def write_plain_rows(
+    model: type[Model],
+    names: Iterable[str],
+    rows: Iterable[Sequence[Any]],
+    constants: Mapping[str, Any] = {},  # read only
+) -> None:
+    model._default_manager.bulk_create(
+        [model(**constants, **dict(zip(names, row, strict=True))) for row in rows]
+    )
 
 
-def write_plain_rows(model: type[Model], names: Iterable[str], rows: Iterable[Sequence[Any]]) -> None:
-    model._default_manager.bulk_create([model(**dict(zip(names, row, strict=True))) for row in rows])
+def lock_plainly(batch: Batch, datasets: Sequence[int], pairs: Sequence[tuple[str, str]]) -> list[ImportTask]:
+    tasks = Task.objects.filter(
+        batch=batch,
+        kind=Task.Kind.WORK,
+        prompt__dataset__in=datasets,
+        prompt__key__in=[key for key, _model in pairs],
+    )
+    return [
+        ImportTask(
+            pk=task.pk,
+            stratum=task.stratum_id,
+            state=task.state,
+            overlap=task.overlap,
+            slots_taken=task.slots_taken,
+            response=task.response_id,
+            prompt_key=task.response.prompt.key,
+            dimension=task.response.prompt.dimension,
+            model=task.response.model.name,
+            collection=task.response.collection.name,
+        )
+        for task in tasks.order_by("pk")
+        if (task.response.prompt.key, task.response.model.name) in pairs
+    ]
 
 
-def read_plainly(ids: set[int], *, texts: bool) -> dict[int, Response]:
-    return Response.objects.select_related("prompt", "model", "collection").in_bulk(ids)
+def fetch_claims_plainly(tasks: Sequence[int]) -> list[StoredClaim]:
+    return [
+        StoredClaim(claim.pk.hex, claim.task_id, claim.person_id, claim.slot, claim.state, claim.skip_reason)
+        for claim in Assignment.objects.filter(task__in=tasks)
+    ]
 
 
-def replay_plainly(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replay, "write_objects", write_plainly)
+def fetch_revisions_plainly(tasks: Sequence[int]) -> list[StoredRevision]:
+    annotations = Annotation.objects.filter(assignment__task__in=tasks).order_by("assignment", "revision")
+    return [
+        StoredRevision(
+            annotation.assignment.task_id,
+            annotation.assignment.person_id,
+            annotation.labels,
+            annotation.idempotency_key,
+            annotation.texts,
+        )
+        for annotation in annotations
+    ]
+
+
+def fetch_decisions_plainly(tasks: Sequence[int]) -> list[StoredDecision]:
+    return [
+        StoredDecision(
+            decision.task_id, decision.assignment_id.hex, decision.labels, decision.idempotency_key
+        )
+        for decision in Adjudication.objects.filter(task__in=tasks)
+    ]
+
+
+def update_plainly(tasks: Sequence[int], values: Mapping[str, Any]) -> None:
+    for pk in tasks:
+        Task.objects.filter(pk=pk).update(**values)
+
+
+def draw_plainly() -> Iterator[str]:
+    while True:
+        yield uuid4().hex
+
+
+def replay_plainly(patch: pytest.MonkeyPatch, *, records: int) -> None:
+    """So many records at a time, each decided by what the database says of the ones before them."""
+    patch.setattr(run, "CHUNK", records)
+    patch.setattr(replay, "MAX_SETTLED", 0)
+    patch.setattr(answers, "MAX_CHECKED", 0)
+    patch.setattr(replay, "draw_ids", draw_plainly)
     patch.setattr(replay, "write_rows", write_plain_rows)
-    patch.setattr(replay, "MAX_CHECKED", 0)
-    patch.setattr(batches, "write_objects", write_plainly)
-    patch.setattr(lookups, "_read_responses", read_plainly)
+    patch.setattr(replay, "update_tasks", update_plainly)
+    patch.setattr(batches, "write_rows", write_plain_rows)
+    patch.setattr(lookups, "lock_import_tasks", lock_plainly)
+    patch.setattr(places, "fetch_stored_claims", fetch_claims_plainly)
+    patch.setattr(places, "fetch_stored_revisions", fetch_revisions_plainly)
+    patch.setattr(places, "fetch_stored_decisions", fetch_decisions_plainly)
 
 
 def list_rows(model: type[Model], batch: Batch, path: str, **names: str) -> list[Any]:
@@ -108,7 +186,9 @@ def take(source: Source, batch: str, *, form: str, problems: int = 1, **request:
                 source=source, format=form, request=target, run=Run(most_problems=problems)
             )
     except AssayError as error:
-        return tuple(str(problem).replace(batch, "BATCH") for problem in getattr(error, "problems", [error]))
+        # A chunk is read before it is replayed, so that the order tells how large chunks are.
+        problems = getattr(error, "problems", [error])
+        return tuple(sorted(str(problem).replace(batch, "BATCH") for problem in problems))
     return (
         report.imported,
         report.already_there,
@@ -117,11 +197,11 @@ def take(source: Source, batch: str, *, form: str, problems: int = 1, **request:
     )
 
 
-def compare(source: Source, **options: Any) -> dict[str, list[Any]]:
+def compare(source: Source, *, at_once: int, **options: Any) -> dict[str, list[Any]]:
     """What the file became, the same both ways; nothing of a file that is refused, by the same words."""
     now = datetime.now(UTC)
     with pytest.MonkeyPatch.context() as patch:
-        replay_plainly(patch)
+        replay_plainly(patch, records=at_once)
         expected = take(source, "plain", **options)
     assert take(source, "quick", **options) == expected
     if not Batch.objects.filter(name="quick").exists():
@@ -134,7 +214,8 @@ def compare(source: Source, **options: Any) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("model", ["gpt4", "llama2new"])
 def test_xstest_becomes_the_rows_of_the_plain_replay(shared: Path, model: str):
     path = shared / "xstest" / f"xstest_v2_completions_{model}.csv"
-    rows = compare(Source(path, path.name), form="xstest")
+    # An odd number, so that the annotations of some responses and their decision stand in different chunks.
+    rows = compare(Source(path, path.name), at_once=7, form="xstest")
     # Each of 450 responses has two annotations; whoever settles some is an adjudicator.
     assert len(rows["annotations"]) == 900
     assert len(rows["gold"]) == 450
@@ -188,5 +269,51 @@ def test_any_file_becomes_the_rows_of_the_plain_replay_or_is_refused_in_its_word
     with transaction.atomic():
         XSTEST_GUIDELINE.load()
         small_dataset()
-        compare(Source(path, path.name), form="jsonl", problems=100, guideline="xstest", dataset="small")
+        source = Source(path, path.name)
+        compare(source, at_once=1, form="jsonl", problems=100, guideline="xstest", dataset="small")
         transaction.set_rollback(True)
+
+
+def test_only_the_responses_that_a_chunk_speaks_of_are_looked_up_and_locked(db: None):
+    XSTEST_GUIDELINE.load()
+    dataset = small_dataset()
+    call_command("create_batch", "b", "--guideline", "xstest", "--dataset", "small", "--draft", "--json")
+    text = Prompt.objects.get(key="p2").text
+    stated = [
+        (PromptRef(id="p0"), "Hidden-13B"),
+        (PromptRef(id="p1"), "Secretive-7B"),
+        (PromptRef(id="p1"), "Secretive-7B"),
+        (PromptRef(text=text), "Hidden-13B"),
+        (PromptRef(id="p9"), "Hidden-13B"),
+    ]
+    with transaction.atomic():
+        by_key, by_text = lock_tasks(Batch.objects.get(), [dataset], stated)
+    assert {name: [task.response for task in tasks] for name, tasks in by_key.items()} == {
+        (key, model): [Response.objects.get(prompt__key=key, model__name=model).pk]
+        for key, model in (("p0", "Hidden-13B"), ("p1", "Secretive-7B"))
+    }
+    assert [(name, task.prompt_key) for name, [task] in by_text.items()] == [((text, "Hidden-13B"), "p2")]
+
+
+def test_ids_are_random_uuids():
+    ids = list(islice(draw_ids(), 3 * DRAWN_IDS))
+    assert len(set(ids)) == len(ids)
+    for digits in ids:
+        drawn = UUID(digits)
+        assert (drawn.hex, drawn.version, drawn.variant) == (digits, 4, RFC_4122)
+
+
+def test_a_row_has_the_models_default_where_nothing_is_stated(db: None):
+    """Also of a text that COPY would read as something else, and of a time."""
+    at = datetime(2026, 5, 31, 14, 5, 0, 250, UTC)
+    write_rows(
+        AuditEvent,
+        ("verb", "target", "data"),
+        [("a", "t\\N\t\n\r", {"说": [1, None]}), ("b", "", {})],
+        {"at": at},
+    )
+    events = AuditEvent.objects.filter(at=at).order_by("verb")
+    assert [(event.verb, event.target, event.data, event.actor) for event in events] == [
+        ("a", "t\\N\t\n\r", {"说": [1, None]}, None),
+        ("b", "", {}, None),
+    ]

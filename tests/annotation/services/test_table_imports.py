@@ -228,3 +228,14 @@ def test_levels_may_be_in_words(tmp_path: Path):
     (report,) = done["files"]
     assert (done["taken"], Batch.objects.get().state) == (3, "draft")
     assert report["notes"][-1].startswith("The batch b is a draft: it has 1 of the 2 people")
+
+
+def test_an_id_beside_the_text_of_a_prompt_that_came_without_one_makes_no_second_prompt(tmp_path: Path):
+    path = tmp_path / "all.csv"
+    path.write_text("idx,prompt,response_a,response_b\n7,How?,So.,No.\n8,Why?,Thus.,Hence.\n")
+    run("import_prompts", path, "--dataset", "by text", "--map", "id=")
+    report = run("import_responses", path, "--dataset", "by text")
+    assert (report["taken"], report["made"], Prompt.objects.count()) == (4, {"models": 2}, 2)
+    run("import_prompts", path, "--dataset", "by id")
+    assert run("import_responses", path, "--dataset", "by id")["taken"] == 4
+    assert set(Prompt.objects.filter(dataset__name="by id").values_list("key", flat=True)) == {"7", "8"}

@@ -149,6 +149,6 @@ def test_what_was_imported_stays_where_the_look_fails(
     def fail(*_models: Any, **_limit: Any) -> None:
         raise DatabaseError("canceling statement due to statement timeout")
 
-    monkeypatch.setattr("annotation.models.sql.find_grown_tables", fail)
+    monkeypatch.setattr("annotation.core.sql.find_grown_tables", fail)
     take_all(tmp_path, MIN_ROWS)
     assert Annotation.objects.count() == 2 * MIN_ROWS

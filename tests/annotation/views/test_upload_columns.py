@@ -18,7 +18,7 @@ from django.urls import reverse
 
 import annotation.tasks  # noqa: F401 (the handlers, as a worker has them)
 from annotation.domain.formats import KINDS, Source
-from annotation.domain.formats.mapping import list_fields
+from annotation.domain.formats.mapping.mapping import list_fields
 from annotation.domain.formats.sample_tables import build_template
 from annotation.domain.formats.table import map_table
 from annotation.models import Batch, Dataset, Guideline, HeaderMapping, Import, Job, Person, Prompt, Response
@@ -237,7 +237,7 @@ def test_a_template_comes_back_with_every_column_mapped(
         assert "attachment" in answer["Content-Disposition"]
         path = tmp_path / f"template.{ending}"
         path.write_bytes(answer.content)
-        opened, mapping = map_table(Source(path), kind)
+        opened, mapping, _sample = map_table(Source(path), kind)
         assert list(opened.columns) == list(build_template(kind, language)[0])
         assert (mapping.unused, len(list(opened.rows()))) == ((), 1)
     assert upload(manager, answer.content, "filled.xlsx").kind == kind

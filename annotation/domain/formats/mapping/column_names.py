@@ -1,6 +1,6 @@
 """What columns are usually called in English, Chinese and Japanese. Pure.
 
-A line is a field and the names of its column, the likeliest first; ``mapping.py`` compares them without case, blanks
+A line is a field and the names of its column, the likeliest first; ``guess.py`` compares them without case, blanks
 and punctuation.
 """
 
@@ -63,6 +63,7 @@ at: at created_at time_created timestamp annotated_at submitted_at 时间 標註
 round: round labelling_round labeling_round annotation_round wave 轮次 轮 輪次 标注轮次 ラウンド 回
 evidence: evidence
 labels: labels
+texts: texts
 criterion: criterion criteria 标准 标注项 标注标准 指标 評価項目 基準
 label: label score rating value annotation verdict judgement judgment grade 标签 標籤 标注 標註 标注结果 得分 分数 分數
     评分 評分 打分 等级 评级 ラベル 評価 スコア 点数
