@@ -226,7 +226,7 @@ def _build_label(
 
 def _get_criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
     """The one that the row names, or the only one that is asked of its prompt."""
-    applicable = document.criteria_for(response.prompt.dimension or None)
+    applicable = document.countable_for(response.prompt.dimension or None)
     matching = [criterion for criterion in applicable if judge_record.criterion in {None, criterion.name}]
     if len(matching) != 1:
         raise judge_record.error(

@@ -98,7 +98,7 @@ def _list_unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     known = list_labels(judging.judge, [pk for pk, *_more in rows])
     groups: dict[Content, list[int]] = defaultdict(list)
     for pk, prompt, dimension, sha256 in rows:
-        for criterion in document.criteria_for(dimension or None):
+        for criterion in document.countable_for(dimension or None):
             if (pk, criterion.name) not in known:
                 groups[prompts[prompt], sha256, criterion.name].append(pk)
     return dict(groups)
@@ -131,7 +131,7 @@ def _copy_label(label: JudgeLabel, response: int) -> JudgeLabel:
 def _ask_judge(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) -> None:
     """Each content once; a question's key is the place of its content."""
     judge, contents = work.judge, list(groups)
-    criteria = {criterion.name: criterion for criterion in judge.guideline.document.criteria}
+    criteria = {criterion.name: criterion for criterion in judge.guideline.document.countable_criteria}
 
     def ignore_sent(_keys: Sequence[int]) -> None:
         """Nothing is kept of what is under way: the same question may be asked again."""

@@ -301,7 +301,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
     if sample is None:
         return []
     document = guideline.document
-    criteria = document.criteria_for(sample.prompt.dimension or None)
+    criteria = document.countable_for(sample.prompt.dimension or None)
     if not criteria:
         return []
     return list(

@@ -13,11 +13,14 @@ from django.core.management import call_command
 
 from annotation.core.errors import AssayError, InputError
 from annotation.domain.formats import Source
-from annotation.models import AuditEvent, Collection, Dataset, Guideline
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.models import AuditEvent, Batch, Collection, Dataset, Guideline, Person
+from annotation.services.exports import export_release
+from annotation.services.releases import cut_release
 from benchmark.domain.judges.formats import find_model, read_judge_labels
 from benchmark.models import Judge, JudgeLabel
 from benchmark.services.judges.labels import JudgeFileReport, JudgeLabelTarget, import_judge_labels
-from tests.support import XSTEST_GUIDELINE, make_corpus
+from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_corpus
 
 MODEL = "Secretive-7B"
 ROW = {"prompt_id": "p0", "model": MODEL, "value": 3}
@@ -70,6 +73,57 @@ def test_values_names_and_probabilities_are_read(
     assert AuditEvent.objects.filter(verb="import_judge_labels", target="judge:j").count() == 1
 
 
+def test_how_many_gave_each_level_is_a_distribution_of_shares(
+    tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"prompt_id": "p0", "labels_by_level": {"1": 1, "3": 3}},
+        {"prompt_id": "p1", "labels_by_level": {"1": 0.25, "full compliance": 0.75, "na": 0}},
+        {"prompt_id": "p2", "labels_by_level": {"compliance": {"2": 2, "3": 2}}},
+        {"prompt_id": "p3", "labels_by_level": {"1": 3, "2": 1}, "value": 2},
+    ]
+    import_rows(written(tmp_path / "a.jsonl", rows), guideline, dataset, model=MODEL)
+    cells = tmp_path / "b.csv"
+    with cells.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, ["prompt_id", "labels_by_level"])
+        table.writeheader()
+        for row in rows:
+            table.writerow(
+                {"prompt_id": row["prompt_id"], "labels_by_level": json.dumps(row["labels_by_level"])}
+            )
+    import_rows(Source(cells), guideline, dataset, model=MODEL, judge="k", format_name="csv")
+    shares = [
+        {"1": 0.25, "2": 0, "3": 0.75},
+        {"1": 0.25, "2": 0, "3": 0.75},
+        {"1": 0, "2": 0.5, "3": 0.5},
+        {"1": 0.75, "2": 0.25, "3": 0},
+    ]
+    for judge, values in (("j", [3, 3, 2, 2]), ("k", [3, 3, 2, 1])):
+        labels = JudgeLabel.objects.filter(judge__name=judge).order_by("response__prompt__key")
+        assert list(labels.values_list("probabilities", flat=True)) == shares
+        assert list(labels.values_list("value", flat=True)) == values
+
+
+def test_the_gold_file_of_another_site_is_a_judge_that_says_what_its_people_said(
+    tmp_path: Path, batch: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    for value, other in ((1, 1), (3, 3), (1, 3)):
+        label_next(batch, lin, value)
+        label_next(batch, chen, other)
+    decide_next(batch, wu, 2)
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
+    path = export_release(release=release, format_name="jsonl", folder=tmp_path).path
+    dataset = Dataset.objects.get(name=release.manifest["datasets"][0])
+    report = import_rows(Source(path), batch.guideline, dataset, judge="crowd")
+    assert (report.imported, report.off_scale) == (3, 0)
+    probabilities = list(JudgeLabel.objects.values_list("probabilities", flat=True))
+    assert sorted(probabilities, key=str) == [
+        {"1": 0, "2": 0, "3": 1},
+        {"1": 0.5, "2": 0, "3": 0.5},
+        {"1": 1, "2": 0, "3": 0},
+    ]
+
+
 def test_the_same_file_twice_changes_nothing(tmp_path: Path, guideline: Guideline, dataset: Dataset) -> None:
     source = written(tmp_path / "a.jsonl", [ROW])
     import_rows(source, guideline, dataset)
@@ -93,6 +147,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prompt_id": "p1", "model": MODEL, "value": 1, "response": "Not what is stored."}, "differs"),
     ({"prompt_id": "p1", "model": MODEL, "probabilities": {"1": 2}}, "add up to 1"),
     ({"prompt_id": "p1", "model": MODEL, "probabilities": [1]}, "add up to 1"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"1": 0, "2": 0}}, "how many, or which share"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"7": 1}}, "gave each level of the scale"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"1": -1, "2": 2}}, "[labels_by_level]"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": [1]}, "by level as"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"1": 1, "n/a": 1}}, "leave the row out"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"1": 1}, "probabilities": {"1": 1}}, "not both"),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"taste": {"1": 1}}}, "Asked of this prompt"),
+    (
+        {"prompt_id": "p1", "model": MODEL, "value": 1, "labels_by_level": {"a": {"1": 1}, "b": {"1": 1}}},
+        "a row for each criterion",
+    ),
+    ({"prompt_id": "p1", "model": MODEL, "labels_by_level": {"compliance": {}}}, "there is no label"),
     ({"prompt_id": "p0", "model": MODEL, "value": 1}, "earlier in this file"),
 ]
 

@@ -449,3 +449,40 @@ def test_the_estimates_tab_gives_the_reason_of_the_board(
         ).content.decode()
     )
     assert reason in report
+
+
+@pytest.mark.parametrize(
+    ("language", "wholly_predicted", "partly_predicted"),
+    [
+        (
+            "en",
+            "{n} models are wholly predicted by a scorer; not compared.",
+            "{n} model has gold in some of its columns and predictions alone in others; not compared.",
+        ),
+        (
+            "zh-hans",
+            "{n} 个模型的数值全部由评分器预测，不参与比较。",
+            "{n} 个模型部分列有金标、部分列仅有评分器的预测，不参与比较。",
+        ),
+    ],
+)
+def test_a_model_with_gold_in_some_columns_is_told_from_one_without(
+    language: str,
+    wholly_predicted: str,
+    partly_predicted: str,
+    client: Client,
+    half: BenchmarkRun,
+    he: Person,
+):
+    client.force_login(he)
+    content = page(client, half, language)
+    assert wholly_predicted.format(n=2) in content
+    assert partly_predicted.format(n=1) not in content
+    row = next(row for row in half.board["rows"] if row["ground"] == "gold")
+    row |= {"ground": "predicted", "reason": "no_gold", "rank": None}
+    row["dimensions"]["Legality"] |= {"ground": "predicted", "reason": "no_gold", "rank": None}
+    row["dimensions"]["Legality"]["composition"] = {"gold": 0, "out_of_fold": 0, "unseen": 24}
+    half.save()
+    content = page(client, half, language)
+    assert wholly_predicted.format(n=2) in content
+    assert partly_predicted.format(n=1) in content
