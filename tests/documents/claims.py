@@ -75,6 +75,10 @@ def _came_by(*channels: str) -> Holds:
     )
 
 
+def _has_so_many_labels(facts: StoredFacts, values: Mapping[str, str]) -> bool:
+    return 0 <= number(values["n"]) * number(values["items"]) <= facts.given + facts.imported
+
+
 def _is_paired(facts: StoredFacts, _values: Mapping[str, str]) -> bool:
     return facts.given > 0
 
@@ -167,9 +171,8 @@ CLAIMS: dict[str, Holds] = {
     "every pair as often": _is_paired,
     # The report.
     "whether annotations were imported, and how people worked, is not recorded": _knows_nothing,
-    "labels %(labels)s: responses %(items)s": lambda facts, values: (
-        0 <= number(values["labels"]) * number(values["items"]) <= facts.given + facts.imported
-    ),
+    "%(items)s with %(n)s label": _has_so_many_labels,
+    "%(items)s with %(n)s labels": _has_so_many_labels,
     "waiting for labels: %(n)s": lambda facts, values: facts.states.get("open", 0) == number(values["n"]) > 0,
     "waiting for a decision: %(n)s": lambda facts, values: (
         facts.states.get("disputed", 0) == number(values["n"]) > 0

@@ -25,6 +25,8 @@ PLAIN = frozenset(
         "Chance of selection",
         "Agreement",
         "Labels per response",
+        "sets of options",
+        "texts",
         "Adjudication",
         "Preprocessing",
         "Uses",

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -30,6 +30,13 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Without what was computed from the fields of the original and kept (``cached_property``)."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
 
 def flaw(template: str, *, at: tuple[str | int, ...] = (), **params: Any) -> PydanticCustomError:
