@@ -55,7 +55,11 @@ class EvidenceSerializer(StrictSerializer):
         max_length=100,
         help_text="Of what it is evidence; may be left out where one is asked.",
     )
-    level = NumberField(required=False, help_text="The level that it speaks for; else the one of the label.")
+    level = NumberField(
+        required=False,
+        allow_null=True,
+        help_text="The level, or option, that it speaks for; else the one of the label. Of a text null.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["end"] <= attrs["start"]:
@@ -75,7 +79,12 @@ class VerdictSerializer(StrictSerializer):
 
 
 class WorkSerializer(VerdictSerializer):
-    labels = LabelsField(help_text="A level value for each criterion that was assigned.")
+    labels = LabelsField(
+        help_text=(
+            "An answer for each criterion that was assigned: the value of a level, the options that were chosen (a list"
+            " of them or their sum), or a text."
+        )
+    )
     evidence = EvidenceSerializer(many=True, default=list)
     flags = serializers.ListField(
         child=serializers.ChoiceField(choices=sorted(FLAGS)), default=list, max_length=len(FLAGS)
@@ -109,8 +118,20 @@ class AskedIfSerializer(serializers.Serializer[Any]):
 class CriterionSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     question = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    kind = serializers.ChoiceField(
+        choices=["level", "choice", "text"], help_text="Of what the answer is: a level, an option, or a text."
+    )
+    several = serializers.BooleanField(help_text="Whether several of the options may be chosen.")
+    turn = serializers.IntegerField(
+        allow_null=True, help_text="The turn that is asked about, counted from 0; null: the whole response."
+    )
+    max_length = serializers.IntegerField(
+        source="text_limit", allow_null=True, help_text="The most characters of a text; else null."
+    )
     measurement = serializers.ChoiceField(choices=["nominal", "ordinal", "interval"])
-    values = serializers.ListField(child=NumberField(), help_text="Every value that a label may take.")
+    values = serializers.ListField(
+        child=NumberField(), help_text="Every value that a label may take, or every option; of a text none."
+    )
     scale = LevelSerializer(many=True)
     na = serializers.BooleanField(help_text='Whether "na", not applicable, is an answer, too.')
     optional = serializers.BooleanField(help_text="Whether it may be left out.")

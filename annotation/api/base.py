@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from annotation.core.errors import N_, AssayError
 from annotation.domain.formats.rows import ESCAPED_NUL
 from annotation.domain.guidelines import NA
+from annotation.domain.guidelines.criteria import MAX_OPTIONS, MAX_TEXT
 from annotation.models import Person
 
 MAX_NUMBER = 1_000_000
@@ -74,10 +75,37 @@ class LabelField(NumberField):
             super().run_validators(value)
 
 
-class LabelsField(serializers.DictField):
-    """``{criterion: level value}``."""
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "number"},
+            {"type": "string", "maxLength": MAX_TEXT},
+            {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": MAX_OPTIONS},
+        ]
+    }
+)
+class AnswerField(LabelField):
+    """A level's value or "na", the options that were chosen (their sum, or a list of them), or a text."""
 
-    child = LabelField()
+    default_error_messages = {"invalid": gettext_lazy("Give a number, a list of numbers, or a text.")}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, str):
+            return serializers.CharField(max_length=MAX_TEXT, trim_whitespace=False).run_validation(data)
+        if isinstance(data, list):
+            options = serializers.ListField(child=NumberField(), allow_empty=False, max_length=MAX_OPTIONS)
+            return options.run_validation(data)
+        return super().to_internal_value(data)
+
+    def run_validators(self, value: Any) -> None:
+        if not isinstance(value, str | list):
+            super().run_validators(value)
+
+
+class LabelsField(serializers.DictField):
+    """``{criterion: answer}``."""
+
+    child = AnswerField()
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

@@ -52,7 +52,7 @@ class VerdictForm(WorkForm):
     def work(self, evidence: Sequence[Any] = ()) -> Submission:
         data = self.cleaned_data
         return Submission(
-            labels=self.labels(),
+            labels=self.answers(),
             rationale=data["rationale"],
             seconds=data["seconds"],
             channel=Channel.PAGE,
@@ -67,7 +67,7 @@ class AdjudicationForm(WorkForm):
     def work(self, evidence: Sequence[Any] = ()) -> Submission:
         data = self.cleaned_data
         return Submission(
-            labels=self.labels(),
+            labels=self.answers(),
             rationale=data["rationale"],
             reason=data["reason"],
             seconds=data["seconds"],

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -106,7 +107,7 @@ class HistoryForm(forms.Form):
         return HistoryFilter(**filters)
 
 
-LABEL = "label."
+LABEL, TEXT = "label.", "text."
 MAX_SECONDS = 24 * 60 * 60
 
 # Stored as they stand here, in English, and translated where they are shown.
@@ -120,7 +121,11 @@ SKIP_REASONS = (
 
 
 class WorkForm(forms.Form):
-    """Labels come as ``label.<criterion>``; the guideline checks them, in the service."""
+    """Labels come as ``label.<criterion>``, several options under the same name, and texts as ``text.<criterion>``; the
+    guideline checks them, in the service.
+    """
+
+    data: QueryDict
 
     key = forms.CharField(max_length=200)
     rationale = forms.CharField(required=False, max_length=20_000, label=gettext_lazy("Rationale"))
@@ -152,17 +157,23 @@ class WorkForm(forms.Form):
             return None
         return seconds if math.isfinite(seconds) and 0 <= seconds <= MAX_SECONDS else None
 
-    def labels(self) -> dict[str, Any]:
-        texts = {
-            name.removeprefix(LABEL): value for name, value in self.data.items() if name.startswith(LABEL)
-        }
-        return {name: parse_number(value) for name, value in texts.items() if value != ""}
+    def answers(self) -> dict[str, Any]:
+        """By criterion: a number, a list of them where several options are chosen, or a text."""
+        answers: dict[str, Any] = {}
+        for field, entries in self.data.lists():
+            filled = [entry for entry in entries if entry != ""]
+            if field.startswith(LABEL) and filled:
+                numbers = [parse_number(entry) for entry in filled]
+                answers[field.removeprefix(LABEL)] = numbers if len(numbers) > 1 else numbers[0]
+            elif field.startswith(TEXT) and filled:
+                answers[field.removeprefix(TEXT)] = filled[-1].replace("\r\n", "\n")
+        return answers
 
     def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Submission:
         """``evidence`` stands where the page that sent this could not change it."""
         data = {name: value for name, value in self.cleaned_data.items() if name != "key"}
         return Submission(
-            labels=self.labels(),
+            labels=self.answers(),
             channel=Channel.PAGE,
             **data if "evidence" in self.data else {**data, "evidence": list(evidence)},
         )

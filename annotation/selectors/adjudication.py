@@ -234,6 +234,7 @@ class Side:
 
     letter: str
     labels: Mapping[str, Any]
+    texts: Mapping[str, str]
     rationale: str
     evidence: Sequence[Mapping[str, Any]]
     flags: Sequence[str]
@@ -247,9 +248,12 @@ class OwnVerdict:
 
 @dataclass(frozen=True)
 class Dispute:
-    """``sides`` is empty while the adjudicator has given no ``verdict``."""
+    """``sides`` is empty while the adjudicator has given no ``verdict``. The ``item`` has the criteria to decide;
+    ``texts`` are those that annotators answered in words, which nobody decides.
+    """
 
     item: WorkItem
+    texts: tuple[Criterion, ...]
     verdict: OwnVerdict | None
     sides: tuple[Side, ...]
 
@@ -283,10 +287,12 @@ def build_dispute(assignment: Assignment) -> Dispute:
     settled = settled.exclude(source__in=DECIDED)
     agreed = dict(settled.values_list("criterion", "value"))
     work_item = build_item(assignment)
-    criteria = _list_disputed(assignment, work_item.criteria, agreed)
+    labelled = [criterion for criterion in work_item.criteria if criterion.kind != "text"]
+    texts = tuple(criterion for criterion in work_item.criteria if criterion.kind == "text")
+    criteria = _list_disputed(assignment, labelled, agreed)
     verdict = _find_verdict(assignment)
     sides = _list_sides(assignment) if verdict else ()
-    return Dispute(item=replace(work_item, criteria=criteria), verdict=verdict, sides=sides)
+    return Dispute(item=replace(work_item, criteria=criteria), texts=texts, verdict=verdict, sides=sides)
 
 
 def _list_disputed(
@@ -364,6 +370,7 @@ def _list_sides(assignment: Assignment) -> tuple[Side, ...]:
         Side(
             letter=chr(ord("A") + place),
             labels=annotation.labels,
+            texts=annotation.texts,
             rationale=annotation.rationale,
             evidence=annotation.evidence,
             flags=annotation.flags,

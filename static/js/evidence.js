@@ -19,7 +19,9 @@
   }
 
   function inWords({ criterion, level }) {
-    const input = field().form.querySelector(`[name="label.${criterion}"][value="${level}"]`);
+    const { form } = field();
+    if (level === null) return form.querySelector(`[data-criterion="${criterion}"]`)?.dataset.label || "";
+    const input = form.querySelector(`[name="label.${criterion}"][value="${level}"]`);
     return input?.dataset.words || String(level);
   }
 
@@ -59,13 +61,20 @@
     if (!box || wellbeing.open()) return; // nobody marks what was not seen
     if (!found.length) return aim();
     const question = document.querySelector("[data-criterion][data-current]");
-    const level = question?.querySelector(":checked, [type=number]")?.value;
-    if (!level || Number.isNaN(Number(level))) return say("noLevel"); // not applicable is none
-    const of = { criterion: question.dataset.criterion, level: Number(level) };
+    const level = levelOf(question);
+    if (Number.isNaN(level)) return say("noLevel");
+    const of = { criterion: question.dataset.criterion, level };
     getSelection().removeAllRanges();
     const marked = found.map((span) => ({ ...span, ...of }));
     put([...spans.filter((span) => !marked.some((one) => isSame(span, one))), ...marked]);
     say("marked", inWords(of));
+  }
+
+  // What words are marked for: a text has no level; "not applicable" is none, and neither is no answer.
+  function levelOf(question) {
+    if (question?.querySelector("textarea")) return null;
+    const chosen = question?.querySelector(`:checked[value="${question.dataset.last}"]`);
+    return parseFloat((chosen || question?.querySelector(":checked, [type=number]"))?.value);
   }
 
   // ---- choosing words by keys

@@ -17,14 +17,23 @@ const keys = (() => {
 
   const FORM = "form[data-item]";
   const questions = () => [...document.querySelectorAll(`${FORM} fieldset[data-criterion]:not([hidden])`)];
-  const inputs = (question) => [...question.querySelectorAll("input:enabled")];
-  const isAnswered = (question) => inputs(question).every((input) => input.validity.valid);
+  const inputs = (question) => [...question.querySelectorAll(":is(input, textarea):enabled")];
+  const isSet = (question) => "several" in question.dataset; // any of its options may be chosen
+  const isAnswered = (question) => isSet(question)
+    ? "optional" in question.dataset || inputs(question).some((input) => input.checked)
+    : inputs(question).every((input) => input.validity.valid);
   const current = () => questions().find((question) => "current" in question.dataset) || questions()[0];
 
   function makeCurrent(question) {
     for (const one of questions()) one.toggleAttribute("data-current", one === question);
     for (const guide of document.querySelectorAll("[data-guide]")) {
-      guide.hidden = guide.dataset.guide !== question.dataset.criterion;
+      guide.hidden = guide.dataset.guide !== question.dataset.guidedBy;
+    }
+    for (const text of document.querySelectorAll("[data-turn]")) {
+      const turn = text.closest(".turn");
+      const isAbout = text.dataset.turn === question.dataset.aboutTurn;
+      if (isAbout && !("current" in turn.dataset)) turn.scrollIntoView({ block: "nearest" });
+      turn.toggleAttribute("data-current", isAbout);
     }
   }
 
@@ -48,9 +57,10 @@ const keys = (() => {
   // Some questions are asked beside some answers only, in the guideline's order: what they hang on stands before them.
   function ask() {
     for (const question of document.querySelectorAll(`${FORM} fieldset[data-criterion]`)) {
-      const [box, na] = question.querySelectorAll("[type=number], [type=checkbox]");
-      if (na) box.disabled = na.checked;
-      for (const input of question.querySelectorAll("[type=radio], [type=number]")) {
+      const box = question.querySelector("[type=number]");
+      if (box) box.disabled = Boolean(question.querySelector("[type=checkbox]:checked"));
+      for (const text of question.querySelectorAll("textarea")) count(text);
+      for (const input of question.querySelectorAll("[type=radio], [type=number], textarea")) {
         input.required = !("optional" in question.dataset); // a form without scripts cannot tell when it is asked
       }
       const { askedIf, comparison, bound } = question.dataset;
@@ -59,6 +69,21 @@ const keys = (() => {
       const isAsked = HOLDS[comparison](numberOf(first), Number(bound));
       if (!isAsked && question.contains(document.activeElement)) moveTo(first);
       question.hidden = question.disabled = !isAsked;
+    }
+  }
+
+  function count({ value, dataset, nextElementSibling }) {
+    nextElementSibling.hidden = !value;
+    nextElementSibling.textContent = dataset.count.replace("{n}", [...value].length);
+  }
+
+  // "Not applicable" stands alone; the option chosen last is the one that words are marked for.
+  function onChoice({ target }) {
+    const question = target.closest?.("[data-several]");
+    if (!question || !target.checked) return;
+    question.dataset.last = target.value;
+    for (const other of inputs(question)) {
+      if (other !== target && [other.value, target.value].includes("na")) other.checked = false;
     }
   }
 
@@ -75,7 +100,7 @@ const keys = (() => {
     if (!input) return true;
     input.click();
     input.focus();
-    if (!isAnswered(question)) return true; // it is typed now
+    if (isSet(question) || !isAnswered(question)) return true; // more may be chosen, or it is typed now
     const all = questions();
     moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
     return true;
@@ -223,6 +248,7 @@ const keys = (() => {
     document.addEventListener(kind, (event) => (pressed = event.timeStamp), true);
   }
   document.addEventListener("keydown", onKey);
+  document.addEventListener("change", onChoice, true);
   document.addEventListener("input", () => sayMissing(false));
   for (const kind of ["input", "change", "assay:item"]) document.addEventListener(kind, ask, true);
   document.addEventListener("focusin", ({ target }) => {

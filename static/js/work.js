@@ -209,7 +209,7 @@
   // What was told is read: the keys go on where they were.
   function dismiss(message) {
     message.remove();
-    form?.querySelector(".level__input, input[type=number]")?.focus({ preventScroll: true });
+    form?.querySelector(".level__input, input[type=number], .criterion__text")?.focus({ preventScroll: true });
   }
 
   function onAnswered(event) {

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from annotation.core.errors import N_, Unprocessable
 from annotation.domain.guidelines.values import (
     CONTROL,
+    MAX_NUMBER,
     NA,
     Frozen,
     Identifier,
@@ -21,6 +22,7 @@ from annotation.domain.guidelines.values import (
     add_turn,
     as_number,
     check_unique,
+    find_turn,
     flaw,
     show,
 )
@@ -28,6 +30,8 @@ from annotation.domain.guidelines.values import (
 MAX_VALUES = 101
 MAX_TEXT = 20_000
 DEFAULT_TEXT = 2_000
+MAX_OPTIONS = MAX_NUMBER.bit_length()
+"""Each option is a power of two, none beyond the largest number."""
 
 
 def check_criterion(criterion: Criterion) -> None:
@@ -298,9 +302,14 @@ class Criterion(Frozen):
         return "masi" if self.several else self.measurement
 
     @property
-    def text_limit(self) -> int:
-        """The most characters of a text."""
-        return self.max_length or DEFAULT_TEXT
+    def text_limit(self) -> int | None:
+        """The most characters of a text; None of what is no text."""
+        return (self.max_length or DEFAULT_TEXT) if self.kind == "text" else None
+
+    @property
+    def turn(self) -> int | None:
+        """Of what ``at_turn`` gives the turn, counted from 0."""
+        return find_turn(self.name)
 
     def at_turn(self, turn: int) -> Criterion:
         """The same question of one turn, counted from 0; its words count from 1, as the pages do."""
@@ -351,12 +360,13 @@ class Criterion(Frozen):
                 criterion=self.name,
                 value=show(text),
             )
-        if len(text) > self.text_limit:
+        limit = self.text_limit or 0
+        if len(text) > limit:
             raise Unprocessable(
                 N_('The text of "{criterion}" has {n} characters; write at most {most}.'),
                 criterion=self.name,
                 n=len(text),
-                most=self.text_limit,
+                most=limit,
             )
         if CONTROL.search(text):
             raise Unprocessable(

@@ -160,7 +160,7 @@ def find_submitted_work(assignment: Assignment) -> SubmittedWork | None:
     annotation = find_latest_annotation(assignment)
     assert annotation is not None
     return SubmittedWork(
-        labels=annotation.labels,
+        labels=annotation.answers,
         rationale=annotation.rationale,
         flags=annotation.flags,
         evidence=annotation.evidence,

@@ -230,10 +230,10 @@ def show_dispute(
 def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None) -> dict[str, Any]:
     """What the page shows after the verdict, which the decision begins with."""
     item = dispute.item
-    questions = list_questions(item.criteria, verdict.labels, item.guideline)
+    questions = list_questions(item, item.criteria, verdict.labels)
     context: dict[str, Any] = {
         "turns": mark_turns(item, {side.letter: side.evidence for side in dispute.sides}),
-        "sides": list_side_cards(dispute.sides, item.criteria),
+        "sides": list_side_cards(dispute),
         "marked": any(side.evidence for side in dispute.sides),
         "verdict": verdict,
         "judged": [question for question in questions if question.name in verdict.labels],

@@ -8,14 +8,11 @@ from typing import Any
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import get_language
 
-from annotation.core.formatting import format_compact
 from annotation.domain.annotations import MARKABLE, cut_segments
-from annotation.domain.guidelines import Criterion, localize
 from annotation.domain.guidelines.prose import is_blank
 from annotation.selectors.assignments.items import Turn, WorkItem
-from annotation.selectors.guidelines import level_text
+from annotation.selectors.guidelines import criterion_label, label_text
 
 # The group of what the reader marked.
 OWN_GROUP = "mine"
@@ -60,6 +57,11 @@ class MarkedTurn:
         return self.role == MARKABLE
 
     @property
+    def number(self) -> int | None:
+        """As pages count turns, from 1."""
+        return None if self.place is None else self.place + 1
+
+    @property
     def blank(self) -> bool:
         return is_blank(self.text)
 
@@ -70,7 +72,7 @@ def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]
     ``groups`` maps a name, such as "A", to spans of evidence.
     """
     spans = [(name, span) for name, evidence in groups.items() for span in evidence]
-    turns = [mark_turn(place, turn, spans, item.criteria) for place, turn in enumerate(item.turns)]
+    turns = [mark_turn(place, turn, spans, item) for place, turn in enumerate(item.turns)]
     first = item.turns[0]
     if not item.prompt or (first.role == "user" and first.text == item.prompt):
         return turns
@@ -78,25 +80,23 @@ def mark_turns(item: WorkItem, groups: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def mark_turn(
-    place: int, turn: Turn, spans: Sequence[tuple[str, Mapping[str, Any]]], criteria: Sequence[Criterion]
+    place: int, turn: Turn, spans: Sequence[tuple[str, Mapping[str, Any]]], item: WorkItem
 ) -> MarkedTurn:
     turn_spans = [(name, span) for name, span in spans if span["turn"] == place]
     if not turn_spans:
         return MarkedTurn(turn.role, turn.text, place, (MarkedPiece(turn.text),))
     pieces = (
-        build_piece(segment.text, [turn_spans[i] for i in segment.spans], criteria)
+        build_piece(segment.text, [turn_spans[i] for i in segment.spans], item)
         for segment in cut_segments(turn.text, [span for _name, span in turn_spans])
     )
     return MarkedTurn(turn.role, turn.text, place, tuple(pieces))
 
 
-def build_piece(
-    text: str, covering: Sequence[tuple[str, Mapping[str, Any]]], criteria: Sequence[Criterion]
-) -> MarkedPiece:
+def build_piece(text: str, covering: Sequence[tuple[str, Mapping[str, Any]]], item: WorkItem) -> MarkedPiece:
     return MarkedPiece(
         text,
         owners=list_distinct(name for name, _span in covering),
-        level=", ".join(list_distinct(level_words(span, criteria) for _name, span in covering)),
+        level=", ".join(list_distinct(describe_mark(span, item) for _name, span in covering)),
         depth=len(covering),
     )
 
@@ -105,20 +105,11 @@ def list_distinct(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def level_words(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
-    """The level in words, as "1 Harmful", with its criterion where several are asked."""
-    value = span.get("level")
-    if value is None:
-        return ""
-    criterion = next(
-        (
-            criterion_of_item
-            for criterion_of_item in criteria
-            if criterion_of_item.name == span.get("criterion")
-        ),
-        None,
-    )
-    if criterion is None:
-        return format_compact(value)
-    language, name = get_language() or "en", level_text(criterion, value)
-    return f"{localize(criterion.label, language)}: {name}" if len(criteria) > 1 else name
+def describe_mark(span: Mapping[str, Any], item: WorkItem) -> str:
+    """What the span is evidence of: a level, as "1 Harmful", with its criterion where several are asked; or a text."""
+    criterion, level = str(span.get("criterion", "")), span.get("level")
+    label = criterion_label(item.document, criterion)
+    if level is None:
+        return label
+    words = label_text(item.document, criterion, level)
+    return f"{label}: {words}" if len(item.criteria) > 1 else words

@@ -209,7 +209,7 @@ def show_item(
     context: dict[str, Any] = {
         "item": item,
         "turns": mark_turns(item, {OWN_GROUP: done.evidence}),
-        "questions": list_questions(criteria, form.labels() if form else done.labels, item.guideline),
+        "questions": list_questions(item, criteria, form.answers() if form else done.labels),
         "values": list_typed_values(form) if form else submitted_values(done),
         "submitted": done,
         "imported": assignment.pk in list_imported([assignment.pk]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
 
@@ -22,9 +23,10 @@ from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact
 from annotation.domain.annotations import FLAGS, flag_text
 from annotation.domain.guidelines import NA, AskedIf, Criterion, Level, find_language, localize
-from annotation.forms.annotations import LABEL, SKIP_REASONS, WorkForm
+from annotation.domain.guidelines.values import as_number, strip_turn
+from annotation.forms.annotations import LABEL, SKIP_REASONS, TEXT, WorkForm
 from annotation.models import Assignment, Batch, Person
-from annotation.selectors.adjudication import Side
+from annotation.selectors.adjudication import Dispute
 from annotation.selectors.annotations.own_work import SavedDraft
 from annotation.selectors.assignments.items import WorkItem
 from annotation.selectors.wellbeing import build_item_wellbeing
@@ -44,7 +46,8 @@ MAX_EXTENSION_SECONDS = 240
 @dataclass(frozen=True)
 class LevelCard:
     """One answer to choose. ``key`` chooses it: a digit of ``level_keys``, or that of what is no level: ``value`` is
-    ``NA`` where the criterion is not applicable, and empty where it is left unanswered.
+    ``NA`` where the criterion is not applicable, and empty where it is left unanswered. The number of an ``is_option``
+    says nothing.
     """
 
     key: str
@@ -53,6 +56,7 @@ class LevelCard:
     definition: str
     requires: tuple[str, ...]
     is_chosen: bool
+    is_option: bool = False
 
     @property
     def is_level(self) -> bool:
@@ -60,7 +64,7 @@ class LevelCard:
 
     @property
     def words(self) -> str:
-        return f"{self.value} {self.name}" if self.is_level else self.name
+        return f"{self.value} {self.name}" if self.is_level and not self.is_option else self.name
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,15 @@ class GuideLevel:
 
 @dataclass(frozen=True)
 class Question:
-    """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards.
+    """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards, or the text.
 
-    ``guide`` is the guideline's part on it, as HTML. ``condition`` says beside what answer it is asked; None: always.
+    ``guide`` is the guideline's part on it, as HTML, under the name ``guide_name``, which the questions about each turn
+    share. ``condition`` says beside what answer it is asked; None: always. ``turn`` is the place of the turn that it is
+    about, None: the whole. ``text_limit`` is the most characters of a text; None: what is asked for is no text.
     """
 
     name: str
+    guide_name: str
     field: str
     lang: str
     label: str
@@ -101,6 +108,16 @@ class Question:
     is_na: bool
     optional: bool
     condition: AskedIf | None
+    turn: int | None
+    several: bool
+    has_options: bool
+    text_limit: int | None
+
+    @property
+    def answer(self) -> str:
+        """The answer in words; empty while there is none."""
+        words = [card.words for card in self.cards if card.is_chosen and card.value]
+        return ", ".join(words) or (gettext("Not applicable") if self.is_na else self.typed)
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,7 @@ class SideLabel:
 class SideCard:
     letter: str
     labels: tuple[SideLabel, ...]
+    texts: tuple[SideLabel, ...]
     rationale: str
     flags: tuple[str, ...]
 
@@ -142,12 +160,12 @@ def render_page(
 
 
 def list_questions(
-    criteria: Iterable[Criterion], labels: Mapping[str, Any], guideline: str
+    item: WorkItem, criteria: Iterable[Criterion], answers: Mapping[str, Any]
 ) -> list[Question]:
-    """The criteria of the guideline (its sha256) in the reader's language, with the ``labels`` at hand chosen."""
-    open_questions = [find_question(criterion, guideline) for criterion in criteria]
+    """The criteria of the item's guideline in the reader's language, with the ``answers`` at hand chosen."""
+    open_questions = [find_question(criterion, item) for criterion in criteria]
     return [
-        choose_answer(question, labels[question.name]) if question.name in labels else question
+        choose_answer(question, answers[question.name]) if question.name in answers else question
         for question in open_questions
     ]
 
@@ -161,21 +179,26 @@ def level_keys(values: Sequence[int | float]) -> Sequence[str]:
     return own if all(own) and len(set(own)) == len(own) else DIGITS[: len(values)]
 
 
-def list_side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[SideCard]:
-    criterion_list = list(criteria)
+def list_side_cards(dispute: Dispute) -> list[SideCard]:
+    """What the annotators said of what is disputed, and their texts, which nobody disputes."""
     return [
         SideCard(
             letter=side.letter,
-            labels=tuple(
-                build_side_label(criterion, side.labels[criterion.name])
-                for criterion in criterion_list
-                if criterion.name in side.labels
-            ),
+            labels=list_side_labels(dispute.item.criteria, side.labels),
+            texts=list_side_labels(dispute.texts, side.texts),
             rationale=side.rationale,
             flags=tuple(flag_text(flag) for flag in side.flags),
         )
-        for side in sides
+        for side in dispute.sides
     ]
+
+
+def list_side_labels(criteria: Iterable[Criterion], answers: Mapping[str, Any]) -> tuple[SideLabel, ...]:
+    return tuple(
+        build_side_label(criterion, answers[criterion.name])
+        for criterion in criteria
+        if criterion.name in answers
+    )
 
 
 def list_typed_values(form: WorkForm) -> dict[str, Any]:
@@ -214,7 +237,7 @@ def item_context(
 
     Else what was ``saved`` of the item is filled in.
     """
-    labels = form.labels() if form else saved.labels if saved else {}
+    answers = form.answers() if form else saved.labels if saved else {}
     language = get_language() or "en"
     return {
         "batch": assignment.batch,
@@ -222,7 +245,7 @@ def item_context(
         "turns": mark_turns(item, {}),
         "introduction": localize_introduction(item.document),
         "topic": [localize(label, language) for label in item.topic],
-        "questions": list_questions(item.criteria, labels, item.guideline),
+        "questions": list_questions(item, item.criteria, answers),
         "values": list_typed_values(form) if form else list_saved_values(saved) if saved else {},
         "saved": saved,
         "key": (form and form.data.get("key")) or uuid4(),
@@ -261,57 +284,76 @@ def leave_page(
 _QUESTIONS: dict[tuple[str, str, str], Question] = {}
 
 
-def find_question(criterion: Criterion, guideline: str) -> Question:
+def find_question(criterion: Criterion, item: WorkItem) -> Question:
     """The criterion with nothing chosen."""
     language = get_language() or "en"
-    key = (guideline, criterion.name, language)
+    key = (item.guideline, criterion.name, language)
     if key not in _QUESTIONS:
-        _QUESTIONS[key] = build_question(criterion, language)
+        guide = render_guide(item.document.criterion(strip_turn(criterion.name)), language)
+        _QUESTIONS[key] = build_question(criterion, language, guide)
     return _QUESTIONS[key]
 
 
-def build_question(criterion: Criterion, language: str) -> Question:
-    keyed = len(criterion.values) <= MAX_KEYS
-    label, question = localize(criterion.label, language), localize(criterion.question, language)
-    lang = find_language(criterion.question, language)
-    guide = {
+def render_guide(criterion: Criterion, language: str) -> SafeString:
+    """What the guideline says of the criterion, beside the work."""
+    context = {
         "language": language,
         "name": criterion.name,
-        "label": label,
-        "question": question,
-        "lang": lang,
+        "label": localize(criterion.label, language),
+        "question": localize(criterion.question, language),
+        "lang": find_language(criterion.question, language),
         "levels": [build_guide_level(level, language) for level in criterion.scale],
+        "has_options": criterion.kind == "choice",
     }
+    return render_to_string("annotation/annotations/_criterion.html", context)
+
+
+def build_question(criterion: Criterion, language: str, guide: SafeString) -> Question:
+    is_text = criterion.kind == "text"
+    has_cards = not is_text and (criterion.several or len(criterion.values) <= MAX_KEYS)
     return Question(
         name=criterion.name,
-        field=LABEL + criterion.name,
-        lang=lang,
-        label=label,
-        question=question,
-        cards=(*list_level_cards(criterion, language), *list_other_cards(criterion)) if keyed else (),
-        lowest=str(criterion.values[0]),
-        highest=str(criterion.values[-1]),
+        guide_name=strip_turn(criterion.name),
+        field=(TEXT if is_text else LABEL) + criterion.name,
+        lang=find_language(criterion.question, language),
+        label=localize(criterion.label, language),
+        question=localize(criterion.question, language),
+        cards=(*list_level_cards(criterion, language), *list_other_cards(criterion)) if has_cards else (),
+        lowest="" if is_text else str(criterion.values[0]),
+        highest="" if is_text else str(criterion.values[-1]),
         typed="",
-        guide=render_to_string("annotation/annotations/_criterion.html", guide),
+        guide=guide,
         allows_na=criterion.na,
         is_na=False,
         optional=criterion.optional,
         condition=criterion.asked_if,
+        turn=criterion.turn,
+        several=criterion.several,
+        has_options=criterion.kind == "choice",
+        text_limit=criterion.text_limit,
     )
 
 
-def choose_answer(question: Question, value: Any) -> Question:
+def choose_answer(question: Question, answer: Any) -> Question:
     """The question with this answer chosen, whatever it is."""
-    is_na = value == NA
-    cards = tuple(
-        replace(card, is_chosen=float(card.value) == value if card.is_level else is_na and card.value == NA)
-        for card in question.cards
-    )
-    return replace(question, cards=cards, typed="" if is_na else str(value), is_na=is_na)
+    is_na = answer == NA and question.text_limit is None
+    values = list_chosen_values(question, answer)
+    cards = tuple(replace(card, is_chosen=card.value in values) for card in question.cards)
+    return replace(question, cards=cards, typed="" if is_na else str(answer), is_na=is_na)
+
+
+def list_chosen_values(question: Question, answer: Any) -> set[str]:
+    """The values of the cards that an answer stands for: a level, all options of a set or of their sum, or ``NA``."""
+    if question.several and isinstance(answer, int):
+        return {card.value for card in question.cards if card.is_level and int(card.value) & answer}
+    parts = answer if isinstance(answer, list) else [answer]
+    numbers = [as_number(part) for part in parts]
+    return {str(part if number is None else number) for part, number in zip(parts, numbers, strict=True)}
 
 
 def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
-    for value, key in zip(criterion.values, level_keys(criterion.values), strict=True):
+    keys = DIGITS if criterion.several else level_keys(criterion.values)
+    for value, key in zip_longest(criterion.values, keys[: len(criterion.values)], fillvalue=""):
         level = criterion.level(value)
         yield LevelCard(
             key=key,
@@ -320,14 +362,17 @@ def list_level_cards(criterion: Criterion, language: str) -> Iterable[LevelCard]
             definition=localize(level.definition, language) if level else "",
             requires=level.requires if level else (),
             is_chosen=False,
+            is_option=criterion.kind == "choice",
         )
 
 
 def list_other_cards(criterion: Criterion) -> Iterable[LevelCard]:
-    """What else may be answered; nothing, as long as nobody chose anything."""
+    """What else may be answered; nothing, as long as nobody chose anything. An empty set of options is no answer, so
+    that it needs no card.
+    """
     if criterion.na:
         yield LevelCard(NA_KEY, NA, gettext("Not applicable"), "", (), is_chosen=False)
-    if criterion.optional:
+    if criterion.optional and not criterion.several:
         yield LevelCard(UNANSWERED_KEY, "", gettext("No answer"), "", (), is_chosen=True)
 
 
@@ -349,14 +394,13 @@ def build_guide_level(level: Level, language: str) -> GuideLevel:
     )
 
 
-def build_side_label(criterion: Criterion, value: Any) -> SideLabel:
+def build_side_label(criterion: Criterion, answer: Any) -> SideLabel:
     language = get_language() or "en"
     label = localize(criterion.label, language)
-    if value == NA:
+    if criterion.kind == "text":
+        return SideLabel(criterion=label, value="", name=answer)
+    if answer == NA:
         return SideLabel(criterion=label, value="", name=gettext("Not applicable"))
-    level = criterion.level(value)
-    return SideLabel(
-        criterion=label,
-        value=format_compact(value),
-        name=localize(level.name, language) if level else "",
-    )
+    names = [localize(level.name, language) for level in criterion.list_levels(answer)]
+    value = "" if criterion.kind == "choice" and names else format_compact(answer)
+    return SideLabel(criterion=label, value=value, name=", ".join(names))

@@ -275,7 +275,7 @@ BAD_WORK = {
     "no labels": {"rationale": "none"},
     "labels as a list": {"labels": [3]},
     "labels as text": {"labels": "compliance"},
-    "a label as text": {"labels": {"compliance": "3"}},
+    "a label as an object": {"labels": {"compliance": {"3": 1}}},
     "a label true": {"labels": {"compliance": True}},
     "a label null": {"labels": {"compliance": None}},
     "a label too large for a float": {"labels": {"compliance": 10**400}},
