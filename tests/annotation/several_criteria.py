@@ -83,6 +83,25 @@ def three_criteria() -> Guideline:
     )
 
 
+def many_kinds() -> Guideline:
+    """A level, twelve options with long names, a text, and three questions about each turn."""
+    options = {2**place: f"Option {place + 1} with a longer name" for place in range(12)}
+    by_turn = [
+        criterion(name, scale(LEVELS)) | {"per_turn": "assistant"}
+        for name in ("fluency", "empathy", "information")
+    ]
+    topics = criterion("topics", scale(options, definition=LONG)) | {
+        "kind": "choice",
+        "several": True,
+        "na": True,
+    }
+    why = criterion("why", []) | {"kind": "text", "max_length": 500}
+    for untyped in (topics, why):
+        del untyped["measurement"]
+    del why["scale"]
+    return guideline_of("many-kinds", [criterion("harm", scale(LEVELS)), topics, why, *by_turn])
+
+
 def many_levels() -> Guideline:
     """Three criteria of ten, five and three levels with long texts, the last of which asks for everything."""
     names = {value: f"Level {value} of a long scale" for value in range(1, 11)}

@@ -15,7 +15,7 @@ from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.people.setup_links import make_setup_link
-from tests.annotation.several_criteria import many_levels, three_criteria
+from tests.annotation.several_criteria import many_kinds, many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations, until
 from tests.browser.viewports import table_of
 from tests.support import make_batch, make_corpus
@@ -66,8 +66,8 @@ def check(page: Page) -> None:
 
 @pytest.mark.parametrize(
     ("guideline", "language"),
-    [(three_criteria, "en"), (many_levels, "zh-hans")],
-    ids=["three criteria", "many levels, in Chinese"],
+    [(three_criteria, "en"), (many_levels, "zh-hans"), (many_kinds, "zh-hans")],
+    ids=["three criteria", "many levels, in Chinese", "many kinds, in Chinese"],
 )
 def test_the_annotation_page(
     sign_in: SignIn, lin: Person, chen: Person, wu: Person, guideline: Callable[[], Guideline], language: str
