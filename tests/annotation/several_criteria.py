@@ -95,11 +95,11 @@ def many_kinds() -> Guideline:
         "several": True,
         "na": True,
     }
-    why = criterion("why", []) | {"kind": "text", "max_length": 500}
-    for untyped in (topics, why):
+    reason = criterion("reason", []) | {"kind": "text", "max_length": 500}
+    for untyped in (topics, reason):
         del untyped["measurement"]
-    del why["scale"]
-    return guideline_of("many-kinds", [criterion("harm", scale(LEVELS)), topics, why, *by_turn])
+    del reason["scale"]
+    return guideline_of("many-kinds", [criterion("harm", scale(LEVELS)), topics, reason, *by_turn])
 
 
 def many_levels() -> Guideline:
