@@ -350,7 +350,7 @@ def _compile_message(message: str, language: str) -> tuple[re.Pattern[str], bool
 
 NUMBER = r"[\d,]+"
 NUMBERS = {
-    *("n", "decisions", "annotators", "adjudicators", "annotations"),
+    *("n", "decisions", "annotators", "adjudicators", "annotations", "items"),
     *("fold", "held", "prompts", "learned", "k", "drawn", "known", "moving", "all", "labels", "test"),
 }
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.utils.safestring import SafeString
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.models import Dataset, Person
-from annotation.views.annotations.workspace import list_questions
+from annotation.views.annotations.workspace import build_question
 from tests.annotation.several_criteria import LEVELS, as_criterion, criterion, guideline_of, scale
 from tests.annotation.views.test_work_pages import text, visit
 from tests.support import examples, make_batch
 
 
 def keys(*values: float) -> list[str]:
-    (question,) = list_questions([as_criterion(*values)], {}, f"{values}")
+    question = build_question(as_criterion(*values), "en", guide=SafeString())
     return [card.key for card in question.cards]
 
 
