@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import F
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
+from annotation.core.garbage import freeze_garbage
 from annotation.core.names import check_name
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
@@ -110,7 +111,8 @@ def import_bundle(*, source: Source, called: BundleNames = BundleNames(), run: R
     refuse_taken(names, called.release)
     bundle_import.begin()
     bundle.check(lambda done: run.progress(CHECK_SHARE * done))
-    bundle_import.take_all()
+    with freeze_garbage():
+        bundle_import.take_all()
     bundle_import.verify(called.release)
     return bundle_import.finish(check_protocol(called.protocol))
 

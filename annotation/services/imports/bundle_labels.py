@@ -16,6 +16,7 @@ from annotation.domain.formats.base import Judgement, PromptRef
 from annotation.domain.formats.generic import read_prompt_ref
 from annotation.domain.formats.rows import FileRow
 from annotation.models import Batch, Dataset, LabelPosterior, Response
+from annotation.selectors.imports import find_prompts_by_key
 from annotation.services.batches.batches import add_tasks
 from annotation.services.imports.places import Members, TaskSlots
 from annotation.services.imports.replay import Replay
@@ -78,12 +79,12 @@ class LabelGroup:
 
     def make_tasks(self, keys: Collection[Place], overlaps: Mapping[Place, int] | None = None) -> int:
         """A task for each of these responses that has none yet, with as many labels as ``overlaps`` says."""
-        responses = Response.objects.filter(
-            prompt__dataset=self._dataset,
-            prompt__key__in={key for key, _model, _collection in keys},
-            model__name__in={model for _key, model, _collection in keys},
-        ).exclude(tasks__batch=self._batch)
-        rows = responses.order_by("pk").values_list("pk", "prompt__key", "model__name", "collection__name")
+        # By the prompts, in no order: a database that is to sort by key walks through all responses of the site.
+        prompts = find_prompts_by_key(self._dataset, {key for key, _model, _collection in keys})
+        responses = Response.objects.filter(prompt__in=[prompt.pk for prompt in prompts.values()])
+        rows = responses.exclude(tasks__batch=self._batch).values_list(
+            "pk", "prompt__key", "model__name", "collection__name"
+        )
         new: dict[int, Place] = {
             pk: (key, model, name) for pk, key, model, name in rows if (key, model, name) in keys
         }

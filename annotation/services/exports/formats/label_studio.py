@@ -9,6 +9,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from annotation.core.errors import N_, InputError
 from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, NA_SUFFIX
 from annotation.domain.formats.label_studio_export import (
@@ -187,13 +189,13 @@ def _encode_meta(
 
 def _read_tasks(path: Path) -> Iterator[dict[str, Any]]:
     """The tasks of the written file, which stand on a line each; InputError where one does not."""
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with path.open("rb") as file:
         next(file, None)
         for number, line in enumerate(file, 2):
-            if line == TAIL[1:]:
+            if line == TAIL[1:].encode():
                 return
             try:
-                yield json.loads(line.removesuffix(",\n"))
+                yield from_json(line.removesuffix(b",\n"))
             except ValueError as error:
                 raise InputError(
                     N_("this cannot be read: {why}."), path=path.name, line=number, why=str(error)
