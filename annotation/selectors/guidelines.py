@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -220,8 +220,8 @@ def group_by_clause(
 
 
 def level_text(criterion: Criterion, value: Label | None) -> str:
-    """``3 Full compliance`` in the reader's language, or all the options that were chosen; the number alone where the
-    level has no name.
+    """``3 Full compliance`` in the reader's language; the number alone where the level has no name. Of a set its
+    options, whose numbers say nothing.
 
     None is how a table has "not applicable".
     """
@@ -229,8 +229,11 @@ def level_text(criterion: Criterion, value: Label | None) -> str:
         return _label_value(value)
     language = get_language() or "en"
     levels = criterion.list_levels(value)
-    names = [f"{format_compact(level.value)} {localize(level.name, language)}" for level in levels]
-    return ", ".join(names) or format_compact(value)
+    if criterion.several:
+        return gettext(", ").join(localize(level.name, language) for level in levels)
+    return (
+        f"{format_compact(value)} {localize(levels[0].name, language)}" if levels else format_compact(value)
+    )
 
 
 def _label_value(value: Label | None) -> str:
@@ -248,6 +251,14 @@ def label_text(document: GuidelineDocument, criterion: str, value: Label | None)
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:
     known = _find_criterion(document, criterion)
     return localize(known.label, get_language() or "en") if known else criterion
+
+
+def list_answer_words(document: GuidelineDocument, answers: Mapping[str, Label]) -> list[tuple[str, str]]:
+    """Each criterion with what was answered, both in the reader's language; a text as it was written."""
+    return [
+        (criterion_label(document, name), label_text(document, name, value))
+        for name, value in answers.items()
+    ]
 
 
 def _find_criterion(document: GuidelineDocument, name: str) -> Criterion | None:

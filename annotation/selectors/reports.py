@@ -16,6 +16,7 @@ from django.db.models import Count, F, Q
 from annotation.core.proportions import wilson
 from annotation.core.version import code_version
 from annotation.domain.adjudication import SOURCES
+from annotation.domain.guidelines.values import strip_turn
 from annotation.domain.releases.canonical import number
 from annotation.domain.releases.manifest import order_by_declaration, order_manifest
 from annotation.models import (
@@ -231,7 +232,9 @@ def _count_gold(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, 
     by_level: dict[str, dict[str, int]] = defaultdict(dict)
     levels = settled.values_list("criterion", "value").annotate(n=Count("pk")).order_by("criterion", "value")
     for criterion, value, n in levels:
-        by_level[criterion][str(number(value))] = n
+        # What is asked of each turn is counted over all turns.
+        counts, level = by_level[strip_turn(criterion)], str(number(value))
+        counts[level] = counts.get(level, 0) + n
     by_source = dict(settled.values_list("source").annotate(n=Count("pk")))
     return {
         "labels": sum(by_source.values()),

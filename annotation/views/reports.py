@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -24,7 +24,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
-from annotation.domain.guidelines.values import order_level
+from annotation.domain.guidelines.values import NA, order_level
 from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import count_origins, find_batch_origins, list_import_protocols
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
@@ -289,7 +289,10 @@ def gold_context(report: Report) -> dict[str, Any]:
         "criteria": [
             {
                 "label": _criterion_name(report, name),
-                "levels": sorted(counts.items(), key=lambda item: order_level(item[0])),
+                "levels": [
+                    (_level_word(report, name, value), n)
+                    for value, n in sorted(counts.items(), key=lambda item: order_level(item[0]))
+                ],
             }
             for name, counts in gold["by_level"].items()
         ],
@@ -298,11 +301,31 @@ def gold_context(report: Report) -> dict[str, Any]:
 
 
 def _criterion_name(report: Report, name: str) -> str:
+    criterion = _find_criterion(report, name)
+    return choose_language(criterion["label"], name) if criterion else name
+
+
+def _level_word(report: Report, name: str, value: str) -> str:
+    """The number of a level, as the scale above names them; the options of a set by their names."""
+    criterion = _find_criterion(report, name)
+    if value == NA:
+        return _("Not applicable")
+    if criterion is None or criterion["measurement"] != "masi":
+        return value
+    options = [
+        choose_language(words, option)
+        for option, words in criterion["levels"].items()
+        if option != NA and int(option) & int(value)
+    ]
+    return " + ".join(options) or value
+
+
+def _find_criterion(report: Report, name: str) -> Mapping[str, Any] | None:
     for guideline in report["guidelines"] or ():
         for criterion in guideline.get("criteria", ()):
             if criterion["name"] == name:
-                return choose_language(criterion["label"], name)
-    return name
+                return cast("Mapping[str, Any]", criterion)
+    return None
 
 
 def choose_language(words: Mapping[str, str] | None, otherwise: str) -> str:

@@ -27,6 +27,7 @@ PLAIN = frozenset(
         "Labels per response",
         "sets of options",
         "texts",
+        "Not applicable",
         "Adjudication",
         "Preprocessing",
         "Uses",

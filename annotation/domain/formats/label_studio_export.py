@@ -68,6 +68,10 @@ class LabelStudioControl:
     @property
     def kind(self) -> str:
         """Stars where there are as many as they say, a number where there are too many values to choose from."""
+        if self.criterion.kind == "text":
+            return "textarea"
+        if self.criterion.several:
+            return "choices"
         counts_from_one = self.values == tuple(range(1, len(self.values) + 1))
         if self.criterion.measurement == "interval" and counts_from_one and len(self.values) <= MAX_STARS:
             return "rating"
@@ -75,8 +79,12 @@ class LabelStudioControl:
 
     def value(self, label: Label) -> dict[str, Any]:
         """The label as the ``value`` of a result."""
+        if self.kind == "textarea":
+            return {"text": [label]}
         if label == NA:
             return {"choices": [NA]}
+        if self.criterion.several:
+            return {"choices": [str(level.value) for level in self.criterion.list_levels(label)]}
         return {"choices": [str(number(label))]} if self.kind == "choices" else {self.kind: label}
 
 
@@ -95,14 +103,18 @@ class ExportedAnnotation(NamedTuple):
 
 
 def build_layout(
-    documents: Sequence[GuidelineDocument], *, has_texts: bool, has_dialogues: bool
+    documents: Sequence[GuidelineDocument],
+    *,
+    has_texts: bool,
+    has_dialogues: bool,
+    turns: Iterable[int] = (),
 ) -> LabelStudioLayout:
     """``documents`` from the oldest to the newest: a criterion is shown as in the newest that has it, with the values
-    of all.
+    of all; what is asked of each turn once for each of the ``turns`` that any response has.
     """
     criteria: dict[str, LabelStudioControl] = {}
     for document in documents:
-        for criterion in document.criteria:
+        for criterion in _list_asked(document, tuple(turns)):
             before = criteria[criterion.name].values if criterion.name in criteria else ()
             criteria[criterion.name] = LabelStudioControl(
                 criterion, tuple(sorted({*before, *criterion.values}))
@@ -114,6 +126,14 @@ def build_layout(
         has_texts=has_texts,
         has_dialogues=has_dialogues,
     )
+
+
+def _list_asked(document: GuidelineDocument, turns: Sequence[int]) -> Iterator[Criterion]:
+    for criterion in document.criteria:
+        if criterion.per_turn is None:
+            yield criterion
+        else:
+            yield from map(criterion.at_turn, turns)
 
 
 def build_configuration(layout: LabelStudioLayout) -> str:
@@ -158,6 +178,9 @@ def _add_responses(view: Element, layout: LabelStudioLayout) -> None:
 def _add_labels(parent: Element, layout: LabelStudioLayout) -> None:
     """A label for each level; of a long scale one for each level that has a name, and one for the others."""
     for name, control in layout.criteria.items():
+        if control.criterion.kind == "text":
+            SubElement(parent, "Label", value=name, hint=_join_languages(control.criterion.label))
+            continue
         named = [level.value for level in control.criterion.scale]
         short = len(control.values) <= MAX_CHOICES
         for value in control.values if short else named:
@@ -192,13 +215,16 @@ def _add_question(view: Element, control: LabelStudioControl) -> None:
             view, "Choices", criterion.name + NA_SUFFIX, choice="single", showInline="true"
         )
         SubElement(choices, "Choice", value=_join_languages(NOT_APPLICABLE), alias=NA)
-    if control.kind == "rating":
+    if control.kind == "textarea":
+        _add_control(view, "TextArea", criterion.name, rows="3", maxSubmissions="1", editable="true")
+    elif control.kind == "rating":
         _add_control(view, "Rating", criterion.name, maxRating=str(len(control.values)))
     elif control.kind == "number":
         low, high = control.values[0], control.values[-1]
         _add_control(view, "Number", criterion.name, min=str(low), max=str(high))
     else:
-        choices = _add_control(view, "Choices", criterion.name, choice="single", showInline="true")
+        choice = "multiple" if criterion.several else "single"
+        choices = _add_control(view, "Choices", criterion.name, choice=choice, showInline="true")
         for value in control.values:
             alias = control.value(value)["choices"][0]
             hint = _find_level_definition(criterion, value)
@@ -278,7 +304,7 @@ def _iterate_results(
         yield _build_result(DIMENSION, "choices", {"choices": [dimension]})
     for criterion, label in exported.labels.items():
         control = layout.criteria[criterion]
-        if label != NA or control.kind == "choices":
+        if label != NA or control.kind in ("choices", "textarea"):
             yield _build_result(criterion, control.kind, control.value(label))
         else:
             yield _build_result(criterion + NA_SUFFIX, "choices", control.value(label))
@@ -311,6 +337,8 @@ def _build_span(
 def _get_label(layout: LabelStudioLayout, span: Mapping[str, Any]) -> str:
     control = layout.criteria[span["criterion"]]
     named = {level.value for level in control.criterion.scale}
+    if span["level"] is None:
+        return str(span["criterion"])
     if len(control.values) <= MAX_CHOICES or span["level"] in named:
         return span_label(span["criterion"], span["level"])
     return str(span["criterion"])

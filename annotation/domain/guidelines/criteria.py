@@ -286,8 +286,9 @@ class Criterion(Frozen):
 
     def list_levels(self, value: Label | None) -> tuple[Level, ...]:
         """The levels that a label stands for: one, or all that were chosen; none off the scale."""
-        if self.several and isinstance(value, int):
-            return tuple(level for level in self.scale if value & int(level.value))
+        total = as_number(value)
+        if self.several and isinstance(total, int):
+            return tuple(level for level in self.scale if total & int(level.value))
         level = self.level(value)
         return (level,) if level else ()
 

@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from annotation.domain.guidelines.values import parse_level
+from annotation.domain.guidelines.values import parse_level, strip_turn
 from annotation.domain.releases.canonical import Value, number
 from annotation.domain.releases.splits import split_of
 
@@ -23,6 +24,7 @@ TURNS = '[{"role": '
 LEADING = 6
 """So many columns stand before the labels."""
 LABELS_BY_LEVEL = "labels_by_level"
+OVER_TURNS, MEAN, MINIMUM = "over_turns", "mean", "minimum"
 # A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
 MAX_CELL_CHARACTERS = 2**31 - 1
 
@@ -38,6 +40,15 @@ _split = lru_cache(maxsize=1024)(split_of)
 
 LevelCounts: TypeAlias = Mapping[str, int]
 """How many annotators gave each value, by the value as a key of JSON."""
+
+
+class GoldColumns(NamedTuple):
+    """The ``criteria`` that a release has labels of, a name for each turn (``empathy@1``), and those whose labels are
+    summed up ``over_turns``: what is asked of each turn on an ordered scale.
+    """
+
+    criteria: tuple[str, ...]
+    over_turns: tuple[str, ...] = ()
 
 
 class GoldRow(NamedTuple):
@@ -62,15 +73,25 @@ class GoldRow(NamedTuple):
         return _split(self.dataset, self.prompt_id)
 
 
-def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
+def summarize_turns(labels: Mapping[str, Value], columns: GoldColumns) -> dict[str, dict[str, float]]:
+    """By criterion the mean and the minimum of its labels over the turns of a response, where it has any."""
+    values: dict[str, list[float]] = {name: [] for name in columns.over_turns}
+    for name, value in labels.items():
+        if not isinstance(value, str) and strip_turn(name) in values:
+            values[strip_turn(name)].append(value)
+    return {name: {MEAN: fmean(of), MINIMUM: min(of)} for name, of in values.items() if of}
+
+
+def jsonl_lines(rows: Iterable[GoldRow], columns: GoldColumns) -> Iterator[str]:
     """A JSON object per line, the fields in the order of ``GoldRow`` with the split before the last, the criteria as
-    in ``criteria``.
+    in ``columns``; what is asked of each turn is summed up in a last one, ``over_turns``.
 
     Put together by hand: the json module takes three times as long for the same text. What many rows share is
     written once and kept.
     """
-    order = tuple(criteria)
+    order = columns.criteria
     for row in rows:
+        over_turns = summarize_turns(row.labels, columns) if columns.over_turns else None
         dataset, prompt, dimension, subcomponent, model, response, labels, sources, *guideline, counts = row
         yield (
             f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}'
@@ -80,6 +101,7 @@ def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[st
             f', "sources": {_encode_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'
             f"{_encode_guideline(*guideline, row.split)}"
             f"{_encode_counts(tuple([(name, tuple(levels.items())) for name, levels in counts.items()]), order)}"
+            f"{'' if over_turns is None else f', {_quoted(OVER_TURNS)}: {_ENCODER.encode(over_turns)}'}"
             "}\n"
         )
 
@@ -119,21 +141,23 @@ def _encode_object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ..
     return f"{{{pairs}}}"
 
 
-def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
+def csv_lines(rows: Iterable[GoldRow], columns: GoldColumns) -> Iterator[str]:
     """Every text in quotes, numbers bare; a ``label.``, a ``source.`` and a ``labels_by_level.`` column for each
-    criterion.
+    criterion, and a ``mean.`` and a ``minimum.`` column for each that is asked of turns.
     """
     line = csv_writer()
-    yield MARK + line(csv_header(criteria))
+    yield MARK + line(csv_header(columns))
     for row in rows:
-        yield line([csv_cell(value) for value in flatten_row(row, criteria)])
+        yield line([csv_cell(value) for value in flatten_row(row, columns)])
 
 
-def csv_header(criteria: Sequence[str]) -> list[str]:
+def csv_header(columns: GoldColumns) -> list[str]:
+    criteria = columns.criteria
     labels, sources = [f"label.{name}" for name in criteria], [f"source.{name}" for name in criteria]
     before = ["dataset", "prompt_id", "dimension", "subcomponent", "model", "response"]
     counts = [f"{LABELS_BY_LEVEL}.{name}" for name in criteria]
-    return [*before, *labels, *sources, "guideline", "guideline_version", "split", *counts]
+    over_turns = [f"{name}.{criterion}" for criterion in columns.over_turns for name in (MEAN, MINIMUM)]
+    return [*before, *labels, *sources, "guideline", "guideline_version", "split", *counts, *over_turns]
 
 
 def safe_cell(text: str) -> str:
@@ -144,13 +168,18 @@ def safe_cell(text: str) -> str:
     return f"'{text}" if text.startswith((*DANGEROUS, "'")) else text
 
 
-def flatten_row(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
+def flatten_row(row: GoldRow, columns: GoldColumns) -> list[Any]:
     """The values in the order of ``csv_header``: None where there is no gold, turns and counts as they are."""
+    criteria = columns.criteria
     labels = [row.labels.get(name) for name in criteria]
     sources = [row.sources.get(name) for name in criteria]
     counts = [row.labels_by_level.get(name) for name in criteria]
     before = [row.dataset, row.prompt_id, row.dimension, row.subcomponent, row.model, row.response]
-    return [*before, *labels, *sources, row.guideline, row.guideline_version, row.split, *counts]
+    summaries = summarize_turns(row.labels, columns)
+    over_turns = [
+        summaries.get(criterion, {}).get(name) for criterion in columns.over_turns for name in (MEAN, MINIMUM)
+    ]
+    return [*before, *labels, *sources, row.guideline, row.guideline_version, row.split, *counts, *over_turns]
 
 
 def csv_cell(value: Any) -> Any:
@@ -183,6 +212,7 @@ def jsonl_rows(lines: Iterable[str]) -> Iterator[GoldRow]:
     for line in lines:
         record = json.loads(line)
         del record["split"]
+        record.pop(OVER_TURNS, None)
         yield GoldRow(**record)
 
 
@@ -252,7 +282,7 @@ def _parse_turns(text: str, is_text: Callable[[str], bool]) -> list[dict[str, st
     return turns if is_dialogue and not is_text(text) else None
 
 
-Lines: TypeAlias = Callable[[Iterable[GoldRow], Sequence[str]], Iterator[str]]
+Lines: TypeAlias = Callable[[Iterable[GoldRow], GoldColumns], Iterator[str]]
 
 
 @dataclass(frozen=True)

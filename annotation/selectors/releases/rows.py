@@ -16,14 +16,29 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from django.db import connection
-from django.db.models import F, QuerySet, Window
+from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import Collate, DenseRank
 
-from annotation.domain.guidelines.values import level_key, order_level_key
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines.values import (
+    TURN_SIGN,
+    find_turn,
+    level_key,
+    order_level_key,
+    strip_turn,
+)
 from annotation.domain.releases.canonical import Value, number
-from annotation.domain.releases.gold_file import GoldRow, LevelCounts
+from annotation.domain.releases.gold_file import GoldColumns, GoldRow, LevelCounts
 from annotation.domain.releases.splits import SPLITS, split_of
-from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Dataset,
+    EvaluatedModel,
+    GoldRelease,
+    Guideline,
+    Task,
+)
 from annotation.models.sql.releases import (
     fetch_annotator_labels,
     fetch_released_texts,
@@ -70,9 +85,44 @@ class ReleaseContent:
         self.release = release
 
     @cached_property
-    def criteria(self) -> list[str]:
-        """The criteria that the release has labels of, by name."""
-        return sorted(self.release.manifest["counts"]["by_level"])
+    def columns(self) -> GoldColumns:
+        """The criteria that the release has labels of, by name and turn."""
+        criteria = sorted(self.release.manifest["counts"]["by_level"])
+        asked_of_turns = self._find_asked_of_turns()
+        if not asked_of_turns:
+            return GoldColumns(tuple(criteria))
+        labelled = self.release.items.filter(criterion__contains=TURN_SIGN).order_by()
+        names = {*criteria} - asked_of_turns.keys() | {
+            *labelled.values_list("criterion", flat=True).distinct()
+        }
+        ordered = sorted(names, key=lambda name: (strip_turn(name), find_turn(name) or 0))
+        return GoldColumns(
+            tuple(ordered),
+            tuple(name for name in criteria if asked_of_turns.get(name, "nominal") != "nominal"),
+        )
+
+    def _find_asked_of_turns(self) -> dict[str, str]:
+        """The criteria that the release's guidelines ask of each turn, with how they are measured."""
+        return {
+            criterion.name: criterion.measurement
+            for document in self.documents
+            for criterion in document.criteria
+            if criterion.per_turn is not None
+        }
+
+    @cached_property
+    def documents(self) -> list[GuidelineDocument]:
+        """The guidelines that the release has labels under, from the oldest to the newest."""
+        used = Q(pk=None)
+        for facts in self.release.manifest["guidelines"]:
+            used |= Q(name=facts["name"], version=facts["version"])
+        guidelines = Guideline.objects.filter(used).defer("source").order_by("published_at", "pk")
+        return [guideline.document for guideline in guidelines]
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether annotators were asked for texts."""
+        return any(document.has_texts for document in self.documents)
 
     @property
     def rows(self) -> int:
@@ -143,7 +193,10 @@ class ReleaseContent:
 
     def _read_sources(self, rows: Sequence[tuple[int, ...]], *, with_times: bool) -> list[ReleasedRow]:
         ids = list(chain.from_iterable(rows))
-        labels, sources = self._labels(ids), list_task_sources(self.release, ids, with_times=with_times)
+        labels, sources = (
+            self._labels(ids),
+            list_task_sources(self.release, ids, with_times=with_times, with_texts=self.has_texts),
+        )
         annotations = {task: [word.labels_json for word in sources[task].annotations] for task in ids}
         read = []
         for tasks in rows:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from annotation.domain.formats.bundle import label_place
-from annotation.models import GoldRelease
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldRelease
 from annotation.models.sql.releases import (
     SourceText,
     StatedRow,
@@ -54,6 +55,12 @@ class SubmissionSource(NamedTuple):
     labels_json: str
     reason: str = ""
     round: str = ""
+    texts: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The labels and the texts together."""
+        return {**self.labels, **self.texts}
 
 
 class TaskSources:
@@ -73,18 +80,35 @@ class TaskSources:
 
 
 def list_task_sources(
-    release: GoldRelease, tasks: Sequence[int], *, with_times: bool
+    release: GoldRelease, tasks: Sequence[int], *, with_times: bool, with_texts: bool
 ) -> dict[int, TaskSources]:
     """Of these tasks of the release, each with its texts and where they belong.
 
     ``with_times``: whether annotations tell when they were made, which costs as much as the rest of them.
+    ``with_texts``: whether a guideline of the release asks for any.
     """
     sources = {task.task: TaskSources(task) for task in fetch_source_texts(tasks)}
     for row in fetch_current_annotations(tasks, with_times=with_times):
         sources[row[TASK]].annotations.append(_build_source(row, is_decision=False))
+    for (task, person), texts in (find_texts(tasks) if with_texts else {}).items():
+        annotations = sources[task].annotations
+        place = next(n for n, annotation in enumerate(annotations) if annotation.person == person)
+        annotations[place] = annotations[place]._replace(texts=_sort_fields(texts))
     for row in fetch_released_decisions(release.pk, tasks):
         sources[row[TASK]].decision = _build_source(row, is_decision=True)
     return sources
+
+
+def find_texts(tasks: Iterable[int]) -> dict[tuple[int, int], dict[str, str]]:
+    """What annotators wrote where the guideline asks for a text: by task and person, by criterion."""
+    written = Annotation.objects.filter(
+        current=True,
+        assignment__task__in=tasks,
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+    )
+    rows = written.exclude(texts={}).order_by().values_list("assignment__task", "assignment__person", "texts")
+    return {(task, person): texts for task, person, texts in rows}
 
 
 def _build_source(row: StatedRow, *, is_decision: bool) -> SubmissionSource:

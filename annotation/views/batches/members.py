@@ -4,7 +4,7 @@ for correction.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -17,13 +17,13 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.forms.batches.batches import JoinForm
 from annotation.forms.batches.tasks import LimitsForm
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch, CorrectionRequest
 from annotation.selectors.access import list_openings, refuse_sealed_gold
 from annotation.selectors.annotations.corrections import get_correction, list_corrections
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.members import MemberRow, count_shared, get_member, list_members
 from annotation.selectors.batches.progress import list_skips
-from annotation.selectors.guidelines import dimension_label
+from annotation.selectors.guidelines import criterion_label, dimension_label, label_text, list_answer_words
 from annotation.selectors.people import get_person
 from annotation.services.annotations.submission import handle_correction_request
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
@@ -31,6 +31,8 @@ from annotation.views.access import person_of, role_required
 from annotation.views.batches.batches import batch_context
 from annotation.views.notices import render_notice
 
+Words: TypeAlias = list[tuple[str, str]]
+"""Criteria with what was answered."""
 ROLES = (ANNOTATOR, ADJUDICATOR)
 PAGE = 50
 MEMBERS_PER_PAGE = 100
@@ -118,9 +120,32 @@ def batch_items(request: HttpRequest, name: str) -> HttpResponse:
     page = Paginator(list_skips(open_batch), PAGE).get_page(request.GET.get("page"))
     context = batch_context(open_batch, person_of(request), tab="items") | {
         "page": page,
-        "corrections": list_corrections(open_batch),
+        "corrections": [
+            correction_row(correction, open_batch) for correction in list_corrections(open_batch)
+        ],
     }
     return render(request, "annotation/batches/items.html", context)
+
+
+def correction_row(
+    correction: CorrectionRequest, batch: Batch
+) -> tuple[CorrectionRequest, Words, Words, Any]:
+    """The request with what was submitted, what is wanted in its place, and what the item was settled as, in words."""
+    document = batch.guideline.document
+    current = next((a for a in correction.assignment.annotations.all() if a.current), None)
+    return (
+        correction,
+        list_answer_words(document, current.answers if current else {}),
+        list_answer_words(document, correction.labels),
+        [
+            (
+                criterion_label(document, gold.criterion),
+                label_text(document, gold.criterion, gold.value),
+                gold.source,
+            )
+            for gold in correction.assignment.task.gold_labels.all()
+        ],
+    )
 
 
 @require_POST

@@ -13,10 +13,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.domain.annotations import flag_text
-from annotation.domain.guidelines import localize
+from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.access import has_role
-from annotation.selectors.guidelines import criterion_label, label_text
+from annotation.selectors.guidelines import criterion_label, label_text, list_answer_words
 from annotation.selectors.origins import find_origin
 from annotation.selectors.releases.lineage import TaskHistory, get_task_history
 from annotation.views.access import person_of, role_required
@@ -42,7 +42,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "annotations": [annotation_row(history, annotation, counting) for annotation in history.annotations],
         **decision_context(history),
         "corrections": [
-            (correction, list_labels(history, correction.labels)) for correction in history.corrections
+            (correction, list_answer_words(document, correction.labels)) for correction in history.corrections
         ],
         "gold": [
             {
@@ -53,7 +53,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
             for gold_label in history.gold
         ],
         "released": history.released,
-        "events": history.events,
+        "events": [(event, describe_event(document, event.data)) for event in history.events],
         "manages": has_role(person, MANAGER),
     }
     return render(request, "annotation/releases/task.html", context)
@@ -67,11 +67,12 @@ def annotation_row(
     history: TaskHistory, annotation: Annotation, counting: Mapping[UUID, int]
 ) -> dict[str, Any]:
     """``counting``: the revision that counts, by assignment."""
+    document = history.task.batch.guideline.document
     return {
         "annotation": annotation,
         "too_late": annotation.revision > counting[annotation.assignment_id],
         "person": annotation.assignment.person,
-        "labels": list_labels(history, annotation.labels),
+        "labels": list_answer_words(document, annotation.answers),
         "flags": [gettext(flag_text(flag)) for flag in annotation.flags],
         "quotes": [quote_span(history.task.response, span) for span in annotation.evidence],
         "origin": find_origin(annotation),
@@ -83,14 +84,15 @@ def decision_context(history: TaskHistory) -> dict[str, Any]:
     decision = history.adjudication
     if decision is None:
         return {}
+    document = history.task.batch.guideline.document
     verdict = getattr(decision.assignment, "verdict", None)  # none where it was decided elsewhere
     return {
         "adjudication": decision,
-        "decision": list_labels(history, decision.labels),
+        "decision": list_answer_words(document, decision.labels),
         "decision_origin": find_origin(decision),
         "reason": localize(decision.reason.words, get_language() or "en") if decision.reason else "",
         "verdict": verdict,
-        "verdict_labels": list_labels(history, verdict.labels) if verdict else [],
+        "verdict_labels": list_answer_words(document, verdict.labels) if verdict else [],
     }
 
 
@@ -101,8 +103,10 @@ def quote_span(response: Response, span: Mapping[str, int]) -> str:
     return text[span["start"] : span["end"]]
 
 
-def list_labels(history: TaskHistory, labels: dict[str, Any]) -> list[tuple[str, str]]:
-    document = history.task.batch.guideline.document
-    return [
-        (criterion_label(document, name), label_text(document, name, value)) for name, value in labels.items()
-    ]
+def describe_event(document: GuidelineDocument, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the audit trail holds of an act, with its labels in words."""
+    labels = data.get("labels")
+    if not isinstance(labels, Mapping):
+        return dict(data)
+    words = "; ".join(f"{criterion} {label}" for criterion, label in list_answer_words(document, labels))
+    return {**data, "labels": words}

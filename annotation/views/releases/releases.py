@@ -362,9 +362,11 @@ def list_filters(release: GoldRelease, choices: dict[str, str]) -> list[dict[str
 
 
 def describe_answer(document: GuidelineDocument, labels: Mapping[str, Label], criterion: str) -> str:
-    """The number alone, since the gold beside it has the level's name."""
+    """The number alone, since the gold beside it has the level's name; the options of a set in words."""
     label = labels.get(criterion)
-    return label_text(document, criterion, label) if isinstance(label, str) else format_compact(label)
+    if isinstance(label, str) or document.criterion(criterion).several:
+        return label_text(document, criterion, label)
+    return format_compact(label)
 
 
 def label_row(label_sources: LabelSources) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from annotation.domain.datasets import response_sha256, text_sha256
 from annotation.domain.formats.spreadsheets import unescape_spreadsheet
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.domain.releases.gold_file import (
+    GoldColumns,
     GoldRow,
     csv_lines,
     csv_rows,
@@ -144,7 +145,7 @@ HOSTILE = [
 
 def test_no_cell_starts_a_formula_and_every_text_comes_back():
     rows = [GoldRow("d", "p", "", "", "M", text, {"c": -1}, {"c": "single"}, "g", "1") for text in HOSTILE]
-    text = "".join(csv_lines(rows, ["c"]))
+    text = "".join(csv_lines(rows, GoldColumns(("c",))))
     read = list(csv.DictReader(StringIO(text, newline="")))
     cells = [row["response"] for row in read]
     assert not any(cell.startswith(("=", "+", "-", "@", "＝", "＠", "\t", "\r", "\n")) for cell in cells)
@@ -270,7 +271,7 @@ def test_a_line_is_what_the_json_module_would_write(
     record["sources"] = dict.fromkeys(criteria, name)
     del record["labels_by_level"]
     record |= {"split": row.split, "labels_by_level": dict.fromkeys(criteria, counts)}
-    (line,) = jsonl_lines([row], criteria)
+    (line,) = jsonl_lines([row], GoldColumns(tuple(criteria)))
     assert line == json.dumps(record, ensure_ascii=False) + "\n"
     assert list(jsonl_rows([line])) == [row]
 
@@ -280,7 +281,7 @@ def test_a_text_that_reads_like_a_dialogue_comes_back_from_csv_as_what_it_is(is_
     text = json.dumps(TURNS, ensure_ascii=False)
     counts = {"c": {"2.5": 1, "'=1": 2}}
     rows = [GoldRow("d", "'p", "", "", "M", text, {"c": 2.5}, {"c": "single"}, "g", "1", counts)]
-    (read,) = csv_rows(csv_lines(rows, ["c"]), is_text=lambda _text: is_text)
+    (read,) = csv_rows(csv_lines(rows, GoldColumns(("c",))), is_text=lambda _text: is_text)
     assert read.response == (text if is_text else TURNS)
     assert (read.prompt_id, read.labels, read.sources) == ("'p", {"c": 2.5}, {"c": "single"})
     assert (read.guideline, read.guideline_version, read.labels_by_level) == ("g", "1", counts)

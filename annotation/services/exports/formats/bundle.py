@@ -37,6 +37,7 @@ from annotation.domain.formats.bundle import (
     PlanFacts,
     StratumFacts,
 )
+from annotation.domain.formats.generic import TEXTS
 from annotation.domain.formats.rows import Source
 from annotation.domain.releases.gold_file import GoldRow, jsonl_lines, jsonl_rows
 from annotation.models import Batch, Guideline, LabelPosterior, Task
@@ -88,9 +89,9 @@ class _BundleFormat(Writer):
                 expected=labels,
             )
         with ThreadPoolExecutor(1) as executor:  # unpacking leaves the interpreter to who reads the gold
-            others = executor.submit(bundle.check, later=GOLD)
+            checking = executor.submit(bundle.check, later=GOLD)
             counts = check_gold(spec.release, list_gold_rows(bundle), tell)
-            others.result()
+            checking.result()
         return counts
 
 
@@ -149,7 +150,7 @@ class _BundlePacker:
                 tell(done)
 
     def _write_chunk(self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow]) -> None:
-        files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._spec.released.criteria))
+        files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._spec.released.columns))
         lines: dict[str, list[str]] = {name: [] for name in (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS)}
         for row in rows:
             for place in row.sources:
@@ -217,6 +218,8 @@ class _BundlePacker:
         """What was said; what was written and marked, and when, only if that was chosen. Without the braces."""
         flags = _encode(word.flags) if word.flags else "[]"
         text = f'"annotator": {_word(self._people[word.person])}, {_encode_label(word)}, "flags": {flags}'
+        if word.texts:
+            text += f', "{TEXTS}": {_encode(word.texts)}'
         if self._spec.options.rationales:
             text += f', "rationale": {_quoted(word.rationale)}, "evidence": {_encode(word.evidence)}'
         return text + self._encode_origin(word)

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from annotation.core.errors import N_, InputError
+from annotation.domain.annotations import list_judged_turns, list_markable_texts
 from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, NA_SUFFIX
 from annotation.domain.formats.label_studio_export import (
     AnnotationEncoder,
@@ -23,7 +24,7 @@ from annotation.domain.formats.label_studio_export import (
 from annotation.domain.formats.rows import as_number
 from annotation.domain.guidelines import NA, Label
 from annotation.domain.releases.gold_file import LABELS_BY_LEVEL, GoldRow
-from annotation.models import Guideline, Response
+from annotation.models import Response
 from annotation.selectors.releases.rows import ReleasedRow
 from annotation.selectors.releases.sources import SubmissionSource, TaskSources
 from annotation.services.exports.base import (
@@ -75,14 +76,16 @@ class _TaskRecords:
 
     @cached_property
     def layout(self) -> LabelStudioLayout:
-        release = self.spec.release
-        used = release.items.order_by().values("task__batch__guideline")
-        guidelines = Guideline.objects.filter(pk__in=used).order_by("published_at", "pk")
-        responses = Response.objects.filter(tasks__in=release.items.order_by().values("task"))
+        documents = self.spec.released.documents
+        responses = Response.objects.filter(tasks__in=self.spec.release.items.order_by().values("task"))
+        dialogues = responses.exclude(turns=[])
+        has_texts = responses.filter(turns=[]).exists()
+        turns = {0} if has_texts else set()
+        if any(document.asks_of_turns for document in documents):
+            for dialogue in dialogues.order_by().values_list("turns", flat=True).iterator():
+                turns |= set(list_judged_turns(list_markable_texts("", dialogue)))
         return build_layout(
-            [guideline.document for guideline in guidelines],
-            has_texts=responses.filter(turns=[]).exists(),
-            has_dialogues=responses.exclude(turns=[]).exists(),
+            documents, has_texts=has_texts, has_dialogues=dialogues.exists(), turns=sorted(turns)
         )
 
     def chunks(self, start: int) -> Iterator[Chunk]:
@@ -135,7 +138,7 @@ class _TaskRecords:
         with_rationales = self.spec.options.rationales
         return ExportedAnnotation(
             role=role,
-            labels=word.labels,
+            labels=word.answers if word.texts else word.labels,
             person=self.spec.people[word.person],
             rationale=word.rationale if with_rationales else "",
             flags=word.flags,
@@ -230,6 +233,6 @@ def _read_value(result: Mapping[str, Any]) -> Label:
     value = result["value"][result["type"]]
     if value == [NA]:
         return NA
-    number = as_number(value[0] if isinstance(value, list) else value)
-    assert number is not None, "written by this very export"
-    return number
+    numbers = [as_number(part) for part in (value if isinstance(value, list) else [value])]
+    assert None not in numbers, "written by this very export"
+    return sum(filter(None, numbers))

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from annotation.core.errors import N_
 from annotation.domain.guidelines import NA
+from annotation.domain.guidelines.values import strip_turn
 from annotation.domain.releases.canonical import number
-from annotation.domain.releases.gold_file import LABELS_BY_LEVEL, GoldRow, LevelCounts, text_cell
+from annotation.domain.releases.gold_file import (
+    LABELS_BY_LEVEL,
+    MEAN,
+    MINIMUM,
+    GoldColumns,
+    GoldRow,
+    LevelCounts,
+    summarize_turns,
+    text_cell,
+)
 from annotation.selectors.releases.rows import CHUNK, ReleasedRow
 from annotation.services.exports.base import ExportCounts, ExportSpec, Part, ReportPosition, WholeFile, Writer
 from annotation.services.exports.verification import check_gold
@@ -62,19 +72,20 @@ def build_schema(spec: ExportSpec, *, dictionaries: bool = True) -> pa.Schema:
     turn = pa.struct([("role", pa.string()), ("text", pa.string())])
     counts = pa.list_(pa.struct([(LEVEL, pa.string()), (LABELS, pa.int64())]))
     by_level = spec.release.manifest["counts"]["by_level"]
-    criteria = spec.released.criteria
+    criteria, over_turns = spec.released.columns
     return pa.schema(
         [
             *((name, few if name in DICTIONARY_COLUMNS else pa.string()) for name in LEADING_COLUMNS),
             ("response", pa.string()),
             ("turns", pa.list_(turn)),
             *(
-                (f"label.{name}", pa.int64() if _is_integral(by_level[name]) else pa.float64())
+                (f"label.{name}", pa.int64() if _is_integral(by_level[strip_turn(name)]) else pa.float64())
                 for name in criteria
             ),
             *((f"source.{name}", few) for name in criteria),
             *((name, few) for name in TRAILING_COLUMNS),
             *((f"{LABELS_BY_LEVEL}.{name}", counts) for name in criteria),
+            *((f"{summary}.{name}", pa.float64()) for name in over_turns for summary in (MEAN, MINIMUM)),
         ]
     )
 
@@ -105,6 +116,16 @@ def _build_columns(rows: Sequence[GoldRow], names: Sequence[str]) -> dict[str, l
 
 def _read_column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
     kind, _dot, criterion = name.partition(".")
+    if criterion:
+        return _read_criterion(rows, kind, criterion)
+    if name == "response":
+        return (text_cell(row.response) for row in rows)
+    if name == "turns":
+        return (None if isinstance(row.response, str) else row.response for row in rows)
+    return (getattr(row, name) for row in rows)
+
+
+def _read_criterion(rows: Sequence[GoldRow], kind: str, criterion: str) -> Iterator[Any]:
     if kind == "label":
         labels = (row.labels.get(criterion) for row in rows)
         return (None if label == NA else label for label in labels)
@@ -112,11 +133,8 @@ def _read_column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
         return (row.sources.get(criterion) for row in rows)
     if kind == LABELS_BY_LEVEL:
         return (_list_counts(row.labels_by_level.get(criterion)) for row in rows)
-    if name == "response":
-        return (text_cell(row.response) for row in rows)
-    if name == "turns":
-        return (None if isinstance(row.response, str) else row.response for row in rows)
-    return (getattr(row, name) for row in rows)
+    summaries = (summarize_turns(row.labels, GoldColumns((), (criterion,))) for row in rows)
+    return (summary.get(criterion, {}).get(kind) for summary in summaries)
 
 
 def _list_counts(counts: LevelCounts | None) -> list[dict[str, Any]] | None:

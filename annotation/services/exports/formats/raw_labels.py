@@ -39,6 +39,7 @@ from annotation.domain.releases.gold_file import (
 from annotation.models import LabelPosterior
 from annotation.selectors.releases.lineage import StatedLabels, TaskStatedLabels, list_annotator_labels
 from annotation.selectors.releases.rows import ReleasedRow
+from annotation.selectors.releases.sources import find_texts
 from annotation.services.exports.base import (
     Chunk,
     ExportCounts,
@@ -81,6 +82,8 @@ FIELDS = (
 )
 IMPORT_FIELDS = FIELDS[-3:]
 OPTIONAL_FIELDS = ("rationale", "evidence")
+TEXT = "text"
+"""The kind of a row with what an annotator wrote, in place of a label; and its column, where texts are asked for."""
 Record = Mapping[str, Any]
 
 
@@ -129,7 +132,8 @@ def _file_name(spec: ExportSpec) -> str:
 
 
 def _fields(spec: ExportSpec) -> tuple[str, ...]:
-    return FIELDS + OPTIONAL_FIELDS if spec.options.rationales else FIELDS
+    optional = OPTIONAL_FIELDS if spec.options.rationales else ()
+    return (*FIELDS, *optional, *((TEXT,) if spec.released.has_texts else ()))
 
 
 def _get_formatter(spec: ExportSpec) -> Callable[[Record], str]:
@@ -145,6 +149,7 @@ def list_records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict
     the decision, or what the model of all labels said.
     """
     posteriors = _find_posteriors(rows)
+    texts = find_texts([task for row in rows for task in row.tasks]) if spec.released.has_texts else {}
     for row, tasks in list_annotator_labels(rows):
         for task in tasks:
             for criterion in dict.fromkeys(name for label in task.stated for name in label.labels):
@@ -155,6 +160,9 @@ def list_records(rows: Sequence[ReleasedRow], spec: ExportSpec) -> Iterator[dict
                         yield _build_record(row, task, criterion, label, spec)
                 if source == AGGREGATED:
                     yield _build_aggregation(row, task, criterion, posteriors[task.task, criterion], spec)
+            for label in task.stated:
+                for criterion, text in sorted(texts.get((task.task, label.person), {}).items()):
+                    yield _build_text(row, task, criterion, label, spec) | {TEXT: text}
 
 
 def _find_posteriors(rows: Sequence[ReleasedRow]) -> dict[tuple[int, str], LabelPosterior]:
@@ -184,13 +192,36 @@ def _build_aggregation(
     }
 
 
+def _build_text(
+    row: ReleasedRow, task: TaskStatedLabels, criterion: str, label: StatedLabels, spec: ExportSpec
+) -> dict[str, Any]:
+    """Who wrote a text, and of what; it settles nothing."""
+    fields = dict.fromkeys(_fields(spec))
+    return fields | {
+        **_describe_place(row, task, criterion),
+        "worker": spec.people[label.person],
+        "kind": TEXT,
+        **_describe_submission(label),
+    }
+
+
+def _describe_submission(label: StatedLabels) -> dict[str, Any]:
+    return {
+        "channel": label.channel,
+        "time": label.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": label.seconds,
+        "round": label.round or None,
+        **dict(zip(IMPORT_FIELDS, label.origin or (None, None, None), strict=True)),
+    }
+
+
 def _describe_place(row: ReleasedRow, task: TaskStatedLabels, criterion: str) -> dict[str, Any]:
     """What a row is about, whoever says it."""
     gold = row.gold
     return {
         "task": f"{task.batch}/{task.place}",
         "criterion": criterion,
-        "source": gold.sources[criterion],
+        "source": gold.sources.get(criterion),
         "dataset": gold.dataset,
         "prompt_id": gold.prompt_id,
         "dimension": gold.dimension,
@@ -209,17 +240,13 @@ def _build_record(
 ) -> dict[str, Any]:
     source = row.gold.sources[criterion]
     decision = EXPERT if source == EXPERT else ADJUDICATION
-    record: dict[str, Any] = dict.fromkeys(FIELDS)
+    record: dict[str, Any] = dict.fromkeys(_fields(spec))
     record |= {
         **_describe_place(row, task, criterion),
         "worker": spec.people[label.person],
         "label": label.labels[criterion],
         "kind": decision if label.is_decision else ANNOTATION,
-        "channel": label.channel,
-        "time": label.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "seconds": label.seconds,
-        "round": label.round or None,
-        **dict(zip(IMPORT_FIELDS, label.origin or (None, None, None), strict=True)),
+        **_describe_submission(label),
     }
     if spec.options.rationales:
         record |= {
@@ -243,9 +270,8 @@ def settle_labels(records: Iterable[Record], rules: Mapping[str, SettlementRules
 
     What they leave disputed is no gold: it is left out, so that the counts differ from the release's.
     """
-    for (_task, criterion), same in groupby(
-        records, key=lambda record: (record["task"], record["criterion"])
-    ):
+    labels = (record for record in records if record["kind"] != TEXT)
+    for (_task, criterion), same in groupby(labels, key=lambda record: (record["task"], record["criterion"])):
         same_criterion = list(same)
         first = same_criterion[0]
         settled = _settle_records(same_criterion, rules[first["batch"]])
@@ -279,7 +305,8 @@ def _from_csv(lines: Iterable[str]) -> Iterator[Record]:
     csv.field_size_limit(MAX_CELL_CHARACTERS)
     for row in csv.DictReader(lines):
         record: dict[str, Any] = {name: unescape_cell(cell) for name, cell in row.items()}
-        yield record | {"label": number(parse_level(row["label"]))}
+        is_text = record["kind"] == TEXT
+        yield record | {"label": None if is_text else number(parse_level(row["label"]))}
 
 
 LABELS = _RawLabelWriter()

@@ -6,7 +6,7 @@ written. A spreadsheet cannot go on in its middle: after a worker died it is sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -18,6 +18,7 @@ from annotation.domain.formats.spreadsheets import escape_spreadsheet, read_shee
 from annotation.domain.releases.gold_file import (
     DANGEROUS,
     TURNS,
+    GoldColumns,
     GoldRow,
     cell_rows,
     csv_header,
@@ -73,19 +74,19 @@ def _write_sheet(path: Path, spec: ExportSpec, tell: ReportPosition) -> None:
 
 
 def _append_rows(sheet: Any, spec: ExportSpec, tell: ReportPosition) -> None:
-    criteria, done = spec.released.criteria, 0
-    sheet.append([_build_cell(sheet, name) for name in csv_header(criteria)])
+    columns, done = spec.released.columns, 0
+    sheet.append([_build_cell(sheet, name) for name in csv_header(columns)])
     for rows in spec.released.chunks():
         for row in rows:
-            sheet.append([_build_cell(sheet, value) for value in _list_values(row.gold, criteria)])
+            sheet.append([_build_cell(sheet, value) for value in _list_values(row.gold, columns)])
         done += len(rows)
         tell(done)
 
 
-def _list_values(row: GoldRow, criteria: Sequence[str]) -> Iterator[Any]:
+def _list_values(row: GoldRow, columns: GoldColumns) -> Iterator[Any]:
     """The values of the row, the turns of a dialogue and counts as their JSON."""
     return (
-        text_cell(value) if isinstance(value, list | dict) else value for value in flatten_row(row, criteria)
+        text_cell(value) if isinstance(value, list | dict) else value for value in flatten_row(row, columns)
     )
 
 

@@ -29,14 +29,14 @@ class _GoldText(Writer):
     form: GoldFormat
 
     def parts(self, spec: ExportSpec) -> list[Part]:
-        criteria = spec.released.criteria
-        head = "".join(self.form.lines([], criteria))
+        columns = spec.released.columns
+        head = "".join(self.form.lines([], columns))
 
         def chunks(start: int) -> Iterator[Chunk]:
             position = start
             for rows in spec.released.chunks(start):
                 position += len(rows)
-                lines = self.form.lines((row.gold for row in rows), criteria)
+                lines = self.form.lines((row.gold for row in rows), columns)
                 yield Chunk("".join(lines)[len(head) :], position)
 
         return [TextFile(self.form.file_name, chunks, total=spec.rows, head=head)]
@@ -82,7 +82,7 @@ def export_lines(release: GoldRelease, gold_format: GoldFormat) -> Iterator[str]
     """The lines of the release's gold file; a page streams them."""
     released = ReleaseContent(release)
     rows = (row.gold for chunk in released.chunks() for row in chunk)
-    return gold_format.lines(rows, released.criteria)
+    return gold_format.lines(rows, released.columns)
 
 
 def get_gold_format(name: str) -> GoldFormat:
