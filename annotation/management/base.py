@@ -101,6 +101,8 @@ class AssayCommand(ABC, BaseCommand):
             self._print(data, as_json=as_json)
         except BrokenPipeError:  # whoever read, such as `head`, has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if self.is_failure(data):
+            sys.exit(1)
 
     def _print(self, data: Any, *, as_json: bool) -> None:
         if as_json:
@@ -112,6 +114,10 @@ class AssayCommand(ABC, BaseCommand):
     @abstractmethod
     def act(self, **options: Any) -> Any:
         """Do it, and return what ``--json`` prints."""
+
+    def is_failure(self, _data: Any) -> bool:
+        """Whether what was printed is no success, so that the command ends with 1."""
+        return False
 
     @abstractmethod
     def show(self, data: Any) -> None:
@@ -229,6 +235,10 @@ class ImportCommand(AssayCommand):
             else:
                 problems = group_problems(tried)
         return _preview_to_json(preview, problems) | {"outcome": outcome}
+
+    def is_failure(self, data: dict[str, Any]) -> bool:
+        """Whether a file of a preview would be refused."""
+        return any(preview["outcome"] is None for preview in data.get("preview", ()))
 
     def show_outcome(self, data: dict[str, Any]) -> None:
         """Of one file: what came of it, or its preview."""

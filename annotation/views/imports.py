@@ -30,6 +30,7 @@ from annotation.forms.imports import (
     BundleForm,
     ColumnsForm,
     ImportKindForm,
+    ImportResponsesForm,
     TargetForm,
     UploadForm,
     build_initial,
@@ -298,6 +299,8 @@ def _show_check(
         columns = ColumnsForm(upload.kind, preview.columns, document)
         if isinstance(form, AnnotationsForm):
             form.offer_left_out(preview.unknown_words)
+        if isinstance(form, ImportResponsesForm) and not preview.names:
+            form.fields["model"].required = True  # no record names it
         context |= {"preview": preview, "columns": columns}
     remembered = upload.reading.get("remembered")
     context |= {
@@ -308,7 +311,7 @@ def _show_check(
         "complete": FORMATS[upload.format].complete,
         "is_labels": upload.kind == ANNOTATIONS,
         "batch": Batch.objects.filter(name=target.get("batch") or "").first(),
-        "has_datasets": Dataset.objects.exists(),
+        "lacks_dataset": type(form) is ImportResponsesForm and not Dataset.objects.exists(),
         "crumbs": import_breadcrumbs(upload.file_name),
     }
     outcome = upload.reading.get("outcome")

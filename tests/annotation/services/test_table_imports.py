@@ -101,7 +101,9 @@ def test_a_preview_stores_nothing_and_says_what_would_come(prompts: Path):
 def test_a_preview_for_people_groups_what_is_wrong(tmp_path: Path):
     path = book(tmp_path / "bad.xlsx", ["编号", "问题"], *([str(n), None] for n in range(60)), ["x", "问？"])
     out = StringIO()
-    call_command("import_prompts", str(path), "--dataset", "d", "--preview", stdout=out)
+    with pytest.raises(SystemExit) as ended:
+        call_command("import_prompts", str(path), "--dataset", "d", "--preview", stdout=out)
+    assert ended.value.code == 1
     text = out.getvalue()
     assert "bad.xlsx: xlsx Sheet, 1 prompts read" in text
     assert "  编号 -> id\n  问题 -> prompt\n" in text
@@ -112,7 +114,10 @@ def test_a_preview_for_people_groups_what_is_wrong(tmp_path: Path):
 def test_a_preview_knows_what_the_dataset_would_refuse(prompts: Path, tmp_path: Path):
     run("import_prompts", prompts, "--dataset", "d")
     other = book(tmp_path / "other.xlsx", ["编号", "问题"], ["一", "另一个问题"], ["二", "又一个"])
-    (preview,) = run("import_prompts", other, "--dataset", "d", "--preview")["preview"]
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("import_prompts", str(other), "--dataset", "d", "--preview", "--json", stdout=out)
+    (preview,) = json.loads(out.getvalue())["preview"]
     assert [(problem["number"], problem["lines"]) for problem in preview["problems"]] == [(1, [2]), (1, [3])]
     assert preview["outcome"] is None
 

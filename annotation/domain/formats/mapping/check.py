@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from annotation.core.errors import N_, InputError
+from annotation.domain.formats.answers import OPTION_SIGN
 from annotation.domain.formats.base import ANNOTATIONS, PROMPTS, RESPONSES
 from annotation.domain.formats.generic import NO_DISTRIBUTION, is_distribution, is_na
 from annotation.domain.formats.labels import fold_label
@@ -85,7 +86,9 @@ def check_leftovers(
             LOOKS_LIKE_LABELS,
             path=path,
             columns=", ".join(strays)[:400],
-            known=", ".join(dict.fromkeys(options.criteria.values())),
+            known=", ".join(
+                dict.fromkeys(field.partition(OPTION_SIGN)[0] for field in options.criteria.values())
+            ),
         )
 
 
