@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -235,12 +236,17 @@ DRAWN_IDS = 512
 
 
 def draw_ids() -> Iterator[str]:
-    """Random UUIDs as their digits, without end: many are drawn at a time, in a tenth of what ``uuid4`` takes."""
+    """UUIDs of version 7 (RFC 9562) as their digits, without end: the time in milliseconds, then 74 random bits.
+
+    Many are drawn at a time, in a tenth of what a call for each takes. By the time they come in order, so that an index
+    of hundreds of thousands of them grows at its end and not everywhere.
+    """
     while True:
-        drawn = token_hex(16 * DRAWN_IDS)
-        for start in range(0, len(drawn), 32):
-            digits = drawn[start : start + 32]
-            yield f"{digits[:12]}4{digits[13:16]}{_VARIANT[digits[16]]}{digits[17:]}"
+        moment = f"{time.time_ns() // 1_000_000:012x}"
+        drawn = token_hex(10 * DRAWN_IDS)
+        for start in range(0, len(drawn), 20):
+            digits = drawn[start : start + 20]
+            yield f"{moment}7{digits[:3]}{_VARIANT[digits[3]]}{digits[4:19]}"
 
 
 Converter = Callable[[Any], Any]

@@ -23,6 +23,7 @@ from scoring.domain.training_data import (
     Head,
     Prediction,
     Value,
+    folds_by_prompt,
     level_counts,
     prompt_groups,
     splits_by_prompt,
@@ -31,6 +32,9 @@ from scoring.domain.training_data import (
 from scoring.inference.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
 
 INNER_FOLDS = 3
+MANY_EXAMPLES = 20_000
+"""From so many on, the form and the calibration are found on one inner fold in place of all: its thousands of labels
+say as much, in a third of the time."""
 IMPOSSIBLE = 1e-12
 Logs = dict[str, Doubles]
 """By criterion (examples, levels of the scale): log probabilities, NaN where an example was not predicted."""
@@ -251,9 +255,8 @@ class LabelledLogs:
 def select_labelled(examples: Sequence[Example], head: Head, logs: Doubles) -> LabelledLogs:
     """The predicted rows that have a label, without those whose level the fold had not seen: they tell nothing of how
     sure to be of the levels it had."""
-    labelled = [
-        i for i, e in enumerate(examples) if head.criterion in e.labels and not np.isnan(logs[i]).any()
-    ]
+    is_predicted = ~np.isnan(logs).any(axis=1)
+    labelled = [i for i in np.flatnonzero(is_predicted).tolist() if head.criterion in examples[i].labels]
     targets = np.array([head.position(examples[i].labels[head.criterion]) for i in labelled], dtype=np.int64)
     predicted = logs[labelled]
     possible = predicted[np.arange(len(targets)), targets] > np.log(IMPOSSIBLE) + 1
@@ -298,6 +301,22 @@ def list_folds(examples: Sequence[Example], splits: Sequence[DataSplit]) -> npt.
     folds = np.zeros(len(examples), dtype=np.int64)
     for place, split in enumerate(splits):
         folds[list(split.test)] = place
+    return folds
+
+
+def list_calibration_folds(
+    examples: Sequence[Example], splits: Sequence[DataSplit], seed: int
+) -> npt.NDArray[np.int64]:
+    """(examples,): the fold of each row for finding a calibration: the split that predicts it. Where there is one split
+    alone, its rows are in folds of their own, by prompt.
+    """
+    if len(splits) != 1:
+        return list_folds(examples, splits)
+    folds = np.zeros(len(examples), dtype=np.int64)
+    predicted = list(splits[0].test)
+    own = [examples[row] for row in predicted]
+    if len(set(prompt_groups(own))) > 1:
+        folds[predicted] = folds_by_prompt(own, k=INNER_FOLDS, seed=seed)
     return folds
 
 
@@ -372,12 +391,16 @@ def fit_calibrated(
     seed: int,
     report: Report = ignore_progress,
 ) -> LinearFit:
-    """Forms and calibrations chosen on inner folds, then all heads fitted to all examples."""
+    """Forms and calibrations found on inner folds, on one of them where there are ``MANY_EXAMPLES``; then all heads are
+    fitted to all examples.
+    """
     forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
     splits = inner_splits(examples, seed)
+    if len(examples) >= MANY_EXAMPLES:
+        splits = splits[:1]
     trying = scale_report(report, 0, 0.7)
     tried = crossfit(recipe, examples, heads, splits, forms=forms, seed=seed, report=trying)
-    folds = list_folds(examples, splits)
+    folds = list_calibration_folds(examples, splits, seed)
     choices = {head.criterion: choose_form(examples, head, tried, folds, recipe.balance) for head in heads}
     features, matrix = recipe.learn(examples)
     fitted = []

@@ -7,7 +7,8 @@ learns. What is learned of a form, a temperature and a weighting is in ``linear.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from scoring.backbones.linear import (
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 from scoring.inference import ngram as portable
-from scoring.inference.ngram import LinearHead, Sparse, Vocabulary
+from scoring.inference.ngram import LinearHead, NgramReading, Sparse, Vocabulary
 
 KIND = "ngram"
 READING = "words"
@@ -37,16 +38,29 @@ class NgramFeatures:
     """The features of the portable predictor, of examples."""
 
     portable: portable.BlockFeatures
+    reading: NgramReading
 
     def extract(self, examples: Sequence[Example]) -> Sparse:
-        return self.portable.matrix(list_pairs(examples))
+        return self.portable.matrix(list_pairs(examples), self.reading)
 
 
-def learn(examples: Sequence[Example]) -> tuple[FeatureExtractor, Sparse]:
+def build_reading() -> NgramReading:
+    """One that cleans each text once, however many folds read it; of a long text it keeps what any block reads."""
+    reading = portable.READINGS[READING]
+
+    @cache
+    def clean(text: str) -> str:
+        return portable.take_both_ends(reading.clean(text))
+
+    return replace(reading, clean=clean)
+
+
+def learn(
+    examples: Sequence[Example], reading: NgramReading = portable.READINGS[READING]
+) -> tuple[FeatureExtractor, Sparse]:
     """The vocabularies of the examples and, since they are counted anyway, the matrix of them."""
     from scipy import sparse
 
-    reading = portable.READINGS[READING]
     text_pairs = list_pairs(examples)
     chunks = [text_pairs[i : i + portable.CHUNK] for i in range(0, len(text_pairs), portable.CHUNK)]
     texts = [portable.block_texts(reading, chunk) for chunk in chunks]
@@ -57,8 +71,9 @@ def learn(examples: Sequence[Example]) -> tuple[FeatureExtractor, Sparse]:
         )
         vocabularies.append(_build_vocabulary(counted))
         matrices.append(vocabularies[-1].weigh(counted[:, vocabularies[-1].buckets]))
+        del counted  # as large as everything else together, and the next one is counted beside it
     features = portable.BlockFeatures(READING, tuple(vocabularies))
-    return NgramFeatures(features), portable.join_blocks(reading, matrices)
+    return NgramFeatures(features, reading), portable.join_blocks(reading, matrices)
 
 
 def _build_vocabulary(counted: Sparse) -> Vocabulary:
@@ -130,6 +145,7 @@ class NgramBackbone:
     """Seconds of work for thousands of responses: it has no checkpoints, an interrupted fit starts again."""
 
     name: str = KIND
+    reading: NgramReading = field(default_factory=build_reading, repr=False, compare=False)
 
     def fit(
         self,
@@ -142,8 +158,9 @@ class NgramBackbone:
     ) -> FittedNgramScorer:
         check_examples(examples, heads)
         report(FitProgress("read", 0.0))
+        recipe = replace(RECIPE, learned=partial(learn, reading=self.reading))
         fit = fit_calibrated(
-            RECIPE, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn")
+            recipe, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn")
         )
         assert isinstance(fit.features, NgramFeatures)
         return FittedNgramScorer(

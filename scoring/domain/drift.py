@@ -25,7 +25,15 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.domain.threads import one_thread
-from scoring.domain.training_data import Example, Head, Prediction, folds_by_prompt, normalise, prompt_groups
+from scoring.domain.training_data import (
+    Example,
+    Head,
+    Prediction,
+    folds_by_prompt,
+    normalise,
+    normalise_prompt,
+    prompt_groups,
+)
 
 Array = npt.NDArray[np.float64]
 Json = dict[str, Any]
@@ -107,7 +115,7 @@ def measure_drift(
     is from the others? None where that is unknown.
     """
     texts = {normalise(example.response) for example in training}
-    prompts = {normalise(example.prompt) for example in training}
+    prompts = {normalise_prompt(example.prompt) for example in training}
     description = describe_responses(new, predictions, heads) | domain_auc(training, new, seed=seed)
     if description["repeated"]["commonest"] is not None:
         description["repeated"]["commonest"]["in_training"] = (
@@ -126,7 +134,7 @@ def measure_drift(
             "scripts": _script_shift(description["scripts"], reference["all"]["scripts"]),
             "length": _largest_gap(_lengths(training), _lengths(new)),
         },
-        "known_prompts": _share([normalise(example.prompt) in prompts for example in new]),
+        "known_prompts": _share([normalise_prompt(example.prompt) in prompts for example in new]),
         "known_texts": _share([normalise(example.response) in texts for example in new]),
         "most_different": description["auc"] > max(aucs) if aucs and description["auc"] is not None else None,
     }
@@ -236,8 +244,8 @@ def domain_auc(training: Sequence[Example], new: Sequence[Example], *, seed: int
 def _select_comparable(
     training: Sequence[Example], new: Sequence[Example]
 ) -> tuple[Sequence[Example], Sequence[Example], str]:
-    shared = {normalise(e.prompt) for e in training} & {normalise(e.prompt) for e in new}
-    both = [[e for e in side if normalise(e.prompt) in shared] for side in (training, new)]
+    shared = {normalise_prompt(e.prompt) for e in training} & {normalise_prompt(e.prompt) for e in new}
+    both = [[e for e in side if normalise_prompt(e.prompt) in shared] for side in (training, new)]
     if len(shared) >= FOLDS and min(map(len, both)) >= max(MIN_RESPONSES, len(new) // 2):
         return both[0], both[1], "shared"
     return training, new, "all"

@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from annotation.core.errors import N_, AssayError
@@ -33,13 +33,17 @@ def normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
+# Many responses answer one prompt, and each of them asks for it.
+normalise_prompt = lru_cache(maxsize=1 << 14)(normalise)
+
+
 def content_key(prompt: str, response: str) -> str:
     """The sha256 (hex) of a prompt and a response, normalised: the same texts, the same key anywhere.
 
     No finer than what a scorer tells apart, else a copy with another blank at its end would count as unseen.
     The length of the prompt goes in first, so that no two different pairs run together into one string.
     """
-    prompt, response = normalise(prompt), normalise(response)
+    prompt, response = normalise_prompt(prompt), normalise(response)
     joined = f"{len(prompt)}\n{prompt}{response}"
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 

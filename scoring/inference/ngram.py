@@ -230,7 +230,10 @@ class Vocabulary:
     def weigh(self, counted: Sparse) -> Sparse:
         """Rows of (1 + ln count) * idf, each of length 1 (or 0 if it has nothing of the vocabulary)."""
         counted.data = (1 + np.log(counted.data)) * self.idf[counted.indices]
-        length = np.sqrt(np.asarray(counted.multiply(counted).sum(axis=1))).ravel()
+        squares = type(counted)(
+            (counted.data * counted.data, counted.indices, counted.indptr), shape=counted.shape
+        )
+        length = np.sqrt(np.asarray(squares.sum(axis=1))).ravel()
         length[length == 0] = 1
         counted.data /= np.repeat(length, np.diff(counted.indptr)).astype(np.float32)
         return counted
@@ -243,8 +246,9 @@ class BlockFeatures:
     reading: str
     vocabularies: tuple[Vocabulary, ...]
 
-    def matrix(self, pairs: Sequence[Pair]) -> Sparse:
-        reading = READINGS[self.reading]
+    def matrix(self, pairs: Sequence[Pair], reading: NgramReading | None = None) -> Sparse:
+        """(pairs, features). ``reading`` may be given where it has cleaned these texts before."""
+        reading = reading or READINGS[self.reading]
         columns = [vocabulary.column for vocabulary in self.vocabularies]
         chunks = [
             join_blocks(reading, self._weigh_blocks(reading, pairs[i : i + CHUNK], columns))
@@ -276,11 +280,12 @@ def block_texts(reading: NgramReading, pairs: Sequence[Pair]) -> dict[str, list[
 
 
 def join_blocks(reading: NgramReading, matrices: Sequence[Sparse]) -> Sparse:
-    """The blocks' matrices as one, each at its weight."""
+    """The blocks' matrices, which are changed in place, as one, each at its weight."""
     from scipy import sparse
 
-    weighted = [block.weight * matrix for block, matrix in zip(reading.blocks, matrices, strict=True)]
-    return sparse.hstack(weighted, format="csr", dtype=np.float32)
+    for block, matrix in zip(reading.blocks, matrices, strict=True):
+        matrix.data *= np.float32(block.weight)
+    return sparse.hstack(matrices, format="csr", dtype=np.float32)
 
 
 def _stack_rows(matrices: Sequence[Sparse]) -> Sparse:

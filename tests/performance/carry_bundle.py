@@ -1,11 +1,12 @@
 """How long labels take in and out, and how much memory: a file of what people said into a batch, a release as JSONL, as
-Label Studio's JSON and as a bundle, and the bundle into another site.
+Label Studio's JSON and as a bundle, and the bundle into another site; beside it the same as files of JSON Lines into a
+third one: prompts, responses, labels, and the release that is cut of them.
 
     python -m tests.performance.carry_bundle --database postgres://HOST/NAME
     python -m tests.performance.carry_bundle --database sqlite
 
-Everything is done by the product's own commands, each in a fresh process; the second site is an empty database of the
-same kind. The release there must have the same sha256.
+Everything is done by the product's own commands, each in a fresh process; the other sites are empty databases of the
+same kind. The release that comes of the bundle must have the same sha256.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from tests.performance.annotate_loop import world
 # What the commands may take for 100,000 labels.
 MEGABYTES = 400
 FILES = {"jsonl": "gold.jsonl", "label_studio": "label_studio.json", "bundle": "bundle.zip"}
+LINES = ("prompts.jsonl", "responses.jsonl")
 RELEASE, THERE = "carried", "arrived"
 
 
@@ -40,6 +43,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--guideline", default=str(world.ROOT / "fixtures/guidelines/flames.yaml"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--arrive", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--arrive-lines", metavar="DIR", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     return parser.parse_args()
 
@@ -57,7 +61,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             figures[f"{kind} out"] = measure_command("export_gold", RELEASE, "--format", kind, "--out", out)
             figures[f"{kind} bytes"] = (folder / kind / file).stat().st_size
         figures |= import_labels(folder / "labels.jsonl", Path(options.guideline).stem)
-        figures |= import_elsewhere(options, folder / "bundle" / "bundle.zip")
+        bundle = folder / "bundle" / "bundle.zip"
+        figures |= import_elsewhere(options, "--arrive", bundle)
+        unpack(bundle, folder)
+        figures |= import_elsewhere(options, "--arrive-lines", folder)
     return figures
 
 
@@ -91,11 +98,19 @@ def write_labels(path: Path) -> int:
     return Annotation.objects.count()
 
 
-def import_elsewhere(options: argparse.Namespace, bundle: Path) -> dict[str, Any]:
+def unpack(bundle: Path, folder: Path) -> None:
+    """The bundle's prompts and responses, as files of their own."""
+    with zipfile.ZipFile(bundle) as packed:
+        for name in LINES:
+            packed.extract(name, folder)
+
+
+def import_elsewhere(options: argparse.Namespace, kind: str, path: Path) -> dict[str, Any]:
     """By this very command in a process of its own, which has a database of its own."""
-    report("importing the bundle")
+    report(f"importing {path.name}")
     url = f"{options.database}_there" if options.database.startswith("postgres") else options.database
-    command = [sys.executable, "-m", __spec__.name, "--database", url, "--arrive", str(bundle)]
+    command = [sys.executable, "-m", __spec__.name, "--database", url, kind, str(path)]
+    command += ["--guideline", options.guideline]
     command += ["--replace"] if options.replace else []
     process = subprocess.run(command, cwd=world.ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return dict(json.loads(process.stdout))
@@ -107,6 +122,26 @@ def import_here(options: argparse.Namespace) -> None:
 
         import_costs = measure_command("import_bundle", options.arrive, "--release", THERE)
         print(json.dumps({"bundle in": import_costs, "arrived": GoldRelease.objects.get(name=THERE).sha256}))
+
+
+def import_lines(options: argparse.Namespace) -> None:
+    """The same content as the bundle's, by the commands that take a file each; their sum."""
+    with world.database(options.database, replace=options.replace, keep=False):
+        folder, guideline = Path(options.arrive_lines), world.load_guideline(options.guideline)
+        of_lines = ("--dataset", "lines", "--format", "jsonl")
+        steps = [
+            measure_command("import_prompts", str(folder / LINES[0]), *of_lines),
+            measure_command("import_responses", str(folder / LINES[1]), *of_lines),
+            measure_command(
+                "import_annotations",
+                str(folder / "labels.jsonl"),
+                *("--batch", "lines", "--guideline", guideline, *of_lines),
+            ),
+            measure_command("release_gold", "lines", "--batches", "lines"),
+        ]
+        total = {name: sum(step[name] for step in steps) for name in ("seconds", "processor")}
+        most = max(step["megabytes"] for step in steps)
+        print(json.dumps({"jsonl in, 4 commands": total | {"megabytes": most}}))
 
 
 def measure_command(*command: str) -> dict[str, float]:
@@ -123,6 +158,9 @@ def main() -> None:
     options = arguments()
     if options.arrive:
         import_here(options)
+        return
+    if options.arrive_lines:
+        import_lines(options)
         return
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:

@@ -51,9 +51,14 @@ def arguments() -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with world.database(options.database, replace=options.replace, keep=False) as folder:
+        from django.db import connection
+
         guideline = world.load_guideline(options.guideline)
         report("making the responses")
         world.make_corpus(DATASET, tasks=options.labels // 2, guideline=guideline, seed=options.seed)
+        if connection.vendor == "postgresql":  # as the commands that import prompts and responses leave it
+            with connection.cursor() as cursor:
+                cursor.execute("ANALYZE")
         path = folder / "labels.jsonl"
         n = write_labels(path, options)
         start = measured(*START)

@@ -295,12 +295,13 @@ def test_only_the_responses_that_a_chunk_speaks_of_are_looked_up_and_locked(db: 
     assert [(name, task.prompt_key) for name, [task] in by_text.items()] == [((text, "Hidden-13B"), "p2")]
 
 
-def test_ids_are_random_uuids():
+def test_ids_are_uuids_in_the_order_of_time():
     ids = list(islice(draw_ids(), 3 * DRAWN_IDS))
     assert len(set(ids)) == len(ids)
     for digits in ids:
         drawn = UUID(digits)
-        assert (drawn.hex, drawn.version, drawn.variant) == (digits, 4, RFC_4122)
+        assert (drawn.hex, drawn.version, drawn.variant) == (digits, 7, RFC_4122)
+    assert [digits[:12] for digits in ids] == sorted(digits[:12] for digits in ids)
 
 
 def test_a_row_has_the_models_default_where_nothing_is_stated(db: None):
