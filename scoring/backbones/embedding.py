@@ -73,10 +73,9 @@ class EmbeddingFeatures:
         return embed_pairs(self.encoder, list_pairs(examples))
 
 
-def learn(encoder: Encoder, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
+def learn(encoder: Encoder, _examples: Sequence[Example]) -> FeatureExtractor:
     """Nothing is learned but the heads."""
-    features = EmbeddingFeatures(encoder)
-    return features, features.extract(examples)
+    return EmbeddingFeatures(encoder)
 
 
 def recipe(spec: Spec) -> LinearRecipe:

@@ -172,8 +172,9 @@ def to_logs(predictions: Sequence[Prediction], head: Head) -> Doubles:
 
 def build_members(spec: Spec, launch: str = "") -> list[EnsembleMember]:
     """``launch`` is the command by which an encoder is tuned; none, and it is in this process."""
+    of_runs = ngram.NgramBackbone()
     members: list[EnsembleMember] = [
-        SimpleMember(ngram.KIND, ngram.NgramBackbone(), ngram.RECIPE),
+        SimpleMember(ngram.KIND, of_runs, of_runs.recipe),
         SimpleMember(patterns.KIND, patterns.PatternsBackbone(), patterns.TreeRecipe()),
     ]
     if not spec.encoder:

@@ -23,7 +23,6 @@ from scoring.domain.training_data import (
     Head,
     Prediction,
     Value,
-    folds_by_prompt,
     level_counts,
     prompt_groups,
     splits_by_prompt,
@@ -32,9 +31,6 @@ from scoring.domain.training_data import (
 from scoring.inference.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
 
 INNER_FOLDS = 3
-MANY_EXAMPLES = 20_000
-"""From so many on, the form and the calibration are found on one inner fold in place of all: its thousands of labels
-say as much, in a third of the time."""
 IMPOSSIBLE = 1e-12
 Logs = dict[str, Doubles]
 """By criterion (examples, levels of the scale): log probabilities, NaN where an example was not predicted."""
@@ -44,6 +40,26 @@ class FeatureExtractor(Protocol):
     """What turns examples into rows of a matrix."""
 
     def extract(self, examples: Sequence[Example]) -> Any: ...
+
+
+class ExampleRows:
+    """The rows of features of some of the examples. Those asked for last are kept: every form of a head reads the same
+    rows, as do heads that have labels of the same examples."""
+
+    def __init__(self, features: FeatureExtractor, examples: Sequence[Example]) -> None:
+        self.features, self.examples = features, examples
+        self._last: tuple[Sequence[int], Any] | None = None
+
+    def select(self, rows: Sequence[int]) -> Any:
+        if self._last is None or self._last[0] != rows:
+            self._last = None  # the next matrix is not built beside it
+            self._last = (rows, self.features.extract([self.examples[row] for row in rows]))
+        return self._last[1]
+
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return int((self._last[1] if self._last else self.select([])).shape[1])
 
 
 @dataclass(frozen=True)
@@ -83,13 +99,13 @@ class Recipe(Protocol):
     @property
     def forms(self) -> tuple[Form, ...]: ...
 
-    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
-        """Features learned from examples, and the matrix of these examples."""
+    def learn(self, examples: Sequence[Example]) -> FeatureExtractor:
+        """Features learned from examples."""
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> AnyHead: ...
 
 
-Learn = Callable[[Sequence[Example]], tuple[FeatureExtractor, Any]]
+Learn = Callable[[Sequence[Example]], FeatureExtractor]
 
 
 @dataclass(frozen=True)
@@ -101,7 +117,7 @@ class LinearRecipe:
     balance: float = 1.0
     forms: tuple[Form, ...] = ("multinomial", "cumulative")
 
-    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
+    def learn(self, examples: Sequence[Example]) -> FeatureExtractor:
         return self.learned(examples)
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> LinearHead:
@@ -138,13 +154,11 @@ def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple
     return recipe.forms if ordered else recipe.forms[:1]
 
 
-def fit_head(
-    recipe: Recipe, head: Head, examples: Sequence[Example], matrix: Any, *, form: Form, seed: int
-) -> AnyHead | None:
+def fit_head(recipe: Recipe, head: Head, learned: ExampleRows, *, form: Form, seed: int) -> AnyHead | None:
     """None where there is no label."""
     parts = [
         (i, head.position(level), share)
-        for i, example in enumerate(examples)
+        for i, example in enumerate(learned.examples)
         if head.criterion in example.labels
         for level, share in target_shares(example, head).items()
         if share > 0
@@ -157,7 +171,7 @@ def fit_head(
     weight = weigh_levels(np.bincount(targets, weights=amounts), recipe.balance)
     importance = weight[targets] * amounts
     importance = importance / importance.mean() * (amounts.sum() / len(amounts))
-    task = HeadTask(head, tuple(seen.tolist()), matrix[rows], targets, importance, amounts)
+    task = HeadTask(head, tuple(seen.tolist()), learned.select(rows), targets, importance, amounts)
     return recipe.fit(task, form, seed)
 
 
@@ -218,20 +232,22 @@ def crossfit(
     seed: int,
     report: Report = ignore_progress,
 ) -> dict[Form, Logs]:
-    """Predictions of each split's test side by what was learned from the other, in every form asked for."""
+    """Predictions of the labelled responses of each split's test side by what was learned from the other, in every form
+    asked for."""
     logs_by_form: dict[Form, Logs] = {}
     for i, split in enumerate(splits):
         train = [examples[row] for row in split.train]
         if any(example.labels for example in train):
-            features, matrix = recipe.learn(train)
-            unseen = features.extract([examples[row] for row in split.test])
+            features = recipe.learn(train)
+            learned, unseen = ExampleRows(features, train), ExampleRows(features, examples)
             for head in heads:
+                tested = [row for row in split.test if head.criterion in examples[row].labels]
                 for form in forms[head.criterion]:
-                    fitted = fit_head(recipe, head, train, matrix, form=form, seed=seed)
+                    fitted = fit_head(recipe, head, learned, form=form, seed=seed)
                     if fitted is not None:
                         blank = np.full((len(examples), len(head.values)), np.nan)
                         logs = logs_by_form.setdefault(form, {}).setdefault(head.criterion, blank)
-                        logs[list(split.test)] = scale_logs(fitted, unseen)
+                        logs[tested] = scale_logs(fitted, unseen.select(tested))
         report(FitProgress("try", (i + 1) / len(splits)))
     return logs_by_form
 
@@ -301,22 +317,6 @@ def list_folds(examples: Sequence[Example], splits: Sequence[DataSplit]) -> npt.
     folds = np.zeros(len(examples), dtype=np.int64)
     for place, split in enumerate(splits):
         folds[list(split.test)] = place
-    return folds
-
-
-def list_calibration_folds(
-    examples: Sequence[Example], splits: Sequence[DataSplit], seed: int
-) -> npt.NDArray[np.int64]:
-    """(examples,): the fold of each row for finding a calibration: the split that predicts it. Where there is one split
-    alone, its rows are in folds of their own, by prompt.
-    """
-    if len(splits) != 1:
-        return list_folds(examples, splits)
-    folds = np.zeros(len(examples), dtype=np.int64)
-    predicted = list(splits[0].test)
-    own = [examples[row] for row in predicted]
-    if len(set(prompt_groups(own))) > 1:
-        folds[predicted] = folds_by_prompt(own, k=INNER_FOLDS, seed=seed)
     return folds
 
 
@@ -391,24 +391,21 @@ def fit_calibrated(
     seed: int,
     report: Report = ignore_progress,
 ) -> LinearFit:
-    """Forms and calibrations found on inner folds, on one of them where there are ``MANY_EXAMPLES``; then all heads are
-    fitted to all examples.
-    """
+    """Forms and calibrations found on inner folds; then all heads are fitted to all examples."""
     forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
     splits = inner_splits(examples, seed)
-    if len(examples) >= MANY_EXAMPLES:
-        splits = splits[:1]
     trying = scale_report(report, 0, 0.7)
     tried = crossfit(recipe, examples, heads, splits, forms=forms, seed=seed, report=trying)
-    folds = list_calibration_folds(examples, splits, seed)
+    folds = list_folds(examples, splits)
     choices = {head.criterion: choose_form(examples, head, tried, folds, recipe.balance) for head in heads}
-    features, matrix = recipe.learn(examples)
+    features = recipe.learn(examples)
+    learned = ExampleRows(features, examples)
     fitted = []
     for i, head in enumerate(heads):
         choice = choices[head.criterion]
-        fitted_head: Any = fit_head(recipe, head, examples, matrix, form=choice.form, seed=seed)
+        fitted_head: Any = fit_head(recipe, head, learned, form=choice.form, seed=seed)
         if fitted_head is not None:
-            if len(fitted_head.seen) > 1 and matrix.shape[1]:  # else it says the rates already
+            if len(fitted_head.seen) > 1 and learned.width:  # else it says the rates already
                 offsets = choice.select_offsets(fitted_head.seen)
                 fitted_head = replace(fitted_head, temperature=choice.temperature, offsets=offsets)
             fitted.append(fitted_head)

@@ -7,29 +7,23 @@ learns. What is learned of a form, a temperature and a weighting is in ``linear.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import (
-    FeatureExtractor,
-    LinearRecipe,
-    fit_calibrated,
-    list_pairs,
-    predict_in_chunks,
-)
+from scoring.backbones.linear import LinearRecipe, fit_calibrated, predict_in_chunks
+from scoring.backbones.run_counts import RunCounts
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
 from scoring.inference import ngram as portable
-from scoring.inference.ngram import LinearHead, NgramReading, Sparse, Vocabulary
+from scoring.inference.ngram import LinearHead, Sparse
 
 KIND = "ngram"
 READING = "words"
-MIN_DOCUMENTS = 2
 PREDICT_CHUNK = 4096
 
 
@@ -38,54 +32,19 @@ class NgramFeatures:
     """The features of the portable predictor, of examples."""
 
     portable: portable.BlockFeatures
-    reading: NgramReading
+    counts: RunCounts
 
     def extract(self, examples: Sequence[Example]) -> Sparse:
-        return self.portable.matrix(list_pairs(examples), self.reading)
+        return self.counts.build_matrix(self.portable, examples)
 
 
-def build_reading() -> NgramReading:
-    """One that cleans each text once, however many folds read it; of a long text it keeps what any block reads."""
-    reading = portable.READINGS[READING]
-
-    @cache
-    def clean(text: str) -> str:
-        return portable.take_both_ends(reading.clean(text))
-
-    return replace(reading, clean=clean)
+def learn(counts: RunCounts, examples: Sequence[Example]) -> NgramFeatures:
+    vocabularies = counts.learn_vocabularies(examples)
+    return NgramFeatures(portable.BlockFeatures(READING, vocabularies), counts)
 
 
-def learn(
-    examples: Sequence[Example], reading: NgramReading = portable.READINGS[READING]
-) -> tuple[FeatureExtractor, Sparse]:
-    """The vocabularies of the examples and, since they are counted anyway, the matrix of them."""
-    from scipy import sparse
-
-    text_pairs = list_pairs(examples)
-    chunks = [text_pairs[i : i + portable.CHUNK] for i in range(0, len(text_pairs), portable.CHUNK)]
-    texts = [portable.block_texts(reading, chunk) for chunk in chunks]
-    vocabularies, matrices = [], []
-    for block in reading.blocks:
-        counted = sparse.vstack(
-            [portable.count_runs(reading, block, chunk[block.name]) for chunk in texts], format="csr"
-        )
-        vocabularies.append(_build_vocabulary(counted))
-        matrices.append(vocabularies[-1].weigh(counted[:, vocabularies[-1].buckets]))
-        del counted  # as large as everything else together, and the next one is counted beside it
-    features = portable.BlockFeatures(READING, tuple(vocabularies))
-    return NgramFeatures(features, reading), portable.join_blocks(reading, matrices)
-
-
-def _build_vocabulary(counted: Sparse) -> Vocabulary:
-    """idf = ln((1 + documents) / (1 + documents with it)) + 1, as scikit-learn smooths it."""
-    documents = np.bincount(counted.indices, minlength=counted.shape[1])
-    buckets = np.flatnonzero(documents >= MIN_DOCUMENTS).astype(np.int32)
-    idf = np.log((1 + counted.shape[0]) / (1 + documents[buckets])) + 1
-    return Vocabulary(buckets, idf.astype(np.float32))
-
-
-# Round numbers, not a search: on XSTest their neighbours differ by less than a point.
-RECIPE = LinearRecipe(learn, regularisation=5.0)
+def build_counts() -> RunCounts:
+    return RunCounts(portable.READINGS[READING])
 
 
 @dataclass(frozen=True)
@@ -96,9 +55,18 @@ class FittedNgramScorer:
     predictor: portable.NgramScorer
     details: Mapping[str, Any] = field(default_factory=dict)
     backbone: str = KIND
+    features: NgramFeatures | None = field(default=None, repr=False, compare=False)
+    """Of a scorer that was just fitted: texts that were counted for it are not counted again."""
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+        if self.features is None:
+            return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+        predictions: list[Prediction] = []
+        for start in range(0, len(examples), PREDICT_CHUNK):
+            matrix = self.features.extract(examples[start : start + PREDICT_CHUNK])
+            predictions += portable.list_distributions(self.predictor.heads, matrix)
+            report(FitProgress("predict", len(predictions) / len(examples)))
+        return predictions
 
     def save(self, folder: Path) -> None:
         features = self.predictor.features
@@ -145,7 +113,12 @@ class NgramBackbone:
     """Seconds of work for thousands of responses: it has no checkpoints, an interrupted fit starts again."""
 
     name: str = KIND
-    reading: NgramReading = field(default_factory=build_reading, repr=False, compare=False)
+    counts: RunCounts = field(default_factory=build_counts, repr=False, compare=False)
+
+    @property
+    def recipe(self) -> LinearRecipe:
+        """Round numbers, not a search: on XSTest their neighbours differ by less than a point."""
+        return LinearRecipe(partial(learn, self.counts), regularisation=5.0)
 
     def fit(
         self,
@@ -158,11 +131,13 @@ class NgramBackbone:
     ) -> FittedNgramScorer:
         check_examples(examples, heads)
         report(FitProgress("read", 0.0))
-        recipe = replace(RECIPE, learned=partial(learn, reading=self.reading))
         fit = fit_calibrated(
-            recipe, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn")
+            self.recipe, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn")
         )
         assert isinstance(fit.features, NgramFeatures)
         return FittedNgramScorer(
-            tuple(heads), portable.NgramScorer(fit.features.portable, fit.heads), fit.details
+            tuple(heads),
+            portable.NgramScorer(fit.features.portable, fit.heads),
+            fit.details,
+            features=fit.features,
         )

@@ -56,8 +56,8 @@ class TreeRecipe:
     depth: int = 4
     rate: float = 0.06
 
-    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Floats]:
-        return self.features, self.features.extract(examples)
+    def learn(self, examples: Sequence[Example]) -> FeatureExtractor:
+        return self.features
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> TreeHead:
         if task.is_plain:

@@ -31,7 +31,6 @@ from scoring.domain.training_data import (
     Prediction,
     folds_by_prompt,
     normalise,
-    normalise_prompt,
     prompt_groups,
 )
 
@@ -114,12 +113,12 @@ def measure_drift(
     training data. ``most_different``: is the new model easier to tell from the training data than each training model
     is from the others? None where that is unknown.
     """
-    texts = {normalise(example.response) for example in training}
-    prompts = {normalise_prompt(example.prompt) for example in training}
+    texts = {example.response_key for example in training}
+    prompts, new_prompts = set(_list_prompts(training).values()), _list_prompts(new)
     description = describe_responses(new, predictions, heads) | domain_auc(training, new, seed=seed)
     if description["repeated"]["commonest"] is not None:
         description["repeated"]["commonest"]["in_training"] = (
-            _find_commonest_text(_count_repetitions(new)) in texts
+            _find_commonest(_count_repetitions(new)) in texts
         )
     aucs = [
         model_figures["auc"]
@@ -134,8 +133,8 @@ def measure_drift(
             "scripts": _script_shift(description["scripts"], reference["all"]["scripts"]),
             "length": _largest_gap(_lengths(training), _lengths(new)),
         },
-        "known_prompts": _share([normalise_prompt(example.prompt) in prompts for example in new]),
-        "known_texts": _share([normalise(example.response) in texts for example in new]),
+        "known_prompts": _share([new_prompts[example.prompt] in prompts for example in new]),
+        "known_texts": _share([example.response_key in texts for example in new]),
         "most_different": description["auc"] > max(aucs) if aucs and description["auc"] is not None else None,
     }
 
@@ -160,30 +159,32 @@ def _confidence(predictions: Sequence[Prediction], heads: Sequence[Head]) -> flo
     return float(np.mean(sure)) if sure else None
 
 
-def _count_repetitions(examples: Sequence[Example]) -> Counter[str]:
-    """How often each normalised response is given that answers more than one prompt."""
-    texts = [normalise(example.response) for example in examples]
-    times = Counter(texts)
-    prompts: dict[str, set[str]] = {}
-    for text, group in zip(texts, prompt_groups(examples), strict=True):
-        prompts.setdefault(text, set()).add(group)
-    return Counter({text: n for text, n in times.items() if len(prompts[text]) > 1})
+def _count_repetitions(examples: Sequence[Example]) -> Counter[bytes]:
+    """By its key, how often each response is given that answers more than one prompt."""
+    times: Counter[bytes] = Counter()
+    first_prompt: dict[bytes, str] = {}
+    repeated: set[bytes] = set()
+    for example, group in zip(examples, prompt_groups(examples), strict=True):
+        times[example.response_key] += 1
+        if first_prompt.setdefault(example.response_key, group) != group:
+            repeated.add(example.response_key)
+    return Counter({key: times[key] for key in repeated})
 
 
-def _find_commonest_text(repetitions: Counter[str]) -> str | None:
-    return min(repetitions, key=lambda text: (-repetitions[text], text)) if repetitions else None
+def _find_commonest(repetitions: Counter[bytes]) -> bytes | None:
+    return min(repetitions, key=lambda key: (-repetitions[key], key)) if repetitions else None
 
 
 def _describe_repetitions(examples: Sequence[Example]) -> Json:
     repetitions = _count_repetitions(examples)
-    text = _find_commonest_text(repetitions)
-    if text is None:
+    key = _find_commonest(repetitions)
+    if key is None:
         return {"share": 0.0 if examples else None, "commonest": None}
-    original = next(e.response for e in examples if normalise(e.response) == text).strip()
+    original = next(e.response for e in examples if e.response_key == key).strip()
     commonest = {
         "text": original[:MAX_TEXT_CHARACTERS],
-        "n": repetitions[text],
-        "share": repetitions[text] / len(examples),
+        "n": repetitions[key],
+        "share": repetitions[key] / len(examples),
     }
     return {"share": repetitions.total() / len(examples), "commonest": commonest}
 
@@ -208,7 +209,7 @@ def _script_of(letter: str) -> str:
 
 def script(text: str) -> str:
     """The script of most of its letters; ``none`` where it has no letters."""
-    letters = Counter(_script_of(character) for character in text[:1000] if character.isalpha())
+    letters = Counter(map(_script_of, filter(str.isalpha, text[:1000])))
     return min(letters, key=lambda name: (-letters[name], name)) if letters else "none"
 
 
@@ -221,6 +222,11 @@ def _script_shift(first: Mapping[str, float], second: Mapping[str, float]) -> fl
     if not first or not second:
         return None
     return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in {*first, *second}) / 2
+
+
+def _list_prompts(examples: Sequence[Example]) -> dict[str, str]:
+    """By the text of each prompt the same normalised. Many responses answer one prompt."""
+    return {prompt: normalise(prompt) for prompt in {example.prompt for example in examples}}
 
 
 def _share(known: Sequence[bool]) -> float | None:
@@ -244,8 +250,12 @@ def domain_auc(training: Sequence[Example], new: Sequence[Example], *, seed: int
 def _select_comparable(
     training: Sequence[Example], new: Sequence[Example]
 ) -> tuple[Sequence[Example], Sequence[Example], str]:
-    shared = {normalise_prompt(e.prompt) for e in training} & {normalise_prompt(e.prompt) for e in new}
-    both = [[e for e in side if normalise_prompt(e.prompt) in shared] for side in (training, new)]
+    sides = [_list_prompts(side) for side in (training, new)]
+    shared = set(sides[0].values()) & set(sides[1].values())
+    both = [
+        [e for e in side if prompts[e.prompt] in shared]
+        for side, prompts in zip((training, new), sides, strict=True)
+    ]
     if len(shared) >= FOLDS and min(map(len, both)) >= max(MIN_RESPONSES, len(new) // 2):
         return both[0], both[1], "shared"
     return training, new, "all"

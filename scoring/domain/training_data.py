@@ -6,6 +6,7 @@ Pure: no Django, no database, no learning library.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -104,6 +105,11 @@ class Example:
     def content_key(self) -> str:
         return content_key(self.prompt, self.response)
 
+    @cached_property
+    def response_key(self) -> bytes:
+        """The sha256 of the normalised response: equal of equal texts, and shorter than most."""
+        return hashlib.sha256(normalise(self.response).encode("utf-8", "surrogatepass")).digest()
+
 
 def check_examples(examples: Sequence[Example], heads: Sequence[Head]) -> None:
     """Refuse, before anything is trained, a label without a head, one off its scale, and no labels at all."""
@@ -172,14 +178,19 @@ MIN_SHARED_TEXT = 16
 Chinese character counts as three."""
 
 
+_NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
+_HAN = re.compile("[\u3400-\u9fff]")
+"""A character of these says as much as three letters."""
+
+
 def shared_text(prompt: str) -> str | None:
     """What two prompts have in common that are nearly the same text: letters and digits alone, in lower case.
 
     None where it is shorter than ``MIN_SHARED_TEXT``: then only their ids can tell that two prompts are one.
     """
-    letters = [c for c in unicodedata.normalize("NFKC", prompt).casefold() if c.isalnum()]
-    length = sum(3 if "\u3400" <= c <= "\u9fff" else 1 for c in letters)
-    return "".join(letters) if length >= MIN_SHARED_TEXT else None
+    letters = _NOT_ALPHANUMERIC.sub("", unicodedata.normalize("NFKC", prompt).casefold())
+    length = len(letters) + 2 * len(_HAN.findall(letters))
+    return letters if length >= MIN_SHARED_TEXT else None
 
 
 def prompt_groups(examples: Sequence[Example]) -> list[str]:

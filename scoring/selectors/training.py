@@ -11,6 +11,7 @@ What a scorer keeps beside its weights of what it has learned from, and of what 
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,15 +128,18 @@ _FIELDS = (
 
 def _build_examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
     responses = Response.objects.filter(pk__in=release.items.values("task__response"))
+    prompts: dict[str, str] = {}
     for row in responses.values_list(*_FIELDS).iterator(chunk_size=CHUNK):
         pk, dataset, key, prompt, dimension, kind, model, collection, text, turns = row
         if pk in labels:
             example = Example(
                 key=" ".join(part for part in (f"{dataset}/{key}", model, collection) if part),
                 prompt_key=f"{dataset}/{key}",
-                prompt=prompt,
+                prompt=prompts.setdefault(
+                    prompt, prompt
+                ),  # the text once in memory, of how many responses it has
                 response=response_text(text, turns),
-                model=model,
+                model=sys.intern(model),
                 dimension=dimension or None,
                 labels=labels[pk],
                 kind=kind or None,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -320,8 +321,9 @@ class TrainingRun:
         settings = spec.to_json()["settings"] if spec.is_tuned else {}
         return {"folds": FOLDS, "seeds": self._seeds, "settings": settings}
 
-    @property
+    @cached_property
     def backbone(self) -> Backbone:
+        """For all fits, which read the same texts."""
         return choose_backbone(self.scorer.spec, launch=settings.ASSAY_LAUNCH)
 
     @cached_property
@@ -420,10 +422,12 @@ def _register(
 
 
 def _store_predictions(scorer: Scorer, training_set: TrainingSet, grouped: Evaluation) -> None:
-    rows = PredictionRowBuilder(scorer)
-    predictions: list[Prediction] = []
-    for response, example, fold, predicted in zip(
-        training_set.responses, training_set.examples, grouped.folds, grouped.predictions, strict=True
-    ):
-        predictions += rows.build_rows(response, example.dimension, predicted, fold)
-    Prediction.objects.bulk_create(predictions, batch_size=ROWS)
+    builder = PredictionRowBuilder(scorer)
+    columns = (training_set.responses, training_set.examples, grouped.folds, grouped.predictions)
+    rows = (
+        row
+        for response, example, fold, predicted in zip(*columns, strict=True)
+        for row in builder.build_rows(response, example.dimension, predicted, fold)
+    )
+    while chunk := list(islice(rows, ROWS)):
+        Prediction.objects.bulk_create(chunk)

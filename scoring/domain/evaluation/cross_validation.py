@@ -25,7 +25,6 @@ from scoring.domain.training_data import (
     Prediction,
     check_examples,
     level_counts,
-    normalise,
     prediction_from_json,
     prediction_to_json,
     prompt_groups,
@@ -122,7 +121,7 @@ def evaluate_splits(
     folds = [0 for _ in examples]
     new_text = [False for _ in examples]
     rates: list[Prediction] = [{} for _ in examples]
-    texts = [normalise(example.response) for example in examples]
+    texts = [example.response_key for example in examples]
     for i, split in enumerate(splits):
         part = scale_report(report, i / len(splits), (i + 1) / len(splits), part=i + 1, parts=len(splits))
         folder = checkpoints / f"split-{i + 1}" if checkpoints else None
@@ -162,7 +161,7 @@ def predict_split(
     train, test = ([examples[i] for i in rows] for rows in (split.train, split.test))
     if not any(example.labels for example in train):
         return [{} for _ in test]
-    key = compute_split_key(backbone, train, test, heads, seed)
+    key = compute_split_key(backbone, train, test, heads, seed) if checkpoints else ""
     cached = _load_predictions(checkpoints, key, heads)
     if cached is not None:
         return cached

@@ -15,6 +15,8 @@ Mask = npt.NDArray[np.bool_]
 Statistic = dict[str, float | None]
 
 RESAMPLES = 1000
+DRAWS_AT_A_TIME = 64
+"""Rows of draws that are floats at once: all of them would be hundreds of megabytes of many prompts."""
 MIN_SPREAD = 1e-12
 """Draws that spread no wider than this do not differ."""
 
@@ -65,22 +67,31 @@ def collect_outcomes(
     rates: Sequence[Prediction] | None = None,
 ) -> Outcomes:
     """``rates``, an entry for each example, are how often what predicted it had learned each level."""
-    rows = []
+    name, position = head.criterion, {value: place for place, value in enumerate(head.values)}
+    rows, truth = [], []
     for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
-        value, distribution = example.labels.get(head.criterion), prediction.get(head.criterion)
-        if value is not None and distribution is not None:
-            likely = head.most_likely(distribution)
-            rows.append((row, head.position(value), head.position(likely), distribution[likely]))
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-    row_, truth, predicted = columns[:3].astype(np.int64)
-    shares = _to_table([predictions[row] for row in row_], head)
-    learned = None if rates is None else _to_table([rates[row] for row in row_], head)
-    return Outcomes(head, row_, truth, predicted, columns[3], shares, learned)
+        if name in example.labels and name in prediction:
+            rows.append(row)
+            truth.append(position[example.labels[name]])
+    shares = _to_table([predictions[row] for row in rows], head)
+    learned = None if rates is None else _to_table([rates[row] for row in rows], head)
+    of_row = np.array(rows, np.int64)
+    # Of equal ones the first on the scale, as ``Head.most_likely``.
+    return Outcomes(
+        head,
+        of_row,
+        np.array(truth, np.int64),
+        shares.argmax(axis=1) if rows else of_row,
+        shares.max(axis=1, initial=0.0),
+        shares,
+        learned,
+    )
 
 
 def _to_table(predictions: Sequence[Prediction], head: Head) -> Array:
     """(n, levels): zeros where a criterion is not predicted."""
-    rows = [[p.get(head.criterion, {}).get(value, 0.0) for value in head.values] for p in predictions]
+    name, nothing = head.criterion, dict.fromkeys(head.values, 0.0)
+    rows = [[p.get(name, nothing).get(value, 0.0) for value in head.values] for p in predictions]
     return np.array(rows, dtype=np.float64).reshape(-1, len(head.values))
 
 
@@ -93,14 +104,24 @@ class Draws:
     """
 
     group: npt.NDArray[np.int64]
-    weights: Array
+    weights: npt.NDArray[np.uint32]
 
     @classmethod
     def draw_prompts(cls, examples: Sequence[Example], *, resamples: int = RESAMPLES, seed: int = 0) -> Draws:
         names = prompt_groups(examples)
         order = {name: i for i, name in enumerate(sorted(set(names)))}
         group = np.array([order[name] for name in names], dtype=np.int64)
-        return cls(group, bootstrap_weights(len(order), resamples=resamples, seed=seed))
+        return cls(group, draw_groups(len(order), resamples=resamples, seed=seed))
+
+    def sum_groups(self, table: Array, groups: npt.NDArray[np.int64] | None = None) -> Array:
+        """(1 + resamples, ..): the sum, in each draw, of a table's rows (groups, ..), of all groups or those named."""
+        flat = table.reshape(len(table), int(np.prod(table.shape[1:])))
+        sums = np.empty((len(self.weights), flat.shape[1]))
+        for start in range(0, len(sums), DRAWS_AT_A_TIME):
+            weights = self.weights[start : start + DRAWS_AT_A_TIME]
+            drawn = weights if groups is None else weights[:, groups]
+            sums[start : start + DRAWS_AT_A_TIME] = drawn.astype(np.float64) @ flat
+        return sums.reshape(-1, *table.shape[1:])
 
     def count_confusion(self, outcomes: Outcomes) -> DrawnConfusion:
         """Only the groups that have an outcome are kept; the rest add nothing to any draw."""
@@ -108,18 +129,18 @@ class Draws:
         groups, place = np.unique(self.group[outcomes.row], return_inverse=True)
         table = np.zeros((len(groups), levels, levels))
         np.add.at(table, (place, outcomes.truth, outcomes.predicted), 1)
-        weights = self.weights if len(groups) == self.weights.shape[1] else self.weights[:, groups]
-        return DrawnConfusion(outcomes.head, groups, np.tensordot(weights, table, axes=1))
+        some = None if len(groups) == self.weights.shape[1] else groups
+        return DrawnConfusion(outcomes.head, groups, self.sum_groups(table, some))
 
     def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[Array]) -> Statistic:
         """The mean of ``hits``, an entry for each outcome, with its interval."""
         group = self.group[np.concatenate([each.row for each in head_outcomes] or [np.zeros(0, np.int64)])]
         values = np.concatenate([np.asarray(hit, np.float64) for hit in hits] or [np.zeros(0)])
         size = self.weights.shape[1]
+        counted = np.bincount(group, minlength=size).astype(np.float64)
+        sums = self.sum_groups(np.column_stack([np.bincount(group, weights=values, minlength=size), counted]))
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws = (self.weights @ np.bincount(group, weights=values, minlength=size)) / (
-                self.weights @ np.bincount(group, minlength=size)
-            )
+            draws = sums[:, 0] / sums[:, 1]
         return percentile_statistic(draws, len(set(group.tolist())))
 
 
@@ -140,12 +161,19 @@ class DrawnConfusion:
         return counts
 
 
-def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
+def draw_groups(groups: int, *, resamples: int, seed: int) -> npt.NDArray[np.uint32]:
     """(1 + resamples, groups): how often each group is drawn; the first row is the data as they are."""
-    if not groups:
-        return np.ones((1 + resamples, 0))
-    draws = np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), resamples)
-    return np.vstack([np.ones(groups), draws])
+    drawn = np.ones((1 + resamples, groups), np.uint32)
+    chance = np.random.default_rng(seed)
+    if groups:
+        for row in drawn[1:]:
+            row[:] = chance.multinomial(groups, np.full(groups, 1 / groups))
+    return drawn
+
+
+def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
+    """``draw_groups`` as floats, where few groups are drawn from."""
+    return draw_groups(groups, resamples=resamples, seed=seed).astype(np.float64)
 
 
 def percentile_statistic(draws: Array, groups: int) -> Statistic:

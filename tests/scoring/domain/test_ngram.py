@@ -13,9 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from annotation.core.errors import AssayError
-from scoring.backbones import linear
 from scoring.backbones.folder import fingerprint
-from scoring.backbones.linear import crossfit
 from scoring.backbones.ngram import NgramBackbone
 from scoring.backbones.registry import load
 from scoring.domain.backbone import FitProgress, WorkCancelled
@@ -246,42 +244,3 @@ def test_what_is_learned_does_not_wait_for_threads_nor_depend_on_their_number(
     with threadpool_limits(2, user_api="blas"):
         NgramBackbone().fit(small(), [HEAD])
     assert threads == {1}
-
-
-def test_of_many_examples_one_inner_fold_finds_as_good_a_calibration(monkeypatch: pytest.MonkeyPatch):
-    chance = np.random.default_rng(5)
-    words = {1: ["sorry", "cannot", "refuse"], 3: ["sure", "first", "then"]}
-    rows = [
-        Example(
-            f"k{n}",
-            f"p{n // 3}",
-            f"Question {n // 3}",
-            " ".join(chance.choice(words[level] + ["the", "a", "of"], 5)) + f" {n}",
-            labels={"compliance": int(level) if chance.random() < 0.8 else int(4 - level)},
-        )
-        for n, level in enumerate(chance.choice([1, 3], 900).tolist())
-    ]
-    learned, new = rows[:600], rows[600:]
-
-    def fit() -> tuple[float, int]:
-        tried: list[int] = []
-
-        def count(*arguments: Any, **options: Any) -> Any:
-            tried.append(len(arguments[3]))
-            return crossfit(*arguments, **options)
-
-        monkeypatch.setattr(linear, "crossfit", count)
-        scorer = NgramBackbone().fit(learned, [HEAD])
-        predictions = scorer.predict(new)
-        losses = [
-            -np.log(row["compliance"][e.labels["compliance"]])
-            for row, e in zip(predictions, new, strict=True)
-        ]
-        assert scorer.details["criteria"]["compliance"]["calibration"] in ("rates", "levels")
-        return float(np.mean(losses)), tried[0]
-
-    loss_of_three, three = fit()
-    monkeypatch.setattr(linear, "MANY_EXAMPLES", 600)
-    loss_of_one, one_alone = fit()
-    assert (three, one_alone) == (3, 1)
-    assert loss_of_one == pytest.approx(loss_of_three, abs=0.02)
