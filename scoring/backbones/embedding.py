@@ -94,7 +94,10 @@ class FittedEmbeddingScorer:
     remote_code: bool = False
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+        def predict(chunk: Sequence[Example]) -> list[Prediction]:
+            return self.predictor.probabilities(list_pairs(chunk))
+
+        return predict_in_chunks(predict, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         """With the encoder, so that the folder stands alone and its hash covers all that predicts."""

@@ -17,23 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.backbones import embedding, ngram, patterns
-from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import (
+from scoring.backbones.choices import (
     IMPOSSIBLE,
     HeadChoice,
     LabelledLogs,
     Logs,
-    Recipe,
     calibration_to_json,
     choose_form,
     count_targets,
-    crossfit,
-    inner_splits,
-    list_folds,
-    list_forms,
     select_labelled,
     spread_targets,
 )
+from scoring.backbones.folder import card_heads, read_card, write_card
+from scoring.backbones.linear import Recipe, crossfit, inner_splits, list_folds, list_forms
 from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
 from scoring.domain.calibration import Calibration, average, fit_calibration, fit_weights, log_loss
 from scoring.domain.evaluation import predict_split

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from scoring.backbones.folder import card_heads, read_card, write_card
-from scoring.backbones.linear import LinearRecipe, fit_calibrated, predict_in_chunks
+from scoring.backbones.linear import LinearRecipe, fit_calibrated, list_pairs, predict_in_chunks
 from scoring.backbones.run_counts import RunCounts
 from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
 from scoring.domain.training_data import Example, Head, Prediction, check_examples
@@ -59,14 +59,12 @@ class FittedNgramScorer:
     """Of a scorer that was just fitted: texts that were counted for it are not counted again."""
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        return predict_in_chunks(self._predict_chunk, examples, PREDICT_CHUNK, report)
+
+    def _predict_chunk(self, examples: Sequence[Example]) -> list[Prediction]:
         if self.features is None:
-            return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
-        predictions: list[Prediction] = []
-        for start in range(0, len(examples), PREDICT_CHUNK):
-            matrix = self.features.extract(examples[start : start + PREDICT_CHUNK])
-            predictions += portable.list_distributions(self.predictor.heads, matrix)
-            report(FitProgress("predict", len(predictions) / len(examples)))
-        return predictions
+            return self.predictor.probabilities(list_pairs(examples))
+        return portable.list_distributions(self.predictor.heads, self.features.extract(examples))
 
     def save(self, folder: Path) -> None:
         features = self.predictor.features

@@ -119,7 +119,10 @@ class FittedPatternsScorer:
     backbone: str = KIND
 
     def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
-        return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+        def predict(chunk: Sequence[Example]) -> list[Prediction]:
+            return self.predictor.probabilities(list_pairs(chunk))
+
+        return predict_in_chunks(predict, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         write_card(

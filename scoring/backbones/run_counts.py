@@ -39,38 +39,37 @@ class CountTable:
     """Rows of entries, each in the order of its buckets, one row after another."""
 
     def __init__(self) -> None:
-        self._entries: list[Entries] = []
-        self._lengths: list[Places] = []
-        self._starts: Places = np.zeros(1, np.int64)
-        self.rows = 0
+        self._entries: Entries = np.zeros(0, np.uint32)
+        self._bounds: Places = np.zeros(1, np.int64)
+        """(rows + 1,): where each row begins."""
+        self._appended: list[tuple[Entries, Ints]] = []
 
-    def append(self, counted: Sparse) -> range:
-        """The places of the rows of a matrix (texts, buckets)."""
+    def append(self, counted: Sparse) -> None:
+        """More rows, of a matrix (texts, buckets)."""
         counts = np.minimum(counted.data, MAX_COUNT).astype(np.uint32)
-        self._entries.append((counted.indices.astype(np.uint32) << np.uint32(COUNT_BITS)) | counts)
-        self._lengths.append(np.diff(counted.indptr).astype(np.int64))
-        first, self.rows = self.rows, self.rows + counted.shape[0]
-        return range(first, self.rows)
+        entries = (counted.indices.astype(np.uint32) << np.uint32(COUNT_BITS)) | counts
+        self._appended.append((entries, np.diff(counted.indptr)))
 
     def select(self, rows: Places) -> tuple[Entries, Places]:
         """The entries of these rows, and (rows + 1,) where each begins among them."""
-        self._join()
-        starts = self._starts[rows]
-        lengths = self._starts[rows + 1] - starts
+        lengths = self.measure(rows)
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], lengths)
-        return self._entries[0][places], bounds
+        places = np.arange(bounds[-1]) + np.repeat(self._bounds[rows] - bounds[:-1], lengths)
+        return self._entries[places], bounds
 
-    def count_entries(self, rows: Places) -> int:
+    def measure(self, rows: Places) -> Places:
+        """How many entries each of these rows has."""
         self._join()
-        return int((self._starts[rows + 1] - self._starts[rows]).sum())
+        lengths: Places = self._bounds[rows + 1] - self._bounds[rows]
+        return lengths
 
     def _join(self) -> None:
-        """Of the parts that were appended since the last time, and those of before, one."""
-        if len(self._entries) > 1 or len(self._starts) <= self.rows:
-            self._entries = [np.concatenate(self._entries)]
-            self._lengths = [np.concatenate(self._lengths)]
-            self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._lengths[0])])
+        if self._appended:
+            entries, lengths = zip(*self._appended, strict=True)
+            bounds = self._bounds[-1] + np.cumsum(np.concatenate(lengths), dtype=np.int64)
+            self._entries = np.concatenate([self._entries, *entries])
+            self._bounds = np.concatenate([self._bounds, bounds])
+            self._appended = []
 
 
 class RunCounts:
@@ -80,11 +79,13 @@ class RunCounts:
     def __init__(self, reading: NgramReading) -> None:
         self.reading = reading
         self._tables = {block.sizes: CountTable() for block in reading.blocks}
+        self._rows = dict.fromkeys(self._tables, 0)
         self._places: dict[str, dict[str, tuple[int, ...]]] = {block.source: {} for block in reading.blocks}
+        """By source and text, its row in the table of each block of the source."""
 
     def find_places(self, examples: Sequence[Example]) -> list[Places]:
         """For each block, the row of its table that each example has. New texts are counted."""
-        columns: list[Places] = []
+        by_block: dict[str, Places] = {}
         for source, known in self._places.items():
             texts = [example.prompt if source == "prompt" else example.response for example in examples]
             new = list(dict.fromkeys(text for text in texts if text not in known))
@@ -93,20 +94,23 @@ class RunCounts:
                 chunk = new[start : start + CHUNK]
                 known.update(zip(chunk, self._count(blocks, chunk), strict=True))
             places = np.array([known[text] for text in texts], np.int64).reshape(len(texts), len(blocks))
-            columns += [np.ascontiguousarray(column) for column in places.T]
-        return columns
+            by_block |= {block.name: column for block, column in zip(blocks, places.T, strict=True)}
+        return [by_block[block.name] for block in self.reading.blocks]
 
     def _count(self, blocks: Sequence[NgramBlock], texts: Sequence[str]) -> Iterator[tuple[int, ...]]:
+        """For each text, its row in the table of each block; the rows are appended."""
         cleaned = [self.reading.clean(text) for text in texts]
-        read: dict[tuple[int, ...], dict[str, int]] = {block.sizes: {} for block in blocks}
+        rows: dict[tuple[int, ...], dict[str, int]] = {block.sizes: {} for block in blocks}
         for block in blocks:
-            rows = read[block.sizes]
-            new = list(dict.fromkeys(part for part in map(block.part, cleaned) if part not in rows))
+            known = rows[block.sizes]
+            new = list(dict.fromkeys(part for part in map(block.part, cleaned) if part not in known))
             if new:
-                counted = count_runs(self.reading, block, new)
-                rows.update(zip(new, self._tables[block.sizes].append(counted), strict=True))
+                self._tables[block.sizes].append(count_runs(self.reading, block, new))
+                first = self._rows[block.sizes]
+                self._rows[block.sizes] += len(new)
+                known.update(zip(new, range(first, first + len(new)), strict=True))
         for text in cleaned:
-            yield tuple(read[block.sizes][block.part(text)] for block in blocks)
+            yield tuple(rows[block.sizes][block.part(text)] for block in blocks)
 
     def learn_vocabularies(self, examples: Sequence[Example]) -> tuple[Vocabulary, ...]:
         """The buckets of each block that occur in enough of the examples.
@@ -132,7 +136,7 @@ class RunCounts:
         columns = [vocabulary.column for vocabulary in features.vocabularies]
         width = sum(len(vocabulary.buckets) for vocabulary in features.vocabularies)
         most = sum(
-            self._tables[block.sizes].count_entries(rows)
+            int(self._tables[block.sizes].measure(rows).sum())
             for block, rows in zip(self.reading.blocks, places, strict=True)
         )
         # Room for all entries is asked for, and what is not written to never takes memory.
@@ -162,8 +166,8 @@ class RunCounts:
 
         entries, bounds = self._tables[block.sizes].select(rows)
         of_entry = column[entries >> np.uint32(COUNT_BITS)]
-        is_kept = of_entry >= 0
-        kept_before = np.concatenate([np.zeros(1, np.int32), np.cumsum(is_kept, dtype=np.int32)])
-        counts = (entries[is_kept] & np.uint32(MAX_COUNT)).astype(np.float32)
+        is_known = of_entry >= 0
+        known_before = np.concatenate([np.zeros(1, np.int32), np.cumsum(is_known, dtype=np.int32)])
+        counts = (entries[is_known] & np.uint32(MAX_COUNT)).astype(np.float32)
         shape = (len(rows), len(vocabulary.buckets))
-        return sparse.csr_matrix((counts, of_entry[is_kept], kept_before[bounds]), shape=shape)
+        return sparse.csr_matrix((counts, of_entry[is_known], known_before[bounds]), shape=shape)

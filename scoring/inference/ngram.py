@@ -246,9 +246,9 @@ class BlockFeatures:
     reading: str
     vocabularies: tuple[Vocabulary, ...]
 
-    def matrix(self, pairs: Sequence[Pair], reading: NgramReading | None = None) -> Sparse:
-        """(pairs, features). ``reading`` may be given where it has cleaned these texts before."""
-        reading = reading or READINGS[self.reading]
+    def matrix(self, pairs: Sequence[Pair]) -> Sparse:
+        """(pairs, features)"""
+        reading = READINGS[self.reading]
         columns = [vocabulary.column for vocabulary in self.vocabularies]
         chunks = [
             join_blocks(reading, self._weigh_blocks(reading, pairs[i : i + CHUNK], columns))

@@ -128,16 +128,14 @@ _FIELDS = (
 
 def _build_examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
     responses = Response.objects.filter(pk__in=release.items.values("task__response"))
-    prompts: dict[str, str] = {}
+    prompts: dict[str, str] = {}  # each text is in memory once, however many responses it has
     for row in responses.values_list(*_FIELDS).iterator(chunk_size=CHUNK):
         pk, dataset, key, prompt, dimension, kind, model, collection, text, turns = row
         if pk in labels:
             example = Example(
                 key=" ".join(part for part in (f"{dataset}/{key}", model, collection) if part),
                 prompt_key=f"{dataset}/{key}",
-                prompt=prompts.setdefault(
-                    prompt, prompt
-                ),  # the text once in memory, of how many responses it has
+                prompt=prompts.setdefault(prompt, prompt),
                 response=response_text(text, turns),
                 model=sys.intern(model),
                 dimension=dimension or None,

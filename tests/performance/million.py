@@ -90,7 +90,15 @@ class Item:
 class Maker:
     """Fills the database that this process uses; its tables hold nothing of the kind yet."""
 
-    def __init__(self, *, labels: int, guideline: str, seed: int, say: Say = print) -> None:
+    def __init__(
+        self,
+        *,
+        labels: int,
+        guideline: str,
+        seed: int,
+        characters: tuple[int, int] = (world.SHORTEST, world.LONGEST),
+        say: Say = print,
+    ) -> None:
         from annotation.models import Guideline
 
         name = world.load_guideline(guideline)
@@ -104,7 +112,7 @@ class Maker:
             dimension.name: [part.name for part in dimension.subcomponents] or [""]
             for dimension in document.dimensions
         }
-        self.labels, self.seed, self.say = labels, seed, say
+        self.labels, self.seed, self.characters, self.say = labels, seed, characters, say
 
     def make(self) -> None:
         self._people()
@@ -171,7 +179,7 @@ class Maker:
         self.dataset = Dataset.objects.create(name=DATASET)
         collection, _made = Collection.objects.get_or_create(name="")
         self.models = [EvaluatedModel.objects.create(name=f"Model-{letter}").pk for letter in "ABCDE"]
-        texts = world._Texts(random.Random(self.seed))
+        texts = world._Texts(random.Random(self.seed), self.characters)
         self.say("writing annotation_prompt")
         load("annotation_prompt", PROMPT, self._prompts(texts))
         self.say("writing annotation_response")

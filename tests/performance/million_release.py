@@ -35,6 +35,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--compare", action="store_true", help="change every hundredth label, release again, compare both"
     )
+    parser.add_argument(
+        "--characters",
+        type=int,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        default=(world.SHORTEST, world.LONGEST),
+        help="how long responses are before their last sentence",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     return parser.parse_args()
@@ -45,7 +53,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         from tests.performance.million import BATCH, Maker, measured
 
         began = time.monotonic()
-        Maker(labels=options.labels, guideline=options.guideline, seed=options.seed, say=report).make()
+        Maker(
+            labels=options.labels,
+            guideline=options.guideline,
+            seed=options.seed,
+            characters=tuple(options.characters),
+            say=report,
+        ).make()
         figures: dict[str, Any] = {
             "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, "
             f"{options.database.split(':')[0]}",

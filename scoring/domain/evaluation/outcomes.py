@@ -16,7 +16,7 @@ Statistic = dict[str, float | None]
 
 RESAMPLES = 1000
 DRAWS_AT_A_TIME = 64
-"""Rows of draws that are floats at once: all of them would be hundreds of megabytes of many prompts."""
+"""Rows of draws that are wide numbers at once: of many prompts all of them would be hundreds of megabytes."""
 MIN_SPREAD = 1e-12
 """Draws that spread no wider than this do not differ."""
 
@@ -75,13 +75,12 @@ def collect_outcomes(
             truth.append(position[example.labels[name]])
     shares = _to_table([predictions[row] for row in rows], head)
     learned = None if rates is None else _to_table([rates[row] for row in rows], head)
-    of_row = np.array(rows, np.int64)
     # Of equal ones the first on the scale, as ``Head.most_likely``.
     return Outcomes(
         head,
-        of_row,
+        np.array(rows, np.int64),
         np.array(truth, np.int64),
-        shares.argmax(axis=1) if rows else of_row,
+        shares.argmax(axis=1),
         shares.max(axis=1, initial=0.0),
         shares,
         learned,
@@ -129,8 +128,8 @@ class Draws:
         groups, place = np.unique(self.group[outcomes.row], return_inverse=True)
         table = np.zeros((len(groups), levels, levels))
         np.add.at(table, (place, outcomes.truth, outcomes.predicted), 1)
-        some = None if len(groups) == self.weights.shape[1] else groups
-        return DrawnConfusion(outcomes.head, groups, self.sum_groups(table, some))
+        fewer = groups if len(groups) < self.weights.shape[1] else None
+        return DrawnConfusion(outcomes.head, groups, self.sum_groups(table, fewer))
 
     def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[Array]) -> Statistic:
         """The mean of ``hits``, an entry for each outcome, with its interval."""
@@ -164,15 +163,16 @@ class DrawnConfusion:
 def draw_groups(groups: int, *, resamples: int, seed: int) -> npt.NDArray[np.uint32]:
     """(1 + resamples, groups): how often each group is drawn; the first row is the data as they are."""
     drawn = np.ones((1 + resamples, groups), np.uint32)
-    chance = np.random.default_rng(seed)
     if groups:
-        for row in drawn[1:]:
-            row[:] = chance.multinomial(groups, np.full(groups, 1 / groups))
+        chance, shares = np.random.default_rng(seed), np.full(groups, 1 / groups)
+        for start in range(1, len(drawn), DRAWS_AT_A_TIME):
+            rows = drawn[start : start + DRAWS_AT_A_TIME]
+            rows[:] = chance.multinomial(groups, shares, len(rows))
     return drawn
 
 
 def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
-    """``draw_groups`` as floats, where few groups are drawn from."""
+    """``draw_groups`` as floats."""
     return draw_groups(groups, resamples=resamples, seed=seed).astype(np.float64)
 
 

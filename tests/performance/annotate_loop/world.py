@@ -178,8 +178,10 @@ def _add(places: range, dataset: Any, collection: Any, models: Any, dimensions: 
 
 
 class _Texts:
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    """A response has sentences until it is as long as a number of ``characters``, drawn from the least to the most."""
+
+    def __init__(self, chance: random.Random, characters: tuple[int, int] = (SHORTEST, LONGEST)) -> None:
+        self.chance, self.characters = chance, characters
         self.prompts = [row["prompt"] for row in _rows("prompts.jsonl")]
         self.sentences = [row["response"] for row in _rows("responses.jsonl")]
 
@@ -187,7 +189,7 @@ class _Texts:
         return f"{self.chance.choice(self.prompts)}（{number}）"
 
     def response(self, place: int) -> str:
-        length = self.chance.randint(SHORTEST, LONGEST)
+        length = self.chance.randint(*self.characters)
         text = f"{place}. "
         while len(text) < length:
             text += self.chance.choice(self.sentences) + "\n"

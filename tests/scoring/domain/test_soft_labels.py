@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from annotation.core.errors import AssayError
-from scoring.backbones.linear import IMPOSSIBLE, HeadChoice, choose_form
+from scoring.backbones.choices import IMPOSSIBLE, HeadChoice, choose_form
 from scoring.backbones.ngram import NgramBackbone
 from scoring.domain.evaluation.soft_labels import measure_soft_labels, share_levels
 from scoring.domain.spec import Spec

@@ -1,0 +1,85 @@
+"""Counting once gives what counting anew gives."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.backbones import run_counts
+from scoring.backbones.linear import list_pairs
+from scoring.backbones.run_counts import MIN_DOCUMENTS, RunCounts
+from scoring.domain.training_data import Example
+from scoring.inference import ngram as portable
+
+WORDS = ("I", "cannot", "help", "抱歉", "我不能", "sure", "can't", "\n", "🙂", "é")
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=400).map(" ".join)
+"""Up to long ones, of which a block reads a part."""
+PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=8)
+
+
+def list_examples(pairs: list[tuple[str, str]]) -> list[Example]:
+    return [Example(f"{i}", f"{i}", prompt, response) for i, (prompt, response) in enumerate(pairs)]
+
+
+@pytest.mark.parametrize("reading", portable.READINGS)
+@settings(max_examples=40, deadline=None)
+@given(known=PAIRS, new=PAIRS)
+def test_a_matrix_is_that_of_the_portable_predictor(
+    reading: str, known: list[tuple[str, str]], new: list[tuple[str, str]]
+):
+    counts = RunCounts(portable.READINGS[reading])
+    features = portable.BlockFeatures(reading, counts.learn_vocabularies(list_examples(known)))
+    for pairs in (known, new, known[::-1] + new + known[:1]):
+        examples = list_examples(pairs)
+        matrix, expected = counts.build_matrix(features, examples), features.matrix(list_pairs(examples))
+        assert matrix.shape == expected.shape
+        for array in ("data", "indices", "indptr"):
+            assert (getattr(matrix, array) == getattr(expected, array)).all()
+
+
+@given(pairs=PAIRS)
+@settings(max_examples=40, deadline=None)
+def test_a_vocabulary_is_the_buckets_of_enough_examples(pairs: list[tuple[str, str]]):
+    reading = portable.WORDS
+    vocabularies = RunCounts(reading).learn_vocabularies(list_examples(pairs))
+    for block, vocabulary in zip(reading.blocks, vocabularies, strict=True):
+        texts = portable.block_texts(reading, pairs)[block.name]
+        documents: Counter[int] = Counter()
+        for text in texts:
+            documents.update(set(portable.count_runs(reading, block, [text]).indices.tolist()))
+        frequent = sorted(bucket for bucket, n in documents.items() if n >= MIN_DOCUMENTS)
+        assert vocabulary.buckets.tolist() == frequent
+        expected = [np.log((1 + len(pairs)) / (1 + documents[bucket])) + 1 for bucket in frequent]
+        assert vocabulary.idf.tolist() == pytest.approx(expected)
+
+
+def test_a_text_is_counted_once_and_a_short_response_is_its_own_opening(monkeypatch: pytest.MonkeyPatch):
+    counted: list[str] = []
+
+    def count(reading: Any, block: Any, texts: list[str]) -> Any:
+        counted.extend(texts)
+        return portable.count_runs(reading, block, texts)
+
+    monkeypatch.setattr(run_counts, "count_runs", count)
+    counts = RunCounts(portable.WORDS)
+    long = "very " * 60
+    first = list_examples([("why", "because"), ("why", "so"), ("how", long)])
+    counts.learn_vocabularies(first)
+    counts.find_places(first + list_examples([("why", "because of it")]))
+    assert sorted(counted) == sorted(
+        ["why", "how", "because", "so", long.strip(), long[:200], "because of it"]
+    )
+
+
+def test_rows_are_the_same_whatever_is_weighed_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    examples = list_examples([("why", "I cannot say"), ("how", "I cannot"), ("why", "sure"), ("how", "")])
+    counts = RunCounts(portable.WORDS)
+    features = portable.BlockFeatures("words", counts.learn_vocabularies(examples))
+    at_once = counts.build_matrix(features, examples)
+    monkeypatch.setattr(run_counts, "ROWS", 3)
+    in_parts = counts.build_matrix(features, examples)
+    assert at_once.nnz > 0
+    assert (at_once != in_parts).nnz == 0
