@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.utils.translation import get_language
@@ -146,6 +146,8 @@ class TargetForm(forms.Form):
     """``known`` are the suggestions for each field, shown as a datalist."""
 
     known: dict[str, list[str]]
+    needs_dataset: ClassVar[bool] = False
+    """Whether what is imported belongs to a dataset that is there already."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -170,6 +172,8 @@ class PromptsForm(TargetForm):
 
 
 class ImportResponsesForm(TargetForm):
+    needs_dataset = True
+
     dataset = forms.ModelChoiceField(
         Dataset.objects.all(), to_field_name="name", label=_("Dataset"), empty_label=None
     )
@@ -190,6 +194,8 @@ class ImportResponsesForm(TargetForm):
 
 class LogForm(ImportResponsesForm):
     """The log of a harness brings its prompts along, so that its dataset may be new."""
+
+    needs_dataset = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

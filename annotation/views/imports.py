@@ -311,7 +311,7 @@ def _show_check(
         "complete": FORMATS[upload.format].complete,
         "is_labels": upload.kind == ANNOTATIONS,
         "batch": Batch.objects.filter(name=target.get("batch") or "").first(),
-        "lacks_dataset": type(form) is ImportResponsesForm and not Dataset.objects.exists(),
+        "lacks_dataset": form.needs_dataset and not Dataset.objects.exists(),
         "crumbs": import_breadcrumbs(upload.file_name),
     }
     outcome = upload.reading.get("outcome")

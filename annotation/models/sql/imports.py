@@ -62,8 +62,8 @@ BY_INDEXES = {"join_collapse_limit": "1", "enable_hashjoin": "off", "enable_merg
 
 @contextmanager
 def _by_indexes(cursor: Any) -> Iterator[None]:
-    """PostgreSQL takes a look into four indexes for dearer than a walk through all responses of the site, which
-    takes far longer where there are hundreds of thousands of them.
+    """In its own order PostgreSQL's planner walks through whole tables of the site for each block of labels, which
+    takes far longer than four lookups by index where there are hundreds of thousands of responses.
     """
     if connection.vendor != "postgresql":
         yield

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.domain.calibration import BINS
-from scoring.domain.evaluation import bootstrap_weights, percentile_statistic
+from scoring.domain.evaluation import draw_groups, percentile_statistic
 from scoring.domain.evaluation.weighing import WeighedLabel, measure_weighed
 from scoring.domain.training_data import Head, Value, level_name
 
@@ -127,7 +127,7 @@ def _build_columns(
         for at, pair in zip(criterion, pairs, strict=True)
     ]
     return _PairColumns(
-        weights=np.ascontiguousarray(bootstrap_weights(len(prompts), resamples=resamples, seed=seed).T),
+        weights=draw_groups(len(prompts), resamples=resamples, seed=seed).astype(np.float64),
         at=np.array([prompts[pair.prompt] for pair in pairs], dtype=np.int64),
         criterion=np.array(criterion, dtype=np.int64),
         truth=np.array(truth, dtype=np.int64),

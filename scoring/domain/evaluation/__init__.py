@@ -24,16 +24,16 @@ from scoring.domain.evaluation.metrics import (
     reliability,
     risk_coverage,
 )
-from scoring.domain.evaluation.outcomes import bootstrap_weights, collect_outcomes, percentile_statistic
+from scoring.domain.evaluation.outcomes import collect_outcomes, draw_groups, percentile_statistic
 
 __all__ = [
     "Evaluation",
     "Metrics",
-    "bootstrap_weights",
     "collect_outcomes",
     "compare_seeds",
     "compute_rates",
     "compute_split_key",
+    "draw_groups",
     "evaluate_grouped",
     "evaluate_leave_one_model_out",
     "evaluate_splits",

@@ -19,7 +19,6 @@ from scoring.domain.evaluation.outcomes import (
     Draws,
     Outcomes,
     Statistic,
-    bootstrap_weights,
     collect_outcomes,
     percentile_statistic,
     to_finite,
@@ -65,9 +64,7 @@ def risk_coverage(head_outcomes: Sequence[Outcomes], draws: Draws) -> list[dict[
                 "answered": float((confidence >= min_confidence).mean()),
                 "threshold": float(min_confidence),
                 "n": int((confidence >= min_confidence).sum()),
-                "accuracy": draws.mean_of_hits(
-                    confident, [each.correct.astype(np.float64) for each in confident]
-                ),
+                "accuracy": draws.mean_of_hits(confident, [each.correct for each in confident]),
             }
         )
     return curve
@@ -367,7 +364,6 @@ def quadratic_kappas(drawn: Array, head: Head) -> Array:
 
 __all__ = [
     "Metrics",
-    "bootstrap_weights",
     "collect_outcomes",
     "measure",
     "percentile_statistic",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,10 @@ Mask = npt.NDArray[np.bool_]
 Statistic = dict[str, float | None]
 
 RESAMPLES = 1000
+EXACT_IN_FLOAT32 = 2**24
+"""Whole numbers below this are exact as 32-bit floats, and so are their sums in any order."""
 DRAWS_AT_A_TIME = 64
-"""Rows of draws that are wide numbers at once: of many prompts all of them would be hundreds of megabytes."""
+"""Draws that are wide numbers at once: of many prompts all of them would be hundreds of megabytes."""
 MIN_SPREAD = 1e-12
 """Draws that spread no wider than this do not differ."""
 
@@ -89,8 +93,8 @@ def collect_outcomes(
 
 def _to_table(predictions: Sequence[Prediction], head: Head) -> Array:
     """(n, levels): zeros where a criterion is not predicted."""
-    name, nothing = head.criterion, dict.fromkeys(head.values, 0.0)
-    rows = [[p.get(name, nothing).get(value, 0.0) for value in head.values] for p in predictions]
+    name, zeros = head.criterion, dict.fromkeys(head.values, 0.0)
+    rows = [[p.get(name, zeros).get(value, 0.0) for value in head.values] for p in predictions]
     return np.array(rows, dtype=np.float64).reshape(-1, len(head.values))
 
 
@@ -98,12 +102,12 @@ def _to_table(predictions: Sequence[Prediction], head: Head) -> Array:
 class Draws:
     """Prompts drawn with replacement, the same draws for every figure.
 
-    ``group`` is each example's group of prompts; ``weights`` (1 + resamples, groups) how often each group is drawn,
-    the first row being the data as they are.
+    ``group`` is each example's group of prompts; ``weights`` (groups, 1 + resamples) how often each group is drawn,
+    the first column being the data as they are.
     """
 
     group: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.uint32]
+    weights: npt.NDArray[np.float32]
 
     @classmethod
     def draw_prompts(cls, examples: Sequence[Example], *, resamples: int = RESAMPLES, seed: int = 0) -> Draws:
@@ -112,35 +116,42 @@ class Draws:
         group = np.array([order[name] for name in names], dtype=np.int64)
         return cls(group, draw_groups(len(order), resamples=resamples, seed=seed))
 
-    def sum_groups(self, table: Array, groups: npt.NDArray[np.int64] | None = None) -> Array:
-        """(1 + resamples, ..): the sum, in each draw, of a table's rows (groups, ..), of all groups or those named."""
-        flat = table.reshape(len(table), int(np.prod(table.shape[1:])))
-        sums = np.empty((len(self.weights), flat.shape[1]))
-        for start in range(0, len(sums), DRAWS_AT_A_TIME):
-            weights = self.weights[start : start + DRAWS_AT_A_TIME]
-            drawn = weights if groups is None else weights[:, groups]
-            sums[start : start + DRAWS_AT_A_TIME] = drawn.astype(np.float64) @ flat
-        return sums.reshape(-1, *table.shape[1:])
+    @cached_property
+    def _most(self) -> float:
+        """How often a group is drawn at most."""
+        return float(self.weights.max(initial=1))
+
+    def sum_groups(self, table: npt.NDArray[Any], groups: npt.NDArray[np.int64]) -> Array:
+        """(1 + resamples, columns): the sum, in each draw, of the rows of these groups (groups, columns)."""
+        weights = self.weights if len(groups) == len(self.weights) else self.weights[groups]
+        if table.dtype.kind == "i" and table.sum() * self._most < EXACT_IN_FLOAT32:
+            return (table.T.astype(np.float32) @ weights).T.astype(np.float64)
+        draws = range(0, weights.shape[1], DRAWS_AT_A_TIME)
+        parts = [table.T @ weights[:, start : start + DRAWS_AT_A_TIME].astype(np.float64) for start in draws]
+        return np.hstack(parts).T
 
     def count_confusion(self, outcomes: Outcomes) -> DrawnConfusion:
-        """Only the groups that have an outcome are kept; the rest add nothing to any draw."""
+        """Only the groups that have an outcome are counted; the rest add nothing to any draw."""
         levels = len(outcomes.head.values)
         groups, place = np.unique(self.group[outcomes.row], return_inverse=True)
-        table = np.zeros((len(groups), levels, levels))
+        table = np.zeros((len(groups), levels, levels), np.int64)
         np.add.at(table, (place, outcomes.truth, outcomes.predicted), 1)
-        fewer = groups if len(groups) < self.weights.shape[1] else None
-        return DrawnConfusion(outcomes.head, groups, self.sum_groups(table, fewer))
+        drawn = self.sum_groups(table.reshape(len(groups), levels * levels), groups)
+        return DrawnConfusion(outcomes.head, groups, drawn.reshape(-1, levels, levels))
 
-    def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[Array]) -> Statistic:
+    def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[npt.NDArray[Any]]) -> Statistic:
         """The mean of ``hits``, an entry for each outcome, with its interval."""
         group = self.group[np.concatenate([each.row for each in head_outcomes] or [np.zeros(0, np.int64)])]
-        values = np.concatenate([np.asarray(hit, np.float64) for hit in hits] or [np.zeros(0)])
-        size = self.weights.shape[1]
-        counted = np.bincount(group, minlength=size).astype(np.float64)
-        sums = self.sum_groups(np.column_stack([np.bincount(group, weights=values, minlength=size), counted]))
+        groups, place = np.unique(group, return_inverse=True)
+        values = np.concatenate([*hits, np.zeros(0, np.bool_)])
+        summed = np.bincount(place, weights=values, minlength=len(groups))
+        if values.dtype == np.bool_:
+            summed = summed.astype(np.int64)
+        sums = self.sum_groups(summed[:, None], groups)[:, 0]
+        counts = self.sum_groups(np.bincount(place, minlength=len(groups))[:, None], groups)[:, 0]
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws = sums[:, 0] / sums[:, 1]
-        return percentile_statistic(draws, len(set(group.tolist())))
+            draws = sums / counts
+        return percentile_statistic(draws, len(groups))
 
 
 @dataclass(frozen=True)
@@ -160,20 +171,15 @@ class DrawnConfusion:
         return counts
 
 
-def draw_groups(groups: int, *, resamples: int, seed: int) -> npt.NDArray[np.uint32]:
-    """(1 + resamples, groups): how often each group is drawn; the first row is the data as they are."""
-    drawn = np.ones((1 + resamples, groups), np.uint32)
+def draw_groups(groups: int, *, resamples: int, seed: int) -> npt.NDArray[np.float32]:
+    """(groups, 1 + resamples): how often each group is drawn; the first column is the data as they are."""
+    drawn = np.ones((groups, 1 + resamples), np.float32)
     if groups:
         chance, shares = np.random.default_rng(seed), np.full(groups, 1 / groups)
-        for start in range(1, len(drawn), DRAWS_AT_A_TIME):
-            rows = drawn[start : start + DRAWS_AT_A_TIME]
-            rows[:] = chance.multinomial(groups, shares, len(rows))
+        for start in range(1, 1 + resamples, DRAWS_AT_A_TIME):
+            block = drawn[:, start : start + DRAWS_AT_A_TIME]
+            block[:] = chance.multinomial(groups, shares, block.shape[1]).T
     return drawn
-
-
-def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
-    """``draw_groups`` as floats."""
-    return draw_groups(groups, resamples=resamples, seed=seed).astype(np.float64)
 
 
 def percentile_statistic(draws: Array, groups: int) -> Statistic:

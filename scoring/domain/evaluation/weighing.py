@@ -19,7 +19,7 @@ from scoring.domain.calibration import BINS
 from scoring.domain.evaluation.outcomes import (
     RESAMPLES,
     Array,
-    bootstrap_weights,
+    draw_groups,
     percentile_statistic,
     to_finite,
 )
@@ -76,7 +76,8 @@ def measure_weighed(
     names = sorted({label.prompt for label in known})
     places = {name: place for place, name in enumerate(names)}
     group = np.array([places[label.prompt] for label in known], dtype=np.int64)
-    draws = _Draws(bootstrap_weights(len(names), resamples=resamples, seed=seed), group, weight)
+    drawn = draw_groups(len(names), resamples=resamples, seed=seed).astype(np.float64)
+    draws = _Draws(drawn, group, weight)
     right = np.array([label.answer == label.truth for label in known], dtype=np.float64)
     return {
         "n": len(known),
@@ -98,8 +99,8 @@ class _Draws:
 
     def total(self, values: Array) -> Array:
         """(1 + resamples): the weighed sum of a value of each label."""
-        sums = np.bincount(self.group, weights=self.weight * values, minlength=self.drawn.shape[1])
-        return np.asarray(self.drawn @ sums)
+        sums = np.bincount(self.group, weights=self.weight * values, minlength=len(self.drawn))
+        return np.asarray(sums @ self.drawn)
 
     def average(self, values: Array) -> Array:
         return _divide(self.total(values), self.total(np.ones(len(values))))
