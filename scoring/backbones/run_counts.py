@@ -31,7 +31,7 @@ COUNT_BITS = 32 - BUCKET_BITS
 MAX_COUNT = (1 << COUNT_BITS) - 1
 
 Entries = npt.NDArray[np.uint32]
-"""A bucket in the high bits, how often it occurs in the low ones: no block reads as many runs as do not fit there."""
+"""A bucket in the high bits and its count in the low ones. A block reads 901 characters at most, so that it fits."""
 Places = npt.NDArray[np.int64]
 
 
@@ -44,11 +44,13 @@ class CountTable:
         """(rows + 1,): where each row begins."""
         self._appended: list[tuple[Entries, Ints]] = []
 
-    def append(self, counted: Sparse) -> None:
-        """More rows, of a matrix (texts, buckets)."""
+    def append(self, counted: Sparse) -> range:
+        """The rows that a matrix (texts, buckets) becomes."""
+        first = len(self._bounds) - 1 + sum(len(lengths) for _entries, lengths in self._appended)
         counts = np.minimum(counted.data, MAX_COUNT).astype(np.uint32)
         entries = (counted.indices.astype(np.uint32) << np.uint32(COUNT_BITS)) | counts
         self._appended.append((entries, np.diff(counted.indptr)))
+        return range(first, first + counted.shape[0])
 
     def select(self, rows: Places) -> tuple[Entries, Places]:
         """The entries of these rows, and (rows + 1,) where each begins among them."""
@@ -79,7 +81,6 @@ class RunCounts:
     def __init__(self, reading: NgramReading) -> None:
         self.reading = reading
         self._tables = {block.sizes: CountTable() for block in reading.blocks}
-        self._rows = dict.fromkeys(self._tables, 0)
         self._places: dict[str, dict[str, tuple[int, ...]]] = {block.source: {} for block in reading.blocks}
         """By source and text, its row in the table of each block of the source."""
 
@@ -105,10 +106,8 @@ class RunCounts:
             known = rows[block.sizes]
             new = list(dict.fromkeys(part for part in map(block.part, cleaned) if part not in known))
             if new:
-                self._tables[block.sizes].append(count_runs(self.reading, block, new))
-                first = self._rows[block.sizes]
-                self._rows[block.sizes] += len(new)
-                known.update(zip(new, range(first, first + len(new)), strict=True))
+                counted = count_runs(self.reading, block, new)
+                known.update(zip(new, self._tables[block.sizes].append(counted), strict=True))
         for text in cleaned:
             yield tuple(rows[block.sizes][block.part(text)] for block in blocks)
 
