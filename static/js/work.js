@@ -220,7 +220,8 @@
     const taken = ctx.response?.status < 300 && (ctx.status === "swapped" || ctx.hx?.redirect);
     if (taken && source?.dataset.draft) drafts.drop(source.dataset.draft);
     if (taken && source?.dataset.skips) keep.put(SKIPPED, `${source.dataset.skips} ${Date.now()}`);
-    if (source && source === form) {
+    // A page that follows is on its way: what is on the screen is sent, and not sent again.
+    if (source && source === form && !ctx.hx?.redirect) {
       sending = false;
       form.removeAttribute("aria-busy");
       if (!taken) drafts.show(form);

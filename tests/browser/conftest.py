@@ -81,7 +81,7 @@ def sign_in(browser: Browser, live_server: Any, transactional_db: None) -> Itera
         )
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("pageerror", lambda error: complaints.append(error.stack or str(error)))
         page.on(
             "console", lambda line: complaints.append(line.text) if "Content Security" in line.text else None
         )

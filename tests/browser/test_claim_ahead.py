@@ -79,14 +79,14 @@ def lose(page: Page, where: str) -> list[str]:
     return bodies
 
 
-def hold(page: Page) -> list[Route]:
-    """Submits that have left and wait on their way."""
+def hold(page: Page, where: str = SUBMIT) -> list[Route]:
+    """Requests to ``where`` that have left and wait on their way."""
     held: list[Route] = []
 
     def keep(route: Route) -> None:
         held.append(route)
 
-    page.route(SUBMIT, keep)
+    page.route(where, keep)
     return held
 
 
@@ -420,6 +420,29 @@ def test_another_answer_from_another_machine_becomes_a_correction(
     press_until(second_machine, "Enter", second_machine.get_by_text("Corrected.").is_visible)
     assert list_values(lin) == [1]
     assert len(holding(lin)) == 2
+
+
+def test_a_correction_is_sent_once_while_the_page_that_follows_is_on_its_way(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    first_machine, page = sign_in(lin), sign_in(lin)
+    start(first_machine)
+    start(page)
+    follow(first_machine, "3", "Enter")
+    press(page, "1", "Enter")
+    expect(page.get_by_text("This item was submitted already.")).to_be_visible()
+    sent_corrections: list[str] = []
+    page.on(
+        "request", lambda request: sent_corrections.extend([request.url] * request.url.endswith("/revise/"))
+    )
+    pages = hold(page, "**/work/first/")
+    press_until(page, "Enter", lambda: bool(pages))
+    press(page, "2", "Enter")
+    page.wait_for_timeout(200)
+    pages[0].continue_()
+    expect(page.get_by_text("Corrected.")).to_be_visible()
+    assert len(sent_corrections) == 1
+    assert list_values(lin) == [1]
 
 
 def test_an_item_whose_lease_ran_out_before_it_was_shown_is_fetched_afresh(
