@@ -7,13 +7,14 @@ come by the controls' names and in words; ``labels.py`` finds what they mean.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from annotation.core.errors import N_
 from annotation.domain.annotations import MARKABLE
 from annotation.domain.formats import generic
+from annotation.domain.formats.answers import fold_word
 from annotation.domain.formats.base import (
     ANNOTATIONS,
     RESPONSES,
@@ -322,7 +323,7 @@ def _read_annotation(row: FileRow, annotation: Mapping[str, Any], place: str) ->
     for number, item in enumerate(result):
         _add_result(
             results,
-            FileRow(row.file, row.line, item if isinstance(item, dict) else {}, f"{place}.result[{number}]."),
+            replace(row, fields=item if isinstance(item, dict) else {}, within=f"{place}.result[{number}]."),
         )
     person = results.words.get(PERSON, "")
     if not person and results.words.get(ROLE) != GOLD:
@@ -381,13 +382,18 @@ def _add_value(results: ForeignResults, item: FileRow, name: str, stated_value: 
         results.flags += [str(choice) for choice in choices]
     elif name == ROLE:
         results.words[ROLE] = str(choices[0]) if choices else ""
-    elif name in {PERSON, *RATIONALE_FIELDS}:
+    elif name == PERSON or _is_rationale(item, name):
         results.words[name] = "\n".join(str(choice) for choice in choices)
     elif name not in OWN_CONTROLS:
         name = name.removesuffix(NA_SUFFIX)
         if stated_value is None:
             raise item.error(N_("nothing is chosen here; choose, or take the result out."), field="value")
         results.labels[name] = choices[0] if len(choices) == 1 else choices
+
+
+def _is_rationale(item: FileRow, name: str) -> bool:
+    """Whether the control holds the reason for the labels: a criterion of the guideline may be called the same."""
+    return name in RATIONALE_FIELDS and name not in map(fold_word, item.criteria)
 
 
 def _read_flat_annotation(row: FileRow) -> ForeignAnnotation:

@@ -30,7 +30,8 @@ MAX_LANGUAGE_CHARACTERS = 20
 class FileRow:
     """``within`` goes before the name of a field where the fields are a part of the record: ``data.``
 
-    ``columns`` says what the fields are called in the file, where it calls them otherwise.
+    ``columns`` says what the fields are called in the file, where it calls them otherwise. ``criteria`` are the words
+    that name a criterion, as ``ReadOptions`` has them.
     """
 
     file: str
@@ -38,6 +39,7 @@ class FileRow:
     fields: Mapping[str, Any]
     within: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    criteria: Mapping[str, str] = field(default_factory=dict)
 
     def error(self, template: str, *, field: str | None = None, **params: Any) -> InputError:
         place = None if field is None else self.columns.get(field, f"{self.within}{field}")
@@ -286,7 +288,7 @@ def json_row(text: str, number: int, source: Source) -> FileRow | InputError:
 def _build_row(fields: dict[str, Any], text: str, number: int, source: Source) -> FileRow | InputError:
     if "\\u" in text and not is_storable(fields):
         return InputError(UNSTORABLE, path=source.name, line=number)
-    return FileRow(file=source.name, line=number, fields=fields)
+    return FileRow(file=source.name, line=number, fields=fields, criteria=source.options.criteria)
 
 
 def json_items(source: Source) -> Rows:

@@ -166,6 +166,23 @@ def test_a_ground_truth_beside_two_others_is_the_decision_and_alone_an_annotatio
     }
 
 
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_criterion_called_as_rationales_often_are_keeps_its_answers(write: Write, flat: bool) -> None:
+    texts = [
+        result_of(name, "textarea", {"text": [text]})
+        for name, text in (("reason", "bribery"), ("comment", "why"))
+    ]
+    task = {"data": DATA, "annotations": [build_annotation("lin") | {"result": texts}]}
+    flat_task = {**DATA, "annotator": "lin", "reason": "bribery", "comment": "why"}
+    source = write([flat_task if flat else task])
+    (read,) = FORM.read_annotations(source)
+    assert (read.labels, read.rationale) == ({}, "why\nbribery")
+    source = source.reopen()
+    source.options = ReadOptions(criteria={"Reason": "reason", "理由": "reason"})
+    (read,) = FORM.read_annotations(source)
+    assert (read.labels, read.rationale) == ({"reason": "bribery"}, "why")
+
+
 def test_ratings_numbers_texts_and_other_questions(write: Write):
     results = [
         result_of("fluency", "rating", {"rating": 4}),
