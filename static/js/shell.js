@@ -25,6 +25,13 @@ const shell = (() => {
     if (opens) document.getElementById(opens.dataset.opens).showModal();
   });
 
+  // On a narrow window the place where one is may lie beyond the end of its list.
+  for (const current of document.querySelectorAll(".nav [aria-current], .tabs [aria-current]")) {
+    const list = current.closest(".nav, .tabs");
+    const beyond = current.getBoundingClientRect().right - list.getBoundingClientRect().right;
+    list.scrollLeft += beyond + current.offsetWidth / 2;
+  }
+
   function takeBack() {
     for (const old of document.querySelectorAll("#messages [data-notice]")) old.remove();
   }

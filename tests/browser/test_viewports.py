@@ -10,10 +10,11 @@ from playwright.sync_api import Locator, Page, expect
 from annotation.domain.annotations import Submission
 from annotation.domain.batch_spec import Policy
 from annotation.domain.datasets import response_sha256
-from annotation.models import Batch, Guideline, Person, Response
+from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
+from annotation.services.people.people import add_person
 from annotation.services.people.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_kinds, many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations, until
@@ -192,3 +193,12 @@ def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows
     assert top is not None
     assert last is not None
     assert top["y"] > last["y"]
+
+
+def test_a_narrow_window_shows_the_tab_and_the_page_where_one_is(sign_in: SignIn, batch: Batch) -> None:
+    chief = add_person(name="chief", roles=[MANAGER, RESEARCHER])
+    page = sign_in(chief, viewport={"width": 320, "height": 568})
+    for address, tab in ((f"/batches/{batch.name}/quality/", "Quality"), ("/runs/", "Benchmarks")):
+        page.goto(address)
+        current = page.locator(".nav [aria-current], .tabs [aria-current]").filter(has_text=tab).first
+        expect(current).to_be_in_viewport(ratio=0.9)
