@@ -199,6 +199,16 @@ def list_agreement(manifest: Manifest, texts: GuidelineTexts) -> Iterator[Agreem
         )
 
 
+def list_headline_agreement(manifest: Manifest, texts: GuidelineTexts) -> list[AgreementFigures]:
+    """The row of each guideline that stands for all its labels: its criteria pooled where there are several. None of a
+    release that was cut before manifests had agreement."""
+    headlines: dict[str, AgreementFigures] = {}
+    for figures in list_agreement(manifest, texts) if manifest.get("agreement") else ():
+        if not figures.group:
+            headlines.setdefault(figures.guideline, figures)
+    return list(headlines.values())
+
+
 def list_files(manifest: Manifest) -> Sequence[Mapping[str, Any]]:
     """The files from which labels were imported."""
     files: Iterable[Mapping[str, Any]] = (manifest.get("imported") or {}).get("files") or ()

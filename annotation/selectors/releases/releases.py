@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines.values import TURN_SIGN
-from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
+from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Stratum, Task
 from annotation.selectors.access import (
     refuse_sealed_gold,
     sealed_batches,
@@ -87,13 +87,17 @@ def list_releases(person: Person) -> list[ReleaseRow]:
 
 @dataclass(frozen=True)
 class BatchChoice:
-    """A batch that a release could take; the counts of a sealed one are None."""
+    """A batch that a release could take; the counts of a sealed one are None.
+
+    ``may_read_agreement`` is false also where the person judges responses of the same dataset blind.
+    """
 
     batch: Batch
     sealed: bool
     settled: int | None
     open: int | None
     disputed: int | None
+    may_read_agreement: bool
 
 
 def list_batch_choices(person: Person) -> list[BatchChoice]:
@@ -103,14 +107,17 @@ def list_batch_choices(person: Person) -> list[BatchChoice]:
     counts_by_batch = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
     for stratum, counts in count_by_stratum(counts_by_batch).items():
         counts_by_batch[stratum.batch_id].update(counts)
-    return [_build_choice(batch, counts_by_batch.get(batch.pk)) for batch in batches]
+    judged_blind = Stratum.objects.filter(dataset__in=sealed_datasets(person))
+    blind = {*sealed, *judged_blind.values_list("batch", flat=True)}
+    return [_build_choice(batch, counts_by_batch.get(batch.pk), batch.pk not in blind) for batch in batches]
 
 
-def _build_choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
+def _build_choice(batch: Batch, counts: Counter[str] | None, may_read_agreement: bool) -> BatchChoice:
     if counts is None:
-        return BatchChoice(batch, True, None, None, None)
+        return BatchChoice(batch, True, None, None, None, may_read_agreement)
     settled = counts[Task.State.AGREED] + counts[Task.State.ADJUDICATED]
-    return BatchChoice(batch, False, settled, counts[Task.State.OPEN], counts[Task.State.DISPUTED])
+    open_tasks, disputed = counts[Task.State.OPEN], counts[Task.State.DISPUTED]
+    return BatchChoice(batch, False, settled, open_tasks, disputed, may_read_agreement)
 
 
 def list_released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:

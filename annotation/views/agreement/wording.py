@@ -142,13 +142,13 @@ def format_share(share: ShareEstimate) -> FigureWords | None:
     return FigureWords(format_percent(share.value), format_interval_percent(share.low, share.high))
 
 
-def find_reading(statistic: Statistic) -> tuple[str, str] | None:
+def find_reading(low: float | None) -> tuple[str, str] | None:
     """A badge's state and word, by the lower end of alpha's interval, so that a few units cannot pass for reliable."""
-    if statistic.low is None:
+    if low is None:
         return None
-    if statistic.low >= RELIABLE:
+    if low >= RELIABLE:
         return "success", gettext("Reliable")
-    if statistic.low >= TENTATIVE:
+    if low >= TENTATIVE:
         return "warning", gettext("Tentative")
     return "error", gettext("Not established")
 

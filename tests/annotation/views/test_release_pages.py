@@ -1,14 +1,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Prompt, Response, Task
+from annotation.models import (
+    Batch,
+    BatchStats,
+    Dataset,
+    GoldRelease,
+    Guideline,
+    Person,
+    Prompt,
+    Response,
+    Task,
+)
+from annotation.selectors.access import has_opened
+from annotation.selectors.batches.monitoring import AgreementFigure, AgreementMeasurement
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
@@ -214,3 +229,55 @@ def test_hostile_texts_are_shown_and_not_run(client: Client, release: GoldReleas
         assert "<script>alert" not in content
         assert "<img src=x" not in content
         assert "&lt;img src=x" in content
+
+
+def measure(batch: Batch, low: float) -> None:
+    """As a worker would have measured it, with alpha's interval from ``low``."""
+    measured = AgreementMeasurement(
+        "compliance", "ordinal", 4, 2, AgreementFigure(0.9, low, 0.95), AgreementFigure(0.9, 0.8, 0.95)
+    )
+    BatchStats.objects.update_or_create(
+        batch=batch, defaults={"at": timezone.now(), "agreement": [asdict(measured)]}
+    )
+
+
+@pytest.mark.parametrize(("low", "word"), [(0.8, "Reliable"), (0.7, "Tentative"), (0.5, "Not established")])
+def test_the_form_says_how_far_annotators_agree(
+    client: Client, settled: Batch, he: Person, low: float, word: str
+):
+    assert "Not established" not in body(client, he, reverse("release-new"))
+    assert not has_opened(settled, he)
+    measure(settled, low)
+    page = body(client, he, reverse("release-new"))
+    assert word in page
+    assert f"0.900 [{low:.3f}, 0.950]" in page
+    assert has_opened(settled, he)
+
+
+def test_who_judges_the_dataset_blind_reads_no_agreement_on_the_form(
+    client: Client, settled: Batch, guideline: Guideline, dataset: Dataset, he: Person
+):
+    measure(settled, 0.5)
+    set_roles(person=he, roles=["researcher", "annotator"])
+    make_batch(guideline, dataset, name="blind", annotators=[he], policy=Policy(overlap=1))
+    assert "Not established" not in body(client, he, reverse("release-new"))
+    assert not has_opened(settled, he)
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_a_release_says_how_far_its_labels_can_be_relied_on(
+    client: Client, release: GoldRelease, he: Person, language: str
+):
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    address = reverse("release", args=[release.name])
+    (row,) = (row for row in release.manifest["agreement"] if not row["group"])
+    readings = {
+        "en": {0.81: "can be relied on", 0.7: "tentative conclusions", 0.3: "Do not rely", None: "not known"},
+        "zh-hans": {0.81: "标签可靠", 0.7: "暂定结论", 0.3: "标签尚不可靠", None: "尚不清楚"},
+    }[language]
+    for low, words in readings.items():
+        row["alpha_ordinal"] = None if low is None else {"value": 0.85, "low": low, "high": 0.9}
+        release.save()
+        page = body(client, he, address)
+        assert words in page
+        assert not any(other in page for other in readings.values() if other != words)

@@ -69,7 +69,7 @@ def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
         return None
     names = ("percent_agreement", "cohen_kappa", alpha_name(headline.measurement))
     measured = headline.measure()
-    reading_badge = find_reading(measured.statistics[names[-1]])
+    reading_badge = find_reading(measured.statistics[names[-1]].low)
     choice = tab_query.choice
     return {
         "n": measured.n,

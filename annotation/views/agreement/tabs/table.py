@@ -177,7 +177,7 @@ def build_row(
         disputed=agreement.disputed,
         effect=format_effect(agreement),
         figures=tuple(format_figure(agreement.statistics[name]) for name in statistics),
-        reading=find_reading(agreement.statistics[alpha_name(row.measurement)]),
+        reading=find_reading(agreement.statistics[alpha_name(row.measurement)].low),
         inside="" if inside == choice.narrowing else choice.narrowed_url(inside, view="", by="", across=""),
         tasks=choice.tasks_url(inside),
         disputes=choice.tasks_url(replace(inside, disputed=True)),
