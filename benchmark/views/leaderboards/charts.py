@@ -47,11 +47,13 @@ STEP, CLOSE_STEP = 24, 17  # pixels for a model; closer where there are many
 MANY_MODELS = 20
 MODELS_IN_A_PICTURE = 20
 MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
+TRADE_OFF_HEIGHT = 360
 MAX_NAME_PIXELS = 200  # pixels; a longer one ends in an ellipsis
 HOLLOW, PREDICTED_DOT = "published", "predicted"
 """The kinds of dots that others measured, and of numbers that a scorer predicted and that are not compared."""
 
 Draw = Callable[[Spec], str]
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,42 @@ def draw_differences(dots: Sequence[Dot], title: str) -> Spec:
     )
 
 
+def draw_trade_off(
+    across: tuple[str, Mapping[str, Dot], Ends], up: tuple[str, Mapping[str, Dot], Ends]
+) -> Spec:
+    """One number of each model against another, each (title, dots by model, ends of its axis): a cross of whiskers with
+    the model's name beside it, where there are not too many names to read."""
+    models = [model for model in across[1] if model in up[1]]
+    sides = {"x": across, "y": up}
+    points: list[dict[str, Any]] = []
+    for model in models:
+        point: dict[str, Any] = {"model": model}
+        for side, (_title, dots, _ends) in sides.items():
+            (ends,) = _dot_values([dots[model]])
+            point |= {side: ends["value"], f"{side}_low": ends["low"], f"{side}_high": ends["high"]}
+        is_predicted = any(dots[model].kind == PREDICTED_DOT for _title, dots, _ends in sides.values())
+        points.append(point | {"predicted": is_predicted})
+    x, y = (
+        make_quantity(side, title, ends, tickCount=5, titlePadding=8)
+        for side, (title, _dots, ends) in sides.items()
+    )
+    whiskers = {
+        "x": {"x": {**x, "field": "x_low"}, "x2": {"field": "x_high"}, "y": y},
+        "y": {"y": {**y, "field": "y_low"}, "y2": {"field": "y_high"}, "x": x},
+    }
+    look = {"condition": {"test": "datum.predicted", "value": MUTED}, "value": GOLD}
+    layer = [
+        *({"mark": {"type": "rule", "color": MUTED}, "encoding": channels} for channels in whiskers.values()),
+        draw_points(x, y, mark={"size": 70}, color=look),
+    ]
+    if len(models) <= MANY_MODELS:
+        name = {"type": "text", "align": "left", "dx": 8, "dy": -8, "color": INK, "limit": MAX_NAME_PIXELS}
+        layer.append(
+            {"mark": name, "encoding": {"x": x, "y": y, "text": {"field": "model", "type": "nominal"}}}
+        )
+    return _picture(data={"values": points}, width=WIDTH, height=TRADE_OFF_HEIGHT, layer=layer)
+
+
 def difference_looks() -> dict[str, Look]:
     return {
         "ahead": Look(_("surely higher"), GOLD, "triangle-up"),
@@ -307,9 +345,6 @@ def _multiple(
 def draw_chart(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
     """Their addresses."""
     return [draw(dict(picture)) for picture in pictures]
-
-
-Ends = tuple[float, float]
 
 
 def axes_by_metric(

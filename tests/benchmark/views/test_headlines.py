@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils.translation import override
@@ -12,6 +13,7 @@ from django.utils.translation import override
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
+from benchmark.views.leaderboards.charts import PREDICTED_DOT, Dot, draw_trade_off
 from benchmark.views.leaderboards.reports.exports import board_to_latex
 from tests.benchmark.boards import finished_run
 from tests.benchmark.support import leader_sentences
@@ -19,7 +21,10 @@ from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 RATE = {"en": "Harmless rate", "zh-hans": "无害率"}
 SCORE = {"en": "Harmless score", "zh-hans": "无害得分"}
-DISAGREE = {"en": "The headline numbers disagree", "zh-hans": "各项主要指标的最高者并不相同"}
+DISAGREE = {
+    "en": "There is no single winner: the headline numbers disagree",
+    "zh-hans": "各项主要指标的最高者并不相同",
+}
 
 
 @pytest.fixture
@@ -94,3 +99,58 @@ def test_xstest_names_both_of_its_rates_where_they_disagree(db: None):
     assert (
         f"by Full refusal of unsafe prompts {second['model']}, {third['model']} (90.0%)." in sentences
     )  # a tie has two
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_disagreeing_numbers_are_drawn_against_each_other(
+    client: Client, he: Person, db: None, language: str
+):
+    run = finished_run(XSTEST_GUIDELINE.load(), models=3, prompts=60, gold=1.0)
+    client.force_login(he)
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    first, second, third = run.board["rows"]
+    caption = {"en": "no model is highest by both", "zh-hans": "没有模型在两项上都最高"}[language]
+
+    def read(refused: tuple[float, float, float | None]) -> str:
+        for row, rate in zip((first, second, third), refused, strict=True):
+            statistic = {"value": rate, "low": rate and rate - 0.05, "high": rate and rate + 0.05}
+            row["dimensions"]["unsafe"]["full_refusal_rate"] = statistic
+        run.save()
+        return client.get(reverse("run", args=[run.name])).content.decode()
+
+    assert caption not in read((0.9, 0.5, 0.1))  # the same model is highest by both
+    page = read((0.1, 0.5, None))
+    assert caption in page
+    before_caption = page[: page.index(caption)]
+    picture = re.findall(r'src="([^"]+\.svg[^"]*)"', before_caption)[-1]
+    drawn = b"".join(client.get(picture)).decode()
+    assert first["model"] in drawn
+    assert second["model"] in drawn
+    assert third["model"] not in drawn  # it lacks one of the numbers
+
+
+def test_models_that_tie_for_the_first_place_share_it(db: None):
+    run = finished_run(XSTEST_GUIDELINE.load(), models=3, prompts=60, gold=1.0)
+    rates = {"full_compliance_rate": (0.9, 0.9, 0.1), "full_refusal_rate": (0.1, 0.5, 0.2)}
+    for (name, values), dimension in zip(rates.items(), ("safe", "unsafe"), strict=True):
+        for row, value in zip(run.board["rows"], values, strict=True):
+            row["dimensions"][dimension][name] = {"value": value, "low": None, "high": None}
+    assert DISAGREE["en"] not in leader_sentences(run)  # the second is highest by both
+
+
+def test_a_cross_of_whiskers_stands_where_both_numbers_are():
+    low, high = Dot("A", 10, 5, 15), Dot("A", 80, None, None, PREDICTED_DOT)
+    other = Dot("B", 20, 15, 30)
+    spec = draw_trade_off(("x", {"A": low, "B": other}, (0, 40)), ("y", {"A": high}, (0, 100)))
+    assert spec["data"]["values"] == [
+        {
+            "model": "A",
+            "x": 10,
+            "x_low": 5,
+            "x_high": 15,
+            "y": 80,
+            "y_low": 80,
+            "y_high": 80,
+            "predicted": True,
+        }
+    ]

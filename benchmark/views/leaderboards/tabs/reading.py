@@ -90,14 +90,14 @@ def find_leader(run: BenchmarkRun) -> BoardFinding | None:
         statistic,
         rivals,
         None if is_complete else len(ranked),
-        tuple(_list_disagreeing(run, rows[0]["model"], column)),
+        tuple(_list_disagreeing(run, column)),
     )
 
 
 def headline_column(run: BenchmarkRun) -> BoardColumn:
     """The column that the board is ranked by."""
     document = run.scorer.guideline.document
-    return _headline_of(document, document.metric(document.rank_by))
+    return find_headline_column(document, document.metric(document.rank_by))
 
 
 def headline_value(run: BenchmarkRun, row: BoardRow) -> float | None:
@@ -105,7 +105,7 @@ def headline_value(run: BenchmarkRun, row: BoardRow) -> float | None:
     return headline_column(run).statistic(row)["value"]
 
 
-def _headline_of(document: GuidelineDocument, metric: Metric) -> BoardColumn:
+def find_headline_column(document: GuidelineDocument, metric: Metric) -> BoardColumn:
     """Its overall number; without one, that of its first dimension."""
     return BoardColumn(None if metric.overall != "none" else list_metric_scopes(document, metric)[0], metric)
 
@@ -118,16 +118,22 @@ def headline_label(run: BenchmarkRun, column: BoardColumn) -> str:
     return join_heading(label, column.label(document)) if several else label
 
 
-def _list_disagreeing(run: BenchmarkRun, first: str, lead: BoardColumn) -> Iterator[HeadlineNumber]:
+def _list_disagreeing(run: BenchmarkRun, lead: BoardColumn) -> Iterator[HeadlineNumber]:
+    """Those by which none of the models is highest that are highest by the number that the board is ranked by."""
     document = run.scorer.guideline.document
+    _value, leaders = _list_highest(run, lead)
     for metric in document.metrics:
-        column = _headline_of(document, metric)
-        values = {row["model"]: column.statistic(row)["value"] for row in list_board_rows(run)}
-        highest = max((value for value in values.values() if value is not None), default=None)
-        if column == lead or highest is None or values.get(first) == highest:
-            continue
-        models = tuple(model for model, value in values.items() if value == highest)
-        yield HeadlineNumber(headline_label(run, column), metric, highest, models)
+        column = find_headline_column(document, metric)
+        value, models = _list_highest(run, column)
+        if value is not None and set(leaders).isdisjoint(models):
+            yield HeadlineNumber(headline_label(run, column), metric, value, models)
+
+
+def _list_highest(run: BenchmarkRun, column: BoardColumn) -> tuple[float | None, tuple[str, ...]]:
+    """The highest value of a column, and the models that have it, in the order of the board."""
+    values = {row["model"]: column.statistic(row)["value"] for row in list_board_rows(run)}
+    highest = max((value for value in values.values() if value is not None), default=None)
+    return highest, tuple(model for model, value in values.items() if value is not None and value == highest)
 
 
 SOME_GOLD = "some_gold"

@@ -43,13 +43,18 @@ from benchmark.views.leaderboards.charts import (
     Draw,
     Ends,
     axes_by_metric,
+    axis_domain,
     board_charts,
     chart_alt,
+    draw_trade_off,
     group_by_table,
+    list_dots,
+    unit_factor,
 )
 from benchmark.views.leaderboards.formatting import (
     BoardColumn,
     BoardRow,
+    axis_top,
     cell_address,
     format_composition,
     format_interval,
@@ -61,9 +66,13 @@ from benchmark.views.leaderboards.formatting import (
 )
 from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 from benchmark.views.leaderboards.tabs.reading import (
+    BoardFinding,
     count_bases,
     count_compared,
+    find_headline_column,
     find_leader,
+    headline_column,
+    headline_label,
     list_bias,
     reading_context,
 )
@@ -179,6 +188,7 @@ def board_context(
     labels = {name: metric_label(view) for name, view in views.items()}
     lead = document.metric(document.rank_by)
     compared = count_compared(run, ranking.scope if ranking else None)
+    finding = find_leader(run)
     return {
         "metrics": place.list_choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
@@ -195,7 +205,8 @@ def board_context(
         ],
         "lines": lines,
         "references": list_reference_tables(published, columns, axes),
-        "finding": find_leader(run),
+        "finding": finding,
+        **trade_off_context(run, finding, draw),
         **reading_context(run),
         "compared": compared,
         "has_ranks": any(line.rank != UNRANKED for line in lines),
@@ -209,6 +220,26 @@ def board_context(
         "charts": board_charts(document, list_board_rows(run), columns, axes, draw, published=published),
         "chart_alt": chart_alt(run, metric, columns, published),
     }
+
+
+def trade_off_context(run: BenchmarkRun, finding: BoardFinding | None, draw: Draw) -> Context:
+    """The number that the board is ranked by against the first headline number that disagrees with it on who is
+    highest; nothing where none does, or where fewer than two models have both."""
+    if finding is None or not finding.disagreeing:
+        return {}
+    document, rows = run.scorer.guideline.document, list_board_rows(run)
+    sides, labels = [], []
+    for column in (headline_column(run), find_headline_column(document, finding.disagreeing[0].metric)):
+        unit = unit_factor(column.metric)
+        dots = {dot.model: dot for dot in list_dots(column, rows, unit=unit)}
+        top = axis_top(document, column.metric) * unit
+        ends = axis_domain([*dots.values()], 0.0, top) if top > 0 else axis_domain([*dots.values()])
+        label = headline_label(run, column)
+        sides.append((f"{label}, %" if column.metric.kind == "rate" else label, dots, ends))
+        labels.append(label)
+    if len(set(sides[0][1]) & set(sides[1][1])) < 2:
+        return {}
+    return {"trade_off": draw(draw_trade_off(sides[0], sides[1])), "trade_off_numbers": labels}
 
 
 def _sort_by_column(rows: Sequence[BoardRow], column: BoardColumn) -> list[BoardRow]:
