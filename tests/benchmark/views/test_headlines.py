@@ -11,10 +11,12 @@ from django.urls import reverse
 from django.utils.translation import override
 
 from annotation.models import Guideline, Person
+from benchmark.domain.leaderboards.responses import LANGUAGE
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.charts import PREDICTED_DOT, Dot, draw_trade_off
 from benchmark.views.leaderboards.reports.exports import board_to_latex
+from benchmark.views.leaderboards.tabs.groups import heat_context
 from tests.benchmark.boards import finished_run
 from tests.benchmark.support import leader_sentences
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
@@ -154,3 +156,23 @@ def test_a_cross_of_whiskers_stands_where_both_numbers_are():
             "predicted": True,
         }
     ]
+
+
+@pytest.mark.parametrize(("sizes", "named"), [((1, 9), False), ((1, 10), True), ((1, 40), True)])
+def test_no_cell_of_a_few_responses_is_named_as_the_lowest_or_the_highest(
+    flames: Guideline, sizes: tuple[int, int], named: bool
+):
+    run = finished_run(flames, models=2, prompts=60, gold=1.0)
+    metric = flames.document.metric(flames.document.rank_by)
+    values = [
+        ({"value": value, "low": 0.0, "high": 1.0}, n) for value, n in zip((0.0, 0.7), sizes, strict=True)
+    ]
+    cells = [{metric.name: statistic, "n": n, "ground": "gold"} for statistic, n in values]
+    held = {
+        "columns": [
+            {"name": name, "scope": None, "n_prompts": n} for name, n in zip("ab", sizes, strict=True)
+        ],
+        "rows": [{"model": row["model"], "cells": cells} for row in run.board["rows"]],
+    }
+    findings = heat_context(run, flames.document, held, LANGUAGE, metric)["findings"]
+    assert [(finding.lowest.number, finding.highest.number) for finding in findings] == [(0.7, 0.7)] * named

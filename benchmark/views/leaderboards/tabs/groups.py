@@ -28,6 +28,8 @@ from benchmark.views.leaderboards.formatting import (
 from benchmark.views.leaderboards.query import BoardQuery, Context, choose
 
 SHADES = 5
+MIN_NAMED = 10
+"""Responses of a cell that is named as the lowest or the highest: of a few, chance makes 0% and 100%."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class GroupNumber:
 
 @dataclass(frozen=True)
 class GroupFinding:
-    """The lowest and the highest number of a metric that rest on gold and on enough responses; of all if on few.
+    """The lowest and the highest number of a metric that rest on gold and on enough responses; where none rests on
+    enough, of those that rest on ``MIN_NAMED`` or more.
 
     In words: ``wording/groups_finding.txt``. ``metric`` is blank where there is one alone.
     """
@@ -244,7 +247,8 @@ def _list_findings(
             and (value := _statistic(cells[model][place], metric)["value"]) is not None
         ]
         measured = [number for number in numbers if not number.cell.hollow]
-        large = [number for number in measured if not number.cell.small] or measured
+        large = [number for number in measured if not number.cell.small]
+        large = large or [number for number in measured if number.cell.n >= MIN_NAMED]
         if large:
             lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
             is_of_part = len(measured) < len(numbers)
