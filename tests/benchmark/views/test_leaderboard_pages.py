@@ -368,7 +368,7 @@ def test_groups_come_in_the_order_of_what_they_say(reader: Client, run: Benchmar
 
 
 def test_groups_of_dimensions_with_other_metrics_say_which_is_whose(reader: Client, db: None):
-    run = finished_run(XSTEST_GUIDELINE.load(), name="xs", models=3, prompts=120, gold=1.0)
+    run = finished_run(XSTEST_GUIDELINE.load(), name="xs", models=3, prompts=240, gold=1.0)
     text = words(page(reader, run, view="groups", by="subcomponent"))
     both = "Full compliance on safe prompts", "Full refusal of unsafe prompts"
     assert " / ".join(both) + " by subcomponent" in text
