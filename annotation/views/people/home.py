@@ -1,23 +1,39 @@
-"""Where a person lands: at what they do next."""
+"""Where a person lands: at what needs them now."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import get_language
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from annotation.domain.releases.datasheet import GuidelineTexts, list_headline_agreement
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
-from annotation.selectors.access import roles_of
+from annotation.selectors.access import record_openings, roles_of
 from annotation.selectors.batches.own_progress import list_own_batches
+from annotation.selectors.batches.progress import list_batch_rows
+from annotation.selectors.overview import list_current_batches, list_own_jobs, list_pending_work
 from annotation.selectors.people import list_people_in_role
-from annotation.views.access import person_of
+from annotation.selectors.releases.releases import ReleaseRow, list_releases
+from annotation.views.access import has_role, person_of
+from annotation.views.agreement.wording import find_reading
 
-LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", MANAGER: "batches", RESEARCHER: "releases"}
+LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes"}
+MAX_BATCHES = 10
+UNRELIABLE = "error"
 
 
 @require_GET
+@never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    place = find_landing_page(person_of(request))
+    """Managers and researchers see what needs them; annotators and adjudicators land at their work."""
+    person = person_of(request)
+    if has_role(person, MANAGER, RESEARCHER):
+        return render(request, "annotation/people/overview.html", overview_context(person))
+    place = find_landing_page(person)
     if place is not None:
         return redirect(place)
     return render(request, "annotation/people/home.html", {"managers": list_people_in_role(MANAGER)})
@@ -25,9 +41,37 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def find_landing_page(person: Person) -> str | None:
     """The first role with something to do, else the first role; None for who has none."""
-    roles = set(LANDING_PAGES) if person.is_superuser else roles_of(person)
     waiting = {progress.role for progress in list_own_batches(person) if progress.left}
-    # Labelling waits for a person only where something is left; managing and researching always can.
-    busy = waiting | {MANAGER, RESEARCHER}
-    order = [role for role in LANDING_PAGES if role in roles]
-    return next((LANDING_PAGES[role] for role in [*filter(busy.__contains__, order), *order]), None)
+    order = [role for role in LANDING_PAGES if role in roles_of(person)]
+    return next((LANDING_PAGES[role] for role in [*filter(waiting.__contains__, order), *order]), None)
+
+
+def overview_context(person: Person) -> dict[str, Any]:
+    manages = has_role(person, MANAGER)
+    batches = list_current_batches(limit=MAX_BATCHES) if manages else []
+    return {
+        "pending": list_pending_work(person),
+        "unreliable": _list_unreliable(person) if has_role(person, RESEARCHER) else [],
+        "jobs": list_own_jobs(person),
+        "batches": list_batch_rows(batches, person),
+        "manages": manages,
+    }
+
+
+def _list_unreliable(person: Person) -> list[ReleaseRow]:
+    """The current releases whose own agreement says that their labels cannot be relied on. Whoever reads that has
+    opened the results of their batches."""
+    language = get_language() or "en"
+    rows = []
+    for row in list_releases(person):
+        if row.sealed or row.successor:
+            continue
+        texts = GuidelineTexts(row.release.manifest, language)
+        for figures in list_headline_agreement(row.release.manifest, texts):
+            _percent, alpha, _ac1 = figures.statistics
+            reading = find_reading(alpha["low"] if alpha else None)
+            if reading is not None and reading[0] == UNRELIABLE:
+                rows.append(row)
+                break
+    record_openings(person, {batch.pk for row in rows for batch in row.release.batches.all()})
+    return rows

@@ -1,0 +1,92 @@
+"""What needs a person now, over all batches and jobs: the first page of managers and researchers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from annotation.models import ADJUDICATOR, MANAGER, Batch, Job, Person, Task
+from annotation.selectors.access import has_role, sealed_batches
+from annotation.selectors.adjudication import select_disputed_at
+from annotation.selectors.annotations.own_work import list_drafts
+from annotation.selectors.batches.monitoring import list_alarmed
+from annotation.selectors.batches.own_progress import list_own_batches
+from annotation.selectors.jobs import AT_WORK
+
+LONG_WAIT = timedelta(days=3)
+RECENT = timedelta(days=7)
+MAX_JOBS = 5
+
+
+@dataclass(frozen=True)
+class PendingWork:
+    """Something that needs the person. ``name`` is that of a batch or the title of a job, ``n`` how many there are,
+    ``due`` when a batch is to be done. In words: ``templates/annotation/people/_pending.html``.
+    """
+
+    code: str
+    name: str = ""
+    n: int = 0
+    due: date | datetime | None = None
+
+
+def list_pending_work(person: Person) -> list[PendingWork]:
+    """The person's own labelling first, then the batches that they manage."""
+    managed = _list_managed(person) if has_role(person, MANAGER) else ()
+    return [*_list_own(person), *managed]
+
+
+def _list_own(person: Person) -> Iterator[PendingWork]:
+    for progress in list_own_batches(person):
+        if progress.left:
+            code = "settle" if progress.role == ADJUDICATOR else "label"
+            yield PendingWork(code, progress.batch.name, progress.left, progress.due)
+    drafts = len(list_drafts(person))
+    if drafts:
+        yield PendingWork("drafts", n=drafts)
+
+
+def _list_managed(person: Person) -> Iterator[PendingWork]:
+    """Of the batches whose results the person may open: one who works in a batch blind reads nothing of it here."""
+    open_to = Batch.objects.exclude(pk__in=sealed_batches(person).values("pk"))
+    batches = list(open_to.exclude(state=Batch.State.CLOSED))
+    alarmed, disputes, today = list_alarmed(batches), _count_old_disputes(batches), timezone.localdate()
+    for batch in batches:
+        if batch.pk in alarmed:
+            yield PendingWork("alarm", batch.name)
+        if disputes[batch.pk]:
+            yield PendingWork("old_disputes", batch.name, disputes[batch.pk])
+        if batch.state == Batch.State.OPEN and batch.due_date is not None and batch.due_date < today:
+            yield PendingWork("overdue", batch.name, due=batch.due_date)
+    closed = Batch.objects.filter(state=Batch.State.CLOSED, closing_confirmed_at=None)
+    unconfirmed = closed.filter(memberships__person=F("closed_by")).exclude(closed_by=person)
+    for name in unconfirmed.order_by("name").values_list("name", flat=True).distinct():
+        yield PendingWork("confirm", name)
+
+
+def _count_old_disputes(batches: list[Batch]) -> Counter[int]:
+    """By batch, the disputes that have waited for longer than ``LONG_WAIT``."""
+    disputed = Task.objects.filter(
+        batch__in=[batch.pk for batch in batches], kind=Task.Kind.WORK, state=Task.State.DISPUTED
+    )
+    old = disputed.annotate(disputed_at=select_disputed_at()).filter(
+        disputed_at__lt=timezone.now() - LONG_WAIT
+    )
+    return Counter(old.values_list("batch", flat=True))
+
+
+def list_own_jobs(person: Person) -> list[Job]:
+    """The latest jobs that the person made and that wait, run, or failed a short while ago."""
+    at_work, failed = Q(state__in=AT_WORK), Q(state=Job.State.FAILED, finished_at__gt=timezone.now() - RECENT)
+    return list(Job.objects.filter(at_work | failed, created_by=person)[:MAX_JOBS])
+
+
+def list_current_batches(*, limit: int) -> list[Batch]:
+    """The batches that are not closed, the earliest due first."""
+    current = Batch.objects.exclude(state=Batch.State.CLOSED).select_related("guideline")
+    return list(current.order_by(F("due_date").asc(nulls_last=True), "-created_at")[:limit])

@@ -1,0 +1,154 @@
+"""The first page of managers and researchers: what needs them now, and nothing that they may not read."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.models import Alarm, Assignment, Batch, Dataset, Guideline, Job, Person
+from annotation.selectors.access import has_opened
+from annotation.services.batches.batches import set_state
+from annotation.services.people.people import add_person, set_roles
+from annotation.services.releases import cut_release
+from tests.support import label_next, make_batch
+
+pytestmark = pytest.mark.django_db
+
+
+def read(person: Person, language: str = "en") -> str:
+    client = Client()
+    client.force_login(person)
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    answer = client.get("/")
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+
+
+@pytest.fixture
+def disputed(batch: Batch, lin: Person, chen: Person) -> Batch:
+    """Two disputes, which have waited for four days."""
+    for _ in range(2):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    Assignment.objects.filter(batch=batch).update(submitted_at=timezone.now() - timedelta(days=4))
+    return batch
+
+
+def raise_alarm(batch: Batch) -> None:
+    Alarm.objects.create(
+        batch=batch, at=timezone.now(), value=0.3, low=0.1, high=0.5, units=30, threshold=0.667
+    )
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_an_empty_site_says_what_to_do_first(ma: Person, he: Person, language: str) -> None:
+    idle = {"en": "Nothing waits for you.", "zh-hans": "没有待办事项。"}[language]
+    first = {"en": "No batch at work", "zh-hans": "没有进行中的批次"}[language]
+    assert idle in read(ma, language)
+    assert first in read(ma, language)
+    assert idle in read(he, language)
+    assert first not in read(he, language)  # who only researches makes no batch
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_a_manager_sees_what_stands_still(disputed: Batch, ma: Person, language: str) -> None:
+    raise_alarm(disputed)
+    Batch.objects.update(due_date=timezone.localdate() - timedelta(days=1))
+    lines = {
+        "en": [
+            "Agreement in first is below",
+            "2 disputes in first have waited for more than 3 days",
+            "first was to be",
+        ],
+        "zh-hans": ["first 的一致性低于阈值", "first 有 2 条争议已等待超过 3 天", "first 应于"],
+    }[language]
+    page = read(ma, language)
+    assert [line for line in lines if line not in page] == []
+
+
+def test_what_is_on_time_is_no_line(disputed: Batch, ma: Person) -> None:
+    Assignment.objects.update(submitted_at=timezone.now() - timedelta(days=2))
+    Batch.objects.update(due_date=timezone.localdate())
+    assert "Nothing waits for you." in read(ma)
+    Batch.objects.update(due_date=timezone.localdate() - timedelta(days=1))
+    set_state(batch=disputed, state=Batch.State.PAUSED)
+    assert "Nothing waits for you." in read(ma)
+
+
+def test_who_works_in_a_batch_reads_nothing_of_its_results(disputed: Batch, ma: Person) -> None:
+    raise_alarm(disputed)
+    set_roles(person=ma, roles=["manager", "annotator"])
+    disputed.memberships.create(person=ma, role="annotator")
+    page = read(ma)
+    assert "disputes in first" not in page
+    assert "below its threshold" not in page
+    assert "6 items to label in first" in page
+
+
+def test_own_work_is_there_beside_what_is_managed(disputed: Batch, chen: Person) -> None:
+    both = add_person(name="both", roles=["manager", "adjudicator"])
+    disputed.memberships.create(person=both, role="adjudicator")
+    assert "2 disputes to settle in first" in read(both)
+
+
+def test_a_batch_that_was_closed_over_oneself_waits_for_another_manager(
+    disputed: Batch, ma: Person, lin: Person
+) -> None:
+    set_roles(person=lin, roles=["annotator", "manager"])
+    Batch.objects.update(state=Batch.State.CLOSED, closed_by=lin)
+    sentence = "The closing of first waits for a second manager"
+    assert sentence in read(ma)
+    assert sentence not in read(lin)
+    Batch.objects.update(closing_confirmed_at=timezone.now())
+    assert sentence not in read(ma)
+
+
+@pytest.mark.parametrize(("low", "is_told"), [(0.5, True), (0.7, False), (None, False)])
+def test_a_release_that_its_own_agreement_does_not_bear_is_named(
+    batch: Batch, lin: Person, chen: Person, he: Person, ma: Person, low: float | None, is_told: bool
+) -> None:
+    for person in (lin, chen):
+        label_next(batch, person, 1)
+    release = cut_release(ReleaseSpec(name="gold", batches=[batch]))
+    for row in release.manifest["agreement"]:
+        row["alpha_ordinal"] = None if low is None else {"value": 0.75, "low": low, "high": 0.9}
+    release.save()
+    assert ("The labels of the release gold cannot be relied on yet" in read(he)) is is_told
+    assert has_opened(batch, he) is is_told
+    assert "release gold" not in read(ma)  # who does not cut releases
+
+
+def test_a_release_of_what_one_judges_blind_is_not_named(
+    batch: Batch, guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, he: Person
+) -> None:
+    for person in (lin, chen):
+        label_next(batch, person, 1)
+    release = cut_release(ReleaseSpec(name="gold", batches=[batch]))
+    for row in release.manifest["agreement"]:
+        row["alpha_ordinal"] = {"value": 0.6, "low": 0.5, "high": 0.7}
+    release.save()
+    set_roles(person=he, roles=["researcher", "annotator"])
+    make_batch(guideline, dataset, name="blind", annotators=[he], policy=Policy(overlap=1))
+    assert "release gold" not in read(he)
+    assert not has_opened(batch, he)
+
+
+def test_own_jobs_that_run_or_failed_of_late(he: Person, ma: Person) -> None:
+    now = timezone.now()
+    states = [("going", "running", None), ("broken", "failed", now), ("over", "done", now)]
+    states.append(("forgotten", "failed", now - timedelta(days=8)))
+    for title, state, finished in states:
+        Job.objects.create(
+            kind="k", title=title, state=state, finished_at=finished, created_by=he, progress=0.5
+        )
+    page = read(he)
+    assert [title for title, _state, _finished in states if f" {title} " in page] == ["going", "broken"]
+    assert "50%" in page
+    assert "going" not in read(ma)
