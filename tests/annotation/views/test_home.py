@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from annotation.domain.batch_spec import Policy
@@ -152,3 +154,20 @@ def test_own_jobs_that_run_or_failed_of_late(he: Person, ma: Person) -> None:
     assert [title for title, _state, _finished in states if f" {title} " in page] == ["going", "broken"]
     assert "50%" in page
     assert "going" not in read(ma)
+
+
+def test_the_page_takes_as_many_queries_whatever_there_is(
+    batch: Batch, guideline: Guideline, dataset: Dataset, ma: Person, lin: Person
+) -> None:
+    def count_queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            read(ma)
+        return len(queries)
+
+    make_batch(guideline, dataset, name="second", annotators=[lin], policy=Policy(overlap=1))
+    count_queries()  # what is read once
+    before = count_queries()
+    for n in range(5):
+        more = make_batch(guideline, dataset, name=f"more {n}", annotators=[lin], policy=Policy(overlap=1))
+        raise_alarm(more)
+    assert count_queries() == before
