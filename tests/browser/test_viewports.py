@@ -116,6 +116,7 @@ def test_the_adjudicators_pages_and_the_histories(
     expect(page.get_by_role("heading", name="No dispute waits")).to_be_visible()
     page.goto("/history/")
     page.locator("a.clip").first.click()
+    page.wait_for_url("**/history/*/")  # with its style: a page that is still loading fits no window
     check(page)
 
 
