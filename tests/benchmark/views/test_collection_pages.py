@@ -16,6 +16,7 @@ from benchmark.models import CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import compute_rates
 from benchmark.services.collection import start_collection
 from tests.benchmark.endpoint import Messages, Reply, build_answer_body, local_endpoint
+from tests.support import make_corpus
 
 pytestmark = pytest.mark.django_db
 CLOSED = "http://127.0.0.1:9/v1"
@@ -204,11 +205,20 @@ def test_numbers_that_are_none_are_not_found(he: Person, client: Client):
         assert client.post(f"/runs/-/collection/{number}/again/").status_code == 404, number[:9]
 
 
-def test_without_an_endpoint_the_page_says_what_to_set(he: Person, client: Client, settings: Any):
+@pytest.mark.parametrize(
+    ("name", "command"), [("collecting-new", "collect_responses"), ("judge-new", "judge_responses")]
+)
+@pytest.mark.parametrize(("language", "words"), [("en", "No endpoint yet"), ("zh-hans", "还没有接口")])
+def test_without_an_endpoint_the_page_says_what_to_set(
+    he: Person, client: Client, settings: Any, name: str, command: str, language: str, words: str
+):
     settings.ASSAY_ENDPOINTS = {}
     client.force_login(he)
-    page = client.get(reverse("collecting-new")).content.decode()
-    assert "ASSAY_ENDPOINTS" in page
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    page = client.get(reverse(name)).content.decode()
+    assert words in page
+    assert "ASSAY_ENDPOINTS=local=http://" in page
+    assert command in page
     assert '<form class="form"' not in page
 
 
@@ -283,3 +293,16 @@ def test_what_is_asked_for_every_two_seconds_looks_into_no_text(
         for query in queries.captured_queries
         if 'annotation_response"."text' in query["sql"].replace("`", '"')
     ]
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "No questions yet"), ("zh-hans", "还没有题目")])
+def test_without_questions_the_page_says_how_they_come_in(
+    client: Client, he: Person, settings: Any, language: str, words: str
+):
+    make_corpus(prompts=1, models=["M"])  # prompts without options
+    client.force_login(he)
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
+    page = client.get(reverse("choice-report-new")).content.decode()
+    assert words in page
+    assert "import_questions" in page
+    assert '<form class="form"' not in page
