@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import NoReturn
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, Forbidden
@@ -74,7 +74,12 @@ def is_awaiting_confirmation(batch: Batch) -> bool:
     """Whether the results of the batch are sealed for who closed it, because they work or worked in it."""
     if batch.closed_by_id is None or batch.closing_confirmed_at is not None:
         return False
-    return batch.memberships.filter(person=batch.closed_by_id).exists()
+    return unconfirmed_closings().filter(pk=batch.pk).exists()
+
+
+def unconfirmed_closings() -> QuerySet[Batch]:
+    """The batches that were closed by somebody who works or worked in them, until another manager confirms it."""
+    return Batch.objects.filter(closing_confirmed_at=None, memberships__person=F("closed_by")).distinct()
 
 
 def refuse_sealed(person: Person, batches: Iterable[Batch] | QuerySet[Batch]) -> None:
@@ -173,6 +178,12 @@ def sealed_datasets(person: Person) -> QuerySet[Dataset]:
     """Datasets whose responses (and so the models' names) this person is judging blind now."""
     judged = Stratum.objects.filter(batch__in=sealed_batches(person)).order_by().values("dataset")
     return Dataset.objects.filter(pk__in=judged)
+
+
+def blind_batches(person: Person) -> QuerySet[Batch]:
+    """The batches of which ``check_sealed_gold`` lets this person read no results."""
+    judged = Stratum.objects.filter(dataset__in=sealed_datasets(person)).values("batch")
+    return Batch.objects.filter(Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged))
 
 
 def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
 from django.db.models import F, Q
 from django.utils import timezone
 
 from annotation.models import ADJUDICATOR, MANAGER, Batch, Job, Person, Task
-from annotation.selectors.access import has_role, sealed_batches
+from annotation.selectors.access import blind_batches, has_role, sealed_batches, unconfirmed_closings
 from annotation.selectors.adjudication import select_disputed_at
-from annotation.selectors.annotations.own_work import list_drafts
+from annotation.selectors.annotations.own_work import count_drafts
 from annotation.selectors.batches.monitoring import list_alarmed
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.jobs import AT_WORK
@@ -25,14 +25,14 @@ MAX_JOBS = 5
 
 @dataclass(frozen=True)
 class PendingWork:
-    """Something that needs the person. ``name`` is that of a batch or the title of a job, ``n`` how many there are,
-    ``due`` when a batch is to be done. In words: ``templates/annotation/people/_pending.html``.
+    """Something that needs the person. ``name`` is that of a batch, ``n`` how many there are, ``due`` when the batch is
+    to be done. In words: ``templates/annotation/people/_pending.html``.
     """
 
     code: str
     name: str = ""
     n: int = 0
-    due: date | datetime | None = None
+    due: date | None = None
 
 
 def list_pending_work(person: Person) -> list[PendingWork]:
@@ -46,16 +46,19 @@ def _list_own(person: Person) -> Iterator[PendingWork]:
         if progress.left:
             code = "settle" if progress.role == ADJUDICATOR else "label"
             yield PendingWork(code, progress.batch.name, progress.left, progress.due)
-    drafts = len(list_drafts(person))
+    drafts = count_drafts(person)
     if drafts:
         yield PendingWork("drafts", n=drafts)
 
 
 def _list_managed(person: Person) -> Iterator[PendingWork]:
-    """Of the batches whose results the person may open: one who works in a batch blind reads nothing of it here."""
-    open_to = Batch.objects.exclude(pk__in=sealed_batches(person).values("pk"))
-    batches = list(open_to.exclude(state=Batch.State.CLOSED))
-    alarmed, disputes, today = list_alarmed(batches), _count_old_disputes(batches), timezone.localdate()
+    """Disputes only of batches that are not sealed for the person, and agreement only where they may read results."""
+    batches = list(Batch.objects.exclude(state=Batch.State.CLOSED))
+    sealed = set(sealed_batches(person).values_list("pk", flat=True))
+    blind = set(blind_batches(person).values_list("pk", flat=True))
+    alarmed = list_alarmed([batch for batch in batches if batch.pk not in blind])
+    disputes = _count_old_disputes([batch for batch in batches if batch.pk not in sealed])
+    today = timezone.localdate()
     for batch in batches:
         if batch.pk in alarmed:
             yield PendingWork("alarm", batch.name)
@@ -63,9 +66,8 @@ def _list_managed(person: Person) -> Iterator[PendingWork]:
             yield PendingWork("old_disputes", batch.name, disputes[batch.pk])
         if batch.state == Batch.State.OPEN and batch.due_date is not None and batch.due_date < today:
             yield PendingWork("overdue", batch.name, due=batch.due_date)
-    closed = Batch.objects.filter(state=Batch.State.CLOSED, closing_confirmed_at=None)
-    unconfirmed = closed.filter(memberships__person=F("closed_by")).exclude(closed_by=person)
-    for name in unconfirmed.order_by("name").values_list("name", flat=True).distinct():
+    unconfirmed = unconfirmed_closings().exclude(closed_by=person).order_by("name")
+    for name in unconfirmed.values_list("name", flat=True):
         yield PendingWork("confirm", name)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
@@ -118,14 +118,21 @@ def list_drafts(person: Person) -> list[DraftRow]:
 
     What was unfinished when the person skipped its item is over.
     """
-    drafts = (
-        Draft.objects.filter(assignment__person=person)
-        .exclude(assignment__state=Assignment.State.SUBMITTED)
-        .exclude(Q(why__isnull=True) & ~Q(assignment__skip_reason=""))
-        .select_related("assignment__batch__guideline", "assignment__task__response__prompt")
-        .order_by("-updated_at")
+    drafts = _filter_drafts(person).select_related(
+        "assignment__batch__guideline", "assignment__task__response__prompt"
     )
-    return [_build_draft_row(draft) for draft in drafts]
+    return [_build_draft_row(draft) for draft in drafts.order_by("-updated_at")]
+
+
+def count_drafts(person: Person) -> int:
+    """How many ``list_drafts`` has."""
+    return _filter_drafts(person).count()
+
+
+def _filter_drafts(person: Person) -> QuerySet[Draft]:
+    drafts = Draft.objects.filter(assignment__person=person)
+    unsubmitted = drafts.exclude(assignment__state=Assignment.State.SUBMITTED)
+    return unsubmitted.exclude(Q(why__isnull=True) & ~Q(assignment__skip_reason=""))
 
 
 def get_draft(assignment_id: UUID, person: Person) -> Draft:

@@ -10,8 +10,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines.values import TURN_SIGN
-from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Stratum, Task
+from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
 from annotation.selectors.access import (
+    blind_batches,
     refuse_sealed_gold,
     sealed_batches,
     sealed_datasets,
@@ -107,8 +108,7 @@ def list_batch_choices(person: Person) -> list[BatchChoice]:
     counts_by_batch = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
     for stratum, counts in count_by_stratum(counts_by_batch).items():
         counts_by_batch[stratum.batch_id].update(counts)
-    judged_blind = Stratum.objects.filter(dataset__in=sealed_datasets(person))
-    blind = {*sealed, *judged_blind.values_list("batch", flat=True)}
+    blind = set(blind_batches(person).values_list("pk", flat=True))
     return [_build_choice(batch, counts_by_batch.get(batch.pk), batch.pk not in blind) for batch in batches]
 
 

@@ -10,20 +10,17 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.domain.releases.datasheet import GuidelineTexts, list_headline_agreement
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
-from annotation.selectors.access import record_openings, roles_of
+from annotation.selectors.access import roles_of
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.batches.progress import list_batch_rows
 from annotation.selectors.overview import list_current_batches, list_own_jobs, list_pending_work
 from annotation.selectors.people import list_people_in_role
-from annotation.selectors.releases.releases import ReleaseRow, list_releases
 from annotation.views.access import has_role, person_of
-from annotation.views.agreement.wording import find_reading
+from annotation.views.releases.verdicts import list_unreliable
 
 LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes"}
 MAX_BATCHES = 10
-UNRELIABLE = "error"
 
 
 @require_GET
@@ -51,27 +48,8 @@ def overview_context(person: Person) -> dict[str, Any]:
     batches = list_current_batches(limit=MAX_BATCHES) if manages else []
     return {
         "pending": list_pending_work(person),
-        "unreliable": _list_unreliable(person) if has_role(person, RESEARCHER) else [],
+        "unreliable": list_unreliable(person, get_language() or "en") if has_role(person, RESEARCHER) else [],
         "jobs": list_own_jobs(person),
         "batches": list_batch_rows(batches, person),
         "manages": manages,
     }
-
-
-def _list_unreliable(person: Person) -> list[ReleaseRow]:
-    """The current releases whose own agreement says that their labels cannot be relied on. Whoever reads that has
-    opened the results of their batches."""
-    language = get_language() or "en"
-    rows = []
-    for row in list_releases(person):
-        if row.sealed or row.successor:
-            continue
-        texts = GuidelineTexts(row.release.manifest, language)
-        for figures in list_headline_agreement(row.release.manifest, texts):
-            _percent, alpha, _ac1 = figures.statistics
-            reading = find_reading(alpha["low"] if alpha else None)
-            if reading is not None and reading[0] == UNRELIABLE:
-                rows.append(row)
-                break
-    record_openings(person, {batch.pk for row in rows for batch in row.release.batches.all()})
-    return rows

@@ -25,12 +25,11 @@ from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.values import Label, parse_level
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
-from annotation.domain.releases.datasheet import GuidelineTexts, list_headline_agreement
+from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
 from annotation.domain.releases.manifest import index_dimensions, order_manifest
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
-from annotation.selectors.access import has_role, record_openings, refuse_sealed_gold
-from annotation.selectors.batches.monitoring import list_agreement_rows, list_batch_stats
+from annotation.selectors.access import has_role, refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.jobs import get_job_for
 from annotation.selectors.origins import add_origins, find_origin
@@ -39,7 +38,6 @@ from annotation.selectors.releases.lineage import LabelSources, list_label_sourc
 from annotation.selectors.releases.releases import (
     RELEASE_JOB,
     get_release_for,
-    list_batch_choices,
     list_release_chain,
     list_released_labels,
     list_releases,
@@ -49,7 +47,6 @@ from annotation.services.exports.datasheet import (
     LANGUAGES,
     agreement_table,
     files_table,
-    format_statistic,
     render_datasheet,
     render_markdown,
     render_warnings,
@@ -64,8 +61,8 @@ from annotation.services.releases import (
     create_or_enqueue_release,
 )
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.wording import find_reading
 from annotation.views.releases.conflicts import conflict_lines
+from annotation.views.releases.verdicts import list_choice_rows, list_verdicts
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 PAGE = 50
@@ -162,27 +159,13 @@ def release_new(request: HttpRequest) -> HttpResponse:
             return show_made(request, made)
     context = {
         "form": form,
-        "choices": _list_choice_rows(person),
+        "choices": list_choice_rows(person),
         "chosen_batches": set((request.POST if form.is_bound else request.GET).getlist("batches")),
         **refused,
     }
     return render(
         request, "annotation/releases/new.html", context, status=400 if form.errors or refused else 200
     )
-
-
-def _list_choice_rows(person: Person) -> list[dict[str, Any]]:
-    """Each batch with how its labels read by alpha, as a worker measured it last; None where that is not known, or not
-    for this person. They open the results of the batches whose agreement stands here."""
-    choices = list_batch_choices(person)
-    stats = list_batch_stats([choice.batch for choice in choices if choice.may_read_agreement])
-    rows: list[dict[str, Any]] = []
-    for choice in choices:
-        measured = next(iter(list_agreement_rows(stats.get(choice.batch.pk))), None)
-        reading = find_reading(measured.alpha.low) if measured else None
-        rows.append({"choice": choice, "alpha": measured.alpha if measured else None, "reading": reading})
-    record_openings(person, [row["choice"].batch.pk for row in rows if row["reading"]])
-    return rows
 
 
 def show_made(request: HttpRequest, made: GoldRelease | Job) -> HttpResponse:
@@ -224,23 +207,6 @@ def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
     return render(request, "annotation/releases/making.html", context)
 
 
-def _list_verdicts(gold_release: GoldRelease, texts: GuidelineTexts) -> list[dict[str, Any]]:
-    """How the labels of each guideline read by alpha, as measured when the release was cut."""
-    verdicts = []
-    for figures in list_headline_agreement(gold_release.manifest, texts):
-        _percent, alpha, _ac1 = figures.statistics
-        reading = find_reading(alpha["low"] if alpha else None)
-        verdicts.append(
-            {
-                "guideline": figures.guideline,
-                "reading": reading,
-                "alpha": format_statistic(alpha),
-                "n": figures.tasks,
-            }
-        )
-    return verdicts
-
-
 @require_GET
 @never_cache
 @role_required(RESEARCHER, MANAGER)
@@ -252,7 +218,7 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
     texts = GuidelineTexts(gold_release.manifest, language)
     context = {
         "release": gold_release,
-        "verdicts": _list_verdicts(gold_release, texts),
+        "verdicts": list_verdicts(gold_release, texts),
         "chain": list_release_chain(gold_release),
         "share": format_part(gold_release.adjudicated, gold_release.labels),
         "tables": list_tables(gold_release),

@@ -94,6 +94,18 @@ def test_who_works_in_a_batch_reads_nothing_of_its_results(disputed: Batch, ma: 
     assert "6 items to label in first" in page
 
 
+def test_who_judges_the_dataset_blind_elsewhere_reads_nothing_of_its_agreement(
+    disputed: Batch, guideline: Guideline, dataset: Dataset, ma: Person
+) -> None:
+    raise_alarm(disputed)
+    Batch.objects.update(due_date=timezone.localdate() - timedelta(days=1))
+    set_roles(person=ma, roles=["manager", "annotator"])
+    make_batch(guideline, dataset, name="blind", annotators=[ma], policy=Policy(overlap=1))
+    page = read(ma)
+    assert "below its threshold" not in page
+    assert "first was to be done by" in page  # which tells of no label
+
+
 def test_own_work_is_there_beside_what_is_managed(disputed: Batch, chen: Person) -> None:
     both = add_person(name="both", roles=["manager", "adjudicator"])
     disputed.memberships.create(person=both, role="adjudicator")
