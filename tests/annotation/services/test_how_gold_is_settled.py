@@ -37,6 +37,7 @@ from annotation.services.assignments import claim_next_task
 from annotation.services.batches import collection
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.collection import end_collection
+from annotation.services.batches.members import set_member_active
 from annotation.services.batches.tasks import restore_tasks, withdraw_tasks
 from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.people.people import add_person
@@ -260,6 +261,31 @@ def test_an_open_plan_takes_labels_until_its_end_and_settles_then(five_levels: G
     assert sources(batch) == {"unanimous": 2}
     assert end_collection(batch=batch)["open"] == 0  # once more changes nothing
     assert sources(batch) == {"unanimous": 2}
+
+
+def test_an_open_collection_ends_with_the_labels_that_are_there_whatever_slots_they_are_in(
+    five_levels: Guideline, wu: Person
+):
+    first, leaver, last = people = annotators(3)
+    batch = make_batch(
+        five_levels,
+        make_corpus(prompts=1, models=[MODEL]),
+        annotators=people,
+        adjudicators=[wu],
+        policy=Policy(overlap=2, plan="open"),
+    )
+    label_next(batch, first, 1, "kind")
+    assert claim_next_task(batch=batch, person=leaver) is not None
+    label_next(batch, last, 2, "kind")
+    set_member_active(batch=batch, person=leaver, role="annotator", active=False)
+    assert end_collection(batch=batch) == {"agreed": 0, "disputed": 1, "adjudicated": 0, "open": 0}
+    places_are_right(batch, _tables(batch))
+    (task,) = batch.tasks.all()
+    taken = task.assignments.filter(state="submitted").order_by("slot").values_list("slot", flat=True)
+    assert (task.overlap, task.slots_taken, list(taken)) == (2, 2, [0, 2])
+    decide_next(batch, wu, 2, "kind")
+    assert sources(batch) == {"adjudicated": 1}
+    places_are_right(batch, _tables(batch))
 
 
 @pytest.mark.both_databases
