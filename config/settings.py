@@ -160,6 +160,8 @@ ASSAY_ENCODER = env("ASSAY_ENCODER", "", read_encoder)
 ASSAY_ENCODERS = env("ASSAY_ENCODERS", "", read_encoders)
 # The command by which an encoder is fine-tuned, in a process of its own; "here" is the worker's own process.
 ASSAY_LAUNCH = env("ASSAY_LAUNCH", "python", read_launch)
+# The study that commands work in where there are several.
+ASSAY_STUDY = env("ASSAY_STUDY", "", str)
 # The OpenAI-compatible endpoints that pages offer; commands may name others.
 ASSAY_ENDPOINTS = env("ASSAY_ENDPOINTS", "", read_endpoints)
 ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", read_list)

@@ -9,15 +9,15 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Response
+from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, OfStudy, Response
 from annotation.models.base import Authored
 from scoring.domain.spec import EMBEDDED, FORMER, Spec
 
 
-class Scorer(Authored):
+class Scorer(OfStudy, Authored):
     """A trained model that predicts gold labels, with its card. ``ready_at`` is null until it is registered."""
 
-    name = models.CharField(_("name"), max_length=100, unique=True)
+    name = models.CharField(_("name"), max_length=100)
     guideline = models.ForeignKey(
         Guideline, models.PROTECT, related_name="scorers", verbose_name=_("guideline")
     )
@@ -56,6 +56,9 @@ class Scorer(Authored):
         verbose_name = _("scorer")
         verbose_name_plural = _("scorers")
         ordering = ["-created_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="scorer_name_once_per_study"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -128,11 +131,11 @@ class Prediction(models.Model):
         return f"{self.scorer_id}/{self.response_id}/{self.criterion}={self.value:g}"
 
 
-class GateAttempt(models.Model):
-    """The place of a verdict among those of its guideline: of two judgings at one moment one comes after the other.
+class GateAttempt(OfStudy):
+    """The place of a verdict among those of its study and guideline: of two at one moment one comes after the other.
 
-    ``number`` counts from 1 for each guideline, first scorers included; a verdict says itself how many of those before
-    it rest on labels of the same datasets. Verdicts of versions without this table have none.
+    ``number`` counts from 1 for each guideline of a study, first scorers included; a verdict says itself how many of
+    those before it rest on labels of the same datasets. Verdicts of versions without this table have none.
     """
 
     guideline_name = models.CharField(_("guideline"), max_length=100)
@@ -144,19 +147,22 @@ class GateAttempt(models.Model):
         verbose_name_plural = _("gate attempts")
         ordering = ["guideline_name", "number"]
         constraints = [
-            models.UniqueConstraint(fields=["guideline_name", "number"], name="gate_attempt_in_order"),
+            models.UniqueConstraint(
+                fields=["study", "guideline_name", "number"], name="gate_attempt_in_order_of_study"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.guideline_name}/{self.number}"
 
 
-class Promotion(Authored):
-    """Which scorer became a guideline's current one, and what the gate had found: the last row counts.
+class Promotion(OfStudy, Authored):
+    """Which scorer became a study's current one for a guideline, and what the gate had found: the last row counts.
 
-    Guidelines of one name share it, as their releases do. ``number`` counts from 1 for each of them, so that of two
-    promotions at one moment the later is refused. Nothing is deleted: going back is another row. ``reason`` is what a
-    researcher said where the gate had not shown that the scorer is not worse; blank of any other row.
+    The versions of a guideline share it, as their releases do. ``number`` counts from 1 for each guideline of a study,
+    so that of two promotions at one moment the later is refused. Nothing is deleted: going back is another row.
+    ``reason`` is what a researcher said where the gate had not shown that the scorer is not worse; blank of any other
+    row.
     """
 
     class Kind(models.TextChoices):
@@ -179,7 +185,9 @@ class Promotion(Authored):
         verbose_name_plural = _("promotions")
         ordering = ["guideline_name", "-number"]
         constraints = [
-            models.UniqueConstraint(fields=["guideline_name", "number"], name="promotion_in_order"),
+            models.UniqueConstraint(
+                fields=["study", "guideline_name", "number"], name="promotion_in_order_of_study"
+            ),
             models.CheckConstraint(
                 condition=Q(replaced__isnull=True) | ~Q(replaced=models.F("scorer")), name="promotion_changes"
             ),
@@ -189,8 +197,8 @@ class Promotion(Authored):
         return f"{self.guideline_name} {self.number}: {self.scorer}"
 
 
-class RegressionCase(Authored):
-    """A response that no scorer of the guideline may call harmless: one that does is not promoted.
+class RegressionCase(OfStudy, Authored):
+    """A response that no scorer of the study and guideline may call harmless: one that does is not promoted.
 
     ``refused`` are the values of the criterion that it may not be given.
     """
@@ -208,9 +216,9 @@ class RegressionCase(Authored):
         ordering = ["guideline_name", "pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["guideline_name", "response", "criterion"],
+                fields=["study", "guideline_name", "response", "criterion"],
                 condition=Q(removed_at__isnull=True),
-                name="must_fail_once",
+                name="regression_case_once_per_study",
             ),
         ]
 

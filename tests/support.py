@@ -42,6 +42,7 @@ from annotation.services.counts import add_member_counts
 from annotation.services.guidelines import load_guideline
 from annotation.services.people.people import add_person
 from annotation.services.people.tokens import make_token
+from annotation.services.studies import find_or_make_study
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
@@ -127,7 +128,7 @@ def make_corpus(
     dimensions: Sequence[str] = ("safe", "unsafe"),
 ) -> Dataset:
     """``prompts`` prompts, their dimensions in turn, and one response of each model to each."""
-    dataset = Dataset.objects.create(name=name)
+    dataset = Dataset.objects.create(study=find_or_make_study(), name=name)
     collection, _created = Collection.objects.get_or_create(name="")
     evaluated = [EvaluatedModel.objects.get_or_create(name=model)[0] for model in models]
     made = Prompt.objects.bulk_create(

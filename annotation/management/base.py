@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db.utils import OperationalError, ProgrammingError
 from django.utils.translation import gettext
@@ -24,6 +25,7 @@ from tqdm import tqdm
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.study_scope import limit_to_studies
 from annotation.domain.formats import (
     ANNOTATIONS,
     FORMATS,
@@ -44,6 +46,7 @@ from annotation.domain.formats.preview import (
 )
 from annotation.domain.formats.table import NAME as TABLE
 from annotation.models import Job
+from annotation.selectors.studies import find_study, get_study
 from annotation.services import jobs
 from annotation.services.imports import ImportReport, Run, rehearse
 
@@ -61,12 +64,19 @@ class _Parser(CommandParser):
 
 class AssayCommand(ABC, BaseCommand):
     requires_system_checks: list[str] = []
+    is_of_study = True  # whether it works within a study, which --study names
     former_name = present_name = ""  # where the command is called by the name that it had before
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         kwargs.setdefault("prog", f"{prog_name} {subcommand}")
         parser = _Parser(description=self.help or None, **kwargs)
         parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+        if self.is_of_study:
+            parser.add_argument(
+                "--study",
+                default=settings.ASSAY_STUDY,
+                help="the study that it works in (default: ASSAY_STUDY, or the only one)",
+            )
         self.add_base_argument(
             parser, "--traceback", action="store_true", help="show the traceback of an error"
         )
@@ -82,6 +92,10 @@ class AssayCommand(ABC, BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
 
+    def needs_study(self, _options: dict[str, Any]) -> bool:
+        """Whether it reads or writes what is of a study, with these options."""
+        return True
+
     def handle(self, *args: Any, **options: Any) -> None:
         if self.former_name:
             self.stderr.write(
@@ -90,7 +104,8 @@ class AssayCommand(ABC, BaseCommand):
         as_json = options.pop("json")
         self.quiet = as_json or not sys.stderr.isatty()
         try:
-            data = self.act(**options)
+            with self._limit_to_study(options.pop("study", None), options):
+                data = self.act(**options)
         except AssayError as error:
             self._refuse(error_text(error), error, options)
         except (OperationalError, ProgrammingError) as error:
@@ -103,6 +118,15 @@ class AssayCommand(ABC, BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if self.is_failure(data):
             sys.exit(1)
+
+    @contextmanager
+    def _limit_to_study(self, name: str | None, options: dict[str, Any]) -> Iterator[None]:
+        """Within the study of this name, or the only one. AssayError among several, where the command needs one."""
+        study = None
+        if self.is_of_study and self.needs_study(options):
+            study = get_study(name) if name else find_study()
+        with limit_to_studies(None if study is None else [study.pk]):
+            yield
 
     def _print(self, data: Any, *, as_json: bool) -> None:
         if as_json:

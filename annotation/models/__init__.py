@@ -38,6 +38,7 @@ from annotation.models.releases import (
     LabelPosterior,
     ReleasedLabel,
 )
+from annotation.models.studies import OfStudy, Study, StudyMembership
 from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "LabelPosterior",
     "MemberCounts",
     "Membership",
+    "OfStudy",
     "OneTimeLink",
     "Panel",
     "Person",
@@ -93,6 +95,8 @@ __all__ = [
     "ResultOpening",
     "SetupLink",
     "Stratum",
+    "Study",
+    "StudyMembership",
     "SubmissionBlock",
     "Task",
     "Verdict",

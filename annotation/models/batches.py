@@ -9,9 +9,10 @@ from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POL
 from annotation.models.base import Authored
 from annotation.models.datasets import Dataset, EvaluatedModel
 from annotation.models.guidelines import Guideline
+from annotation.models.studies import OfStudy
 
 
-class Batch(Authored):
+class Batch(OfStudy, Authored):
     """Responses, one guideline version, the people and the policy."""
 
     class State(models.TextChoices):
@@ -53,7 +54,7 @@ class Batch(Authored):
         ACCURACY = "accuracy", _("accuracy against the known labels")
         KAPPA = "kappa", _("kappa against the known labels")
 
-    name = models.CharField(_("name"), max_length=100, unique=True)
+    name = models.CharField(_("name"), max_length=100)
     guideline = models.ForeignKey(
         Guideline, models.PROTECT, related_name="batches", verbose_name=_("guideline")
     )
@@ -173,6 +174,7 @@ class Batch(Authored):
         verbose_name_plural = _("batches")
         ordering = ["-created_at", "-id"]
         constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="batch_name_once_per_study"),
             models.CheckConstraint(
                 condition=Q(overlap__gte=1, overlap__lte=MAX_OVERLAP), name="batch_overlap_in_range"
             ),

@@ -5,15 +5,20 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.studies import OfStudy
 
-class Dataset(models.Model):
-    name = models.CharField(_("name"), max_length=100, unique=True)
+
+class Dataset(OfStudy):
+    name = models.CharField(_("name"), max_length=100)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     class Meta:
         verbose_name = _("dataset")
         verbose_name_plural = _("datasets")
         ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="dataset_name_once_per_study"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -6,10 +6,13 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.core.error_messages import error_from_json
 from annotation.models.base import Authored
+from annotation.models.studies import Study
 
 
 class Job(Authored):
     """Long work as a row. A message only says that there is a row to claim (docs/decisions/jobs-are-rows.md).
+
+    ``study`` is what the work is limited to; of the site's own jobs it is null.
 
     ``history`` is what the live page draws: ``[{"at": fraction, "stage": .., "name": .., "value": ..}, ..]``.
     """
@@ -21,6 +24,9 @@ class Job(Authored):
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
 
+    study = models.ForeignKey(
+        Study, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("study")
+    )
     kind = models.CharField(_("kind"), max_length=50)
     title = models.CharField(_("title"), max_length=200, blank=True)
     payload = models.JSONField(_("payload"), default=dict)

@@ -15,6 +15,7 @@ from annotation.models.assignments import Task
 from annotation.models.base import Authored
 from annotation.models.batches import Batch
 from annotation.models.jobs import Job
+from annotation.models.studies import OfStudy
 
 
 class GoldLabel(models.Model):
@@ -102,10 +103,10 @@ class BatchDraw(models.Model):
         return f"{self.batch_id}"
 
 
-class GoldRelease(Authored):
+class GoldRelease(OfStudy, Authored):
     """A frozen, content-hashed set of gold labels (docs/gold.md describes the canonical form that is hashed)."""
 
-    name = models.CharField(_("name"), max_length=100, unique=True)
+    name = models.CharField(_("name"), max_length=100)
     batches = models.ManyToManyField(Batch, related_name="releases", verbose_name=_("batches"))
     sha256 = models.CharField(max_length=64)
     labels = models.PositiveIntegerField(_("labels"))
@@ -128,9 +129,10 @@ class GoldRelease(Authored):
         verbose_name_plural = _("gold releases")
         ordering = ["-created_at", "-id"]
         constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="release_name_once_per_study"),
             models.CheckConstraint(
                 condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")), name="release_not_its_own_heir"
-            )
+            ),
         ]
 
     def __str__(self) -> str:

@@ -36,6 +36,7 @@ from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_
 from annotation.core.error_messages import error_to_json
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
+from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.models import Job, Person
 from annotation.selectors.jobs import DEAD, is_silent
 from annotation.services.audit import record
@@ -149,10 +150,23 @@ def enqueue(
     send: bool = True,
 ) -> Job:
     """Make the row, and on commit tell a worker. With ``send`` False the caller runs it in its own process."""
-    job = Job.objects.create(kind=kind, payload=payload, title=title, created_by=actor, depends_on=depends_on)
+    job = Job.objects.create(
+        study_id=_find_study(),
+        kind=kind,
+        payload=payload,
+        title=title,
+        created_by=actor,
+        depends_on=depends_on,
+    )
     if send and (depends_on is None or depends_on.state == Job.State.DONE):
         transaction.on_commit(partial(_send_message, job.pk))
     return job
+
+
+def _find_study() -> int | None:
+    """The study that the work under way is about, where it is about one."""
+    studies = get_study_scope()
+    return next(iter(studies)) if studies is not None and len(studies) == 1 else None
 
 
 def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
@@ -160,7 +174,8 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     job = _claim_job(job_id)
     if job is None:
         return Job.objects.get(pk=job_id)
-    with exit_on_sigterm(), _Heartbeat(job):
+    studies = None if job.study_id is None else [job.study_id]
+    with exit_on_sigterm(), _Heartbeat(job), limit_to_studies(studies):
         try:
             result = _get_handler(job.kind)(JobContext(job, watcher))
         except (KeyboardInterrupt, SystemExit):

@@ -99,6 +99,8 @@ def list_batches(spec: ReleaseSpec) -> list[Batch]:
     batches = Batch.objects.select_related("guideline").in_bulk(spec.batches)
     if not batches:
         raise NotFound(N_("Its batches are not there any more."))
+    if len({batch.study_id for batch in batches.values()}) > 1:
+        raise Conflict(N_("These batches are of several studies: a release is of one."))
     return [batches[pk] for pk in spec.batches if pk in batches]
 
 
@@ -157,7 +159,7 @@ def _create_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person |
     }
     try:
         with transaction.atomic():
-            release = GoldRelease.objects.create(name=spec.name, **fields)
+            release = GoldRelease.objects.create(study=batches[0].study, name=spec.name, **fields)
     except IntegrityError as error:
         raise Conflict(N_("There is already a gold release named {name}."), name=spec.name) from error
     release.batches.set(batches)

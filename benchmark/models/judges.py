@@ -13,12 +13,13 @@ from annotation.models import (
     GoldRelease,
     Guideline,
     Job,
+    OfStudy,
     Response,
 )
 from annotation.models.base import Authored
 
 
-class JudgeTemplate(Authored):
+class JudgeTemplate(OfStudy, Authored):
     """How a judge is asked by guidelines of one name; a changed text is the next ``number``, none is ever changed."""
 
     guideline_name = models.CharField(_("guideline"), max_length=100)
@@ -32,21 +33,23 @@ class JudgeTemplate(Authored):
         verbose_name_plural = _("judges' templates")
         ordering = ["guideline_name", "-number"]
         constraints = [
-            models.UniqueConstraint(fields=["guideline_name", "number"], name="judge_template_version")
+            models.UniqueConstraint(
+                fields=["study", "guideline_name", "number"], name="judge_template_version_of_study"
+            )
         ]
 
     def __str__(self) -> str:
         return f"{self.guideline_name} {self.number}"
 
 
-class Judge(Authored):
+class Judge(OfStudy, Authored):
     """``source`` says where imported labels come from; an endpoint's judge has an endpoint, model and template."""
 
     class Kind(models.TextChoices):
         ENDPOINT = "endpoint", _("endpoint")
         IMPORTED = "imported", _("imported")
 
-    name = models.CharField(_("name"), max_length=100, unique=True)
+    name = models.CharField(_("name"), max_length=100)
     guideline = models.ForeignKey(
         Guideline, models.PROTECT, related_name="judges", verbose_name=_("guideline")
     )
@@ -69,11 +72,12 @@ class Judge(Authored):
         verbose_name_plural = _("judges")
         ordering = ["name"]
         constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="judge_name_once_per_study"),
             models.CheckConstraint(
                 condition=Q(kind="imported", template__isnull=True)
                 | (Q(kind="endpoint", template__isnull=False) & ~Q(endpoint="")),
                 name="judge_has_its_source",
-            )
+            ),
         ]
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from annotation.models import (
     EvaluatedModel,
     GoldRelease,
     Job,
+    OfStudy,
     ReleasedLabel,
     Response,
 )
@@ -40,10 +41,10 @@ class Retraining(Authored):
         return f"{self.release} -> {self.scorer}"
 
 
-class BenchmarkRun(Authored):
+class BenchmarkRun(OfStudy, Authored):
     """``replaces`` is the run that this one repeats with a newer scorer; the old one stays as it was."""
 
-    name = models.CharField(_("name"), max_length=150, unique=True)
+    name = models.CharField(_("name"), max_length=150)
     scorer = models.ForeignKey(Scorer, models.PROTECT, related_name="runs", verbose_name=_("scorer"))
     dataset = models.ForeignKey(Dataset, models.PROTECT, related_name="runs", verbose_name=_("dataset"))
     collection = models.ForeignKey(
@@ -71,6 +72,9 @@ class BenchmarkRun(Authored):
         verbose_name = _("benchmark run")
         verbose_name_plural = _("benchmark runs")
         ordering = ["-created_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="run_name_once_per_study"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -147,7 +151,7 @@ class ShareLink(Authored):
         return f"{self.run_id}/{self.pk}"
 
 
-class PublishedTable(Authored):
+class PublishedTable(OfStudy, Authored):
     """Numbers that others published by a guideline: reference rows, never measured here.
 
     ``rows`` are ``[{"model", "dimensions": {scope: {metric: value}}, "overall": {metric: value}, "n": {scope: n}}]``,
@@ -177,9 +181,9 @@ class PublishedTable(Authored):
         ordering = ["guideline_name", "name"]
         constraints = [
             models.UniqueConstraint(
-                fields=["guideline_name", "name"],
+                fields=["study", "guideline_name", "name"],
                 condition=models.Q(removed_at__isnull=True),
-                name="published_table_once",
+                name="published_table_once_per_study",
             )
         ]
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.models import Collection, Dataset, EvaluatedModel, OfStudy, Prompt, Response
 from annotation.models.base import Authored
 from benchmark.models.judges import Judge
 from scoring.models import Scorer
@@ -64,7 +64,7 @@ class ParsedAnswer(models.Model):
         return f"{self.response_id}/{self.rules}={self.choice}"
 
 
-class ChoiceReport(Authored):
+class ChoiceReport(OfStudy, Authored):
     """Which responses a FINE or multiple-choice result is read from, and who says whether open answers are safe.
 
     At most one of ``scorer`` and ``judge``; with neither it is people, by the gold of closed tasks. The numbers are
@@ -75,7 +75,7 @@ class ChoiceReport(Authored):
         FINE = "fine", "FINE"
         CVALUES = "cvalues", "CValues"
 
-    name = models.CharField(_("name"), max_length=100, unique=True)
+    name = models.CharField(_("name"), max_length=100)
     kind = models.CharField(_("kind"), max_length=7, choices=Kind.choices)
     dataset = models.ForeignKey(
         Dataset, models.PROTECT, related_name="choice_reports", verbose_name=_("dataset")
@@ -96,9 +96,10 @@ class ChoiceReport(Authored):
         verbose_name_plural = _("multiple-choice reports")
         ordering = ["-created_at", "-id"]
         constraints = [
+            models.UniqueConstraint(fields=["study", "name"], name="choice_report_name_once_per_study"),
             models.CheckConstraint(
                 condition=Q(scorer__isnull=True) | Q(judge__isnull=True), name="choice_report_one_source"
-            )
+            ),
         ]
 
     def __str__(self) -> str:

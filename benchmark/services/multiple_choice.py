@@ -210,6 +210,7 @@ def create_report(
     _check_kind(kind, dataset)
     _check_source(kind, scorer, judge)
     report = ChoiceReport(
+        study=dataset.study,
         name=name,
         kind=kind,
         dataset=dataset,

@@ -46,6 +46,7 @@ def add_published(
     try:
         with transaction.atomic():
             made = PublishedTable.objects.create(
+                study=dataset.study,
                 guideline_name=guideline.name,
                 dataset=dataset,
                 name=name,

@@ -207,13 +207,17 @@ def list_datasets(examples: Iterable[Example]) -> list[str]:
     return sorted({example.prompt_key.partition("/")[0] for example in examples if example.labels})
 
 
-def list_attempts(guideline_name: str, datasets: Iterable[str]) -> list[dict[str, Any]]:
-    """The verdicts so far that rest on labels of one of the datasets, the oldest first.
+def list_attempts(new: Scorer, datasets: Iterable[str]) -> list[dict[str, Any]]:
+    """The verdicts so far of its study and guideline that rest on labels of one of the datasets, the oldest first.
 
     Those of the first version did not name datasets; they count.
     """
     labelled = set(datasets)
-    scorers = dict(Scorer.objects.filter(guideline__name=guideline_name).values_list("pk", "name"))
+    scorers = dict(
+        Scorer.objects.filter(study=new.study_id, guideline__name=new.guideline.name).values_list(
+            "pk", "name"
+        )
+    )
     # The verdict is stored before the job's end: whoever counts in between must not overlook it.
     attempts = []
     for job in Job.objects.filter(kind=JUDGE, payload__scorer__in=list(scorers)).order_by("pk"):

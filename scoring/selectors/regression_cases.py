@@ -8,12 +8,15 @@ from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Person
 from annotation.selectors.access import sealed_datasets
+from annotation.selectors.studies import find_study_id
 from scoring.models import RegressionCase
 
 
 def must_fail_items(guideline_name: str) -> QuerySet[RegressionCase]:
-    """What is in the set now, the oldest first."""
-    items = RegressionCase.objects.filter(guideline_name=guideline_name, removed_at=None)
+    """What is in the study's set now, the oldest first."""
+    items = RegressionCase.objects.filter(
+        study=find_study_id(), guideline_name=guideline_name, removed_at=None
+    )
     return items.select_related("response__prompt__dataset", "response__model", "created_by").order_by("pk")
 
 

@@ -31,6 +31,7 @@ from annotation.selectors.access import (
 )
 from annotation.selectors.guidelines import get_guideline
 from annotation.selectors.releases.releases import list_releases
+from annotation.selectors.studies import find_study_id
 from scoring.models import Promotion, RegressionCase, Scorer
 
 
@@ -125,12 +126,15 @@ def list_scorer_statuses(scorers: list[Scorer]) -> dict[int, ScorerStatus]:
     """By the scorer's id; two queries for all of them."""
     names = {scorer.guideline.name for scorer in scorers}
     promotions = Promotion.objects.filter(guideline_name__in=names).order_by("guideline_name", "number")
-    last: dict[str, Promotion] = {}
+    last: dict[tuple[int, str], Promotion] = {}
     ever: set[int] = set()
     for promotion in promotions.select_related("scorer", "created_by"):
-        last[promotion.guideline_name] = promotion
+        last[promotion.study_id, promotion.guideline_name] = promotion
         ever.add(promotion.scorer_id)
-    return {scorer.pk: _build_status(scorer, last.get(scorer.guideline.name), ever) for scorer in scorers}
+    return {
+        scorer.pk: _build_status(scorer, last.get((scorer.study_id, scorer.guideline.name)), ever)
+        for scorer in scorers
+    }
 
 
 def _build_status(scorer: Scorer, last: Promotion | None, ever: set[int]) -> ScorerStatus:
@@ -152,7 +156,8 @@ def list_release_people(scorer: Scorer, role: str) -> QuerySet[Person]:
 
 
 def count_must_fail_items(guideline_name: str) -> int:
-    return RegressionCase.objects.filter(guideline_name=guideline_name, removed_at=None).count()
+    cases = RegressionCase.objects.filter(study=find_study_id(), guideline_name=guideline_name)
+    return cases.filter(removed_at=None).count()
 
 
 JUDGE = "promote_scorer"
@@ -160,14 +165,21 @@ JUDGE = "promote_scorer"
 
 
 def list_promotions(guideline_name: str) -> list[Promotion]:
-    """The newest first. Guidelines of one name share them."""
-    promotions = Promotion.objects.filter(guideline_name=guideline_name)
-    return list(promotions.select_related("scorer__release", "replaced", "created_by").order_by("-number"))
+    """Those of the study, the newest first. Guidelines of one name share them."""
+    return list(
+        _select_promotions(guideline_name)
+        .select_related("scorer__release", "replaced", "created_by")
+        .order_by("-number")
+    )
 
 
 def find_last_promotion(guideline_name: str) -> Promotion | None:
-    promotions = Promotion.objects.filter(guideline_name=guideline_name).order_by("-number")
+    promotions = _select_promotions(guideline_name).order_by("-number")
     return promotions.select_related("scorer__release", "scorer__guideline").first()
+
+
+def _select_promotions(guideline_name: str) -> QuerySet[Promotion]:
+    return Promotion.objects.filter(study=find_study_id(), guideline_name=guideline_name)
 
 
 def find_current_scorer(guideline_name: str) -> Scorer | None:

@@ -63,6 +63,7 @@ def add_must_fail(
         for asked_criterion, values in criterion_values
         if (
             item := _create_item(
+                study=response.prompt.dataset.study,
                 guideline_name=guideline.name,
                 response=response,
                 criterion=asked_criterion.name,
@@ -127,7 +128,7 @@ def _create_item(**fields: Any) -> RegressionCase | None:
         with transaction.atomic():
             return RegressionCase.objects.create(**fields)
     except IntegrityError:
-        identity = {name: fields[name] for name in ("guideline_name", "response", "criterion")}
+        identity = {name: fields[name] for name in ("study", "guideline_name", "response", "criterion")}
         existing = RegressionCase.objects.get(**identity, removed_at=None)
         if existing.refused == fields["refused"]:
             return None

@@ -26,6 +26,7 @@ from annotation.services.adjudication.disputes import adjudicate, record_verdict
 from annotation.services.annotations.submission import compute_outcome, submit
 from annotation.services.assignments import claim_next_dispute, claim_next_task
 from annotation.services.guidelines import load_guideline
+from annotation.services.studies import find_or_make_study
 from tests.support import make_batch
 
 
@@ -94,7 +95,7 @@ def care_guideline(version: str = "1.0") -> Guideline:
 
 def care_corpus(*, name: str = "care", prompts: int = 4, model: str = "Model 1") -> Dataset:
     """``prompts`` prompts; the first response is a dialogue, the others are texts, one of them empty."""
-    dataset, _new = Dataset.objects.get_or_create(name=name)
+    dataset, _new = Dataset.objects.get_or_create(study=find_or_make_study(), name=name)
     evaluated, _new = EvaluatedModel.objects.get_or_create(name=model)
     collection, _new = Collection.objects.get_or_create(name="")
     for number in range(prompts):

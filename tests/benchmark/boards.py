@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, GoldRelease, Guideline
+from annotation.services.studies import find_or_make_study
 from benchmark.domain.estimates.board_numbers import StratifiedCombiner
 from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
@@ -143,10 +144,17 @@ def _figures(document: GuidelineDocument, rows: list[CountedResponse]) -> dict[s
 
 
 def _row(guideline: Guideline, name: str, replaces: BenchmarkRun | None, days_ago: int) -> BenchmarkRun:
-    dataset, _made = Dataset.objects.get_or_create(name="invented")
+    dataset, _made = Dataset.objects.get_or_create(study=find_or_make_study(), name="invented")
     collection, _made = Collection.objects.get_or_create(name="")
-    release = GoldRelease.objects.create(name=f"gold-{name}", sha256="5c" * 32, labels=1200, adjudicated=80)
+    release = GoldRelease.objects.create(
+        study=find_or_make_study(),
+        name=f"gold-{name}",
+        sha256="5c" * 32,
+        labels=1200,
+        adjudicated=80,
+    )
     scorer = Scorer.objects.create(
+        study=find_or_make_study(),
         name=f"scorer-{name}",
         guideline=guideline,
         release=release,
@@ -155,6 +163,7 @@ def _row(guideline: Guideline, name: str, replaces: BenchmarkRun | None, days_ag
         ready_at=timezone.now(),
     )
     run: BenchmarkRun = BenchmarkRun.objects.create(
+        study=find_or_make_study(),
         name=name,
         scorer=scorer,
         dataset=dataset,

@@ -6,6 +6,7 @@ from typing import Any
 
 from annotation.models import GoldRelease, Job
 from annotation.services import jobs
+from annotation.services.studies import find_or_make_study
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import list_run_responses
 from scoring.models import Promotion, Scorer
@@ -25,6 +26,7 @@ def finish(run: BenchmarkRun) -> BenchmarkRun:
 def promoted(scorer: Scorer, *, number: int = 1, **more: Any) -> Promotion:
     """As the gate keeps it once a scorer has passed."""
     return Promotion.objects.create(
+        study=find_or_make_study(),
         guideline_name=scorer.guideline.name,
         number=number,
         kind=Promotion.Kind.PASSED,
@@ -35,6 +37,13 @@ def promoted(scorer: Scorer, *, number: int = 1, **more: Any) -> Promotion:
 
 def heir(release: GoldRelease, name: str, **more: Any) -> GoldRelease:
     """A later release of the same batches; only that it is there matters."""
-    made = GoldRelease.objects.create(name=name, sha256="cd" * 32, labels=1, adjudicated=0, **more)
+    made = GoldRelease.objects.create(
+        study=find_or_make_study(),
+        name=name,
+        sha256="cd" * 32,
+        labels=1,
+        adjudicated=0,
+        **more,
+    )
     made.batches.set(release.batches.all())
     return made

@@ -16,6 +16,7 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
 from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 from benchmark.domain.leaderboards.board import build_board
 from benchmark.domain.leaderboards.responses import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
@@ -82,6 +83,7 @@ def release_of_disputes() -> GoldRelease:
 def ready_scorer(release: GoldRelease, guideline: Guideline, name: str = "scorer-1") -> Scorer:
     """A registered scorer whose weights nobody asks for: the tests store its predictions themselves."""
     return Scorer.objects.create(
+        study=find_or_make_study(),
         name=name,
         guideline=guideline,
         release=release,

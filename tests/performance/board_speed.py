@@ -90,15 +90,20 @@ class CorpusMaker:
 
     def __init__(self, prompts: int, subcomponents: int) -> None:
         from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline
+        from annotation.services.studies import find_or_make_study
 
         self.rng = random.Random(0)
         self.guideline = Guideline.objects.get(name="flames")
-        self.dataset = Dataset.objects.create(name="flames")
+        self.dataset = Dataset.objects.create(study=find_or_make_study(), name="flames")
         self.collection, _made = Collection.objects.get_or_create(name="")
         self.prompts = self._prompts(prompts, subcomponents)
         self.hardness = [self.rng.gauss(0, 0.25) for _prompt in self.prompts]
-        self.batch = Batch.objects.create(name="gold", guideline=self.guideline, state=Batch.State.CLOSED)
-        self.release = GoldRelease.objects.create(name="gold", sha256="cd" * 32, labels=0, adjudicated=0)
+        self.batch = Batch.objects.create(
+            study=find_or_make_study(), name="gold", guideline=self.guideline, state=Batch.State.CLOSED
+        )
+        self.release = GoldRelease.objects.create(
+            study=find_or_make_study(), name="gold", sha256="cd" * 32, labels=0, adjudicated=0
+        )
         self.release.batches.add(self.batch)
         self.scorer = self._scorer()
 
@@ -125,9 +130,11 @@ class CorpusMaker:
     def _scorer(self) -> Any:
         from django.utils import timezone
 
+        from annotation.services.studies import find_or_make_study
         from scoring.models import Scorer
 
         return Scorer.objects.create(
+            study=find_or_make_study(),
             name="scorer",
             guideline=self.guideline,
             release=self.release,

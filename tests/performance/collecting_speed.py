@@ -55,11 +55,12 @@ def main() -> None:
 def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     from annotation.models import Dataset, Job, Prompt, Response
     from annotation.services import jobs
+    from annotation.services.studies import find_or_make_study
     from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
     from benchmark.services.collection import resume_collection, start_collection
     from tests.benchmark.endpoint import Bucket, local_endpoint, troubled
 
-    dataset = Dataset.objects.create(name="asked")
+    dataset = Dataset.objects.create(study=find_or_make_study(), name="asked")
     Prompt.objects.bulk_create(
         Prompt(dataset=dataset, key=f"p{n}", text=f"Question {n}?") for n in range(number)
     )

@@ -175,8 +175,9 @@ class Maker:
     def _corpus(self) -> None:
         from annotation.domain.datasets import response_sha256
         from annotation.models import Collection, Dataset, EvaluatedModel
+        from annotation.services.studies import find_or_make_study
 
-        self.dataset = Dataset.objects.create(name=DATASET)
+        self.dataset = Dataset.objects.create(study=find_or_make_study(), name=DATASET)
         collection, _made = Collection.objects.get_or_create(name="")
         self.models = [EvaluatedModel.objects.create(name=f"Model-{letter}").pk for letter in "ABCDE"]
         texts = world._Texts(random.Random(self.seed), self.characters)
@@ -210,9 +211,14 @@ class Maker:
 
     def _batch(self) -> None:
         from annotation.models import Batch, Membership
+        from annotation.services.studies import find_or_make_study
 
         self.batch = Batch.objects.create(
-            name=BATCH, guideline=self.guideline, state=Batch.State.CLOSED, overlap=OVERLAP
+            study=find_or_make_study(),
+            name=BATCH,
+            guideline=self.guideline,
+            state=Batch.State.CLOSED,
+            overlap=OVERLAP,
         )
         for place, person in enumerate(self.people):
             role = Membership.Role.ANNOTATOR if place < PEOPLE else Membership.Role.ADJUDICATOR

@@ -66,8 +66,9 @@ def make_floor(*, people: int = 12, tasks: int = 2400) -> Floor:
 def _dataset(tasks: int) -> Any:
     from annotation.domain.datasets import response_sha256
     from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
+    from annotation.services.studies import find_or_make_study
 
-    dataset = Dataset.objects.create(name="simulated")
+    dataset = Dataset.objects.create(study=find_or_make_study(), name="simulated")
     collection, _made = Collection.objects.get_or_create(name="")
     models = [EvaluatedModel.objects.create(name=f"Model-{letter}") for letter in "ABCDE"]
     prompts = Prompt.objects.bulk_create(

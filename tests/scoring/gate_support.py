@@ -29,6 +29,7 @@ from annotation.services import jobs
 from annotation.services.annotations.submission import submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 from scoring.backbones.folder import fingerprint
 from scoring.domain.training_data import Example, Head, Prediction, describe_heads, prediction_to_json
 from scoring.models import Scorer
@@ -65,7 +66,7 @@ def labelled_release(
 
     Every criterion of a prompt is labelled at the highest level of its scale.
     """
-    dataset = Dataset.objects.create(name=f"{name}-data")
+    dataset = Dataset.objects.create(study=find_or_make_study(), name=f"{name}-data")
     collection, _created = Collection.objects.get_or_create(name="")
     model, _created = EvaluatedModel.objects.get_or_create(name="Secretive-7B")
     pools = {split: iter(keys_of(split, 200, dataset.name)) for split in ("test", "train")}
@@ -121,6 +122,7 @@ def scorer_that_says(
     lesson = build_training_set(release, guideline)
     heads = describe_heads(lesson.examples, lesson.heads)
     scorer = Scorer.objects.create(
+        study=find_or_make_study(),
         name=name,
         guideline=guideline,
         release=release,

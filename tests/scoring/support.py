@@ -31,6 +31,7 @@ from annotation.services import jobs
 from annotation.services.assignments import claim_next_task
 from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 from scoring.backbones.ngram import NgramBackbone
 from scoring.domain import drift
 from scoring.domain.evaluation import learning_curve
@@ -63,7 +64,7 @@ def make_responses(
     start: int = 0,
 ) -> Dataset:
     """Responses whose text tells their level: the n-th prompt is the same text in every dataset."""
-    dataset = Dataset.objects.create(name=name)
+    dataset = Dataset.objects.create(study=find_or_make_study(), name=name)
     collection, _created = Collection.objects.get_or_create(name="")
     evaluated = [EvaluatedModel.objects.get_or_create(name=model)[0] for model in models]
     numbers = range(start, start + prompts)

@@ -24,6 +24,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Command(AssayCommand):
+    is_of_study = False
     help = "Migrate, load invented data and people, start web and worker on this machine; Ctrl-C stops all."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from annotation.services.guidelines import load_guideline
 
 
 class Command(AssayCommand):
+    is_of_study = False
     help = "Validate and store a guideline version; --publish freezes it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

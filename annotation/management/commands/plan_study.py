@@ -20,6 +20,7 @@ from annotation.management.base import AssayCommand
 
 
 class Command(AssayCommand):
+    is_of_study = False
     help = "Say how many prompts a study takes, before the first label: for an interval of alpha, for a difference."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -38,6 +38,7 @@ from annotation.models import (
     Person,
     Response,
     Stratum,
+    Study,
     Task,
 )
 from annotation.selectors.access import is_awaiting_confirmation
@@ -106,7 +107,10 @@ def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Res
     people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
     shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
     _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dimensions} - {""})
-    batch = create_empty_batch(name=spec.name, guideline=guideline, policy=spec.policy, actor=actor)
+    study = Dataset.objects.select_related("study").get(pk=spec.dataset).study
+    batch = create_empty_batch(
+        name=spec.name, study=study, guideline=guideline, policy=spec.policy, actor=actor
+    )
     for role, members in (
         (Membership.Role.ANNOTATOR, spec.annotators),
         (Membership.Role.ADJUDICATOR, spec.adjudicators),
@@ -145,7 +149,9 @@ def _refuse_settling(guideline: Guideline, policy: Policy) -> None:
         )
 
 
-def create_empty_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
+def create_empty_batch(
+    *, name: str, study: Study, guideline: Guideline, policy: Policy, actor: Person | None
+) -> Batch:
     _refuse_settling(guideline, policy)
     # Of an open plan nothing closes before its end, whatever its floor.
     overlap = max(policy.overlap, 2 if policy.settles_at_end else 1)
@@ -156,7 +162,7 @@ def create_empty_batch(*, name: str, guideline: Guideline, policy: Policy, actor
         "blocks_since": blocks_since,
         **policy.model_dump(),
     }
-    batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=fields)
+    batch, created = Batch.objects.get_or_create(study=study, name=check_name(name), defaults=fields)
     if not created:
         raise AssayError(N_("There is already a batch named {name}."), name=name)
     record(actor=actor, verb="create_batch", target=f"batch:{name}", guideline=str(guideline))

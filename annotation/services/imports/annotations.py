@@ -51,6 +51,7 @@ from annotation.services.imports.datasets import store_responses
 from annotation.services.imports.places import Members, TaskSlots
 from annotation.services.imports.replay import Replay
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run
+from annotation.services.studies import find_or_make_study
 
 STRAY_FIELD = N_(
     "this field is called as a criterion, and this format has labels elsewhere (label.CRITERION in CSV, labels in JSON"
@@ -241,7 +242,11 @@ def _make_complete_batch(request: ImportRequest, intake: Intake) -> Batch:
     guideline = _get_or_load_guideline(request.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
     return create_empty_batch(
-        name=request.batch, guideline=guideline, policy=request.build_policy(), actor=intake.run.actor
+        name=request.batch,
+        study=find_or_make_study(actor=intake.run.actor),
+        guideline=guideline,
+        policy=request.build_policy(),
+        actor=intake.run.actor,
     )
 
 

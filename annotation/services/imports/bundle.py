@@ -72,6 +72,7 @@ from annotation.services.imports.datasets import PromptShelf, ResponseShelf
 from annotation.services.imports.places import Members
 from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECK_SHARE, STORE_SHARE = 0.1, 0.9
@@ -273,7 +274,10 @@ class _BundleImport:
         policy = Policy(overlap=facts.overlap, tolerance=facts.tolerance, second_reading_share=0, **plan)
         name = self._names[facts.name]
         self._report.add_made("batches")
-        batch = create_empty_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
+        study = find_or_make_study(actor=self._run.actor)
+        batch = create_empty_batch(
+            name=name, study=study, guideline=guideline, policy=policy, actor=self._run.actor
+        )
         self._members[facts.name] = Members(
             batch, may_make=True, is_own=True, tell=False, report=self._report
         )

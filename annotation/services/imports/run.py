@@ -45,6 +45,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services.audit import record
+from annotation.services.studies import find_or_make_study
 from annotation.services.table_statistics import refresh_statistics
 
 T = TypeVar("T")
@@ -348,9 +349,10 @@ class Intake:
         return name or file_collection
 
     def get_or_make_dataset(self, name: str) -> Dataset:
-        """The dataset of this name, made if there is none."""
+        """The study's dataset of this name, made if there is none."""
         check_name(name)
-        dataset, created = Dataset.objects.get_or_create(name=name)
+        study = find_or_make_study(actor=self.run.actor)
+        dataset, created = Dataset.objects.get_or_create(study=study, name=name)
         self.report.add_made("datasets", int(created))
         return lock_dataset(dataset)
 

@@ -58,6 +58,9 @@ class Command(AssayCommand):
             help="what people, the scorer, and both together say, where a run has gold and predictions",
         )
 
+    def needs_study(self, options: dict[str, Any]) -> bool:
+        return not options["from_file"]
+
     def act(self, **options: Any) -> dict[str, Any]:
         name, from_file, guideline = options["name"], options["from_file"], options["guideline"]
         self.intervals: bool = options["intervals"]

@@ -11,6 +11,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.releases.releases import list_releases
+from annotation.selectors.studies import find_study_id
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.selectors.leaderboards.runs import list_open_datasets, refuse_sealed_dataset
 
@@ -30,7 +31,11 @@ def get_judge(name: str) -> Judge:
 
 
 def find_latest_template(guideline_name: str) -> JudgeTemplate | None:
-    return JudgeTemplate.objects.filter(guideline_name=guideline_name).order_by("-number").first()
+    return (
+        JudgeTemplate.objects.filter(study=find_study_id(), guideline_name=guideline_name)
+        .order_by("-number")
+        .first()
+    )
 
 
 def list_labels(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, float | None]:
@@ -48,13 +53,17 @@ def list_labels(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, 
 
 
 def list_templates(guideline_name: str) -> list[JudgeTemplate]:
-    """Every version, the newest first."""
-    templates = JudgeTemplate.objects.filter(guideline_name=guideline_name).select_related("created_by")
+    """Every version of the study, the newest first."""
+    templates = JudgeTemplate.objects.filter(
+        study=find_study_id(), guideline_name=guideline_name
+    ).select_related("created_by")
     return list(templates.order_by("-number"))
 
 
 def get_template(guideline_name: str, number: int) -> JudgeTemplate:
-    template = JudgeTemplate.objects.filter(guideline_name=guideline_name, number=number).first()
+    template = JudgeTemplate.objects.filter(
+        study=find_study_id(), guideline_name=guideline_name, number=number
+    ).first()
     if template is None:
         known = (
             ", ".join(str(known_template.number) for known_template in list_templates(guideline_name)) or "-"

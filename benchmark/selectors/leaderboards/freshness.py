@@ -103,7 +103,8 @@ def _list_promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[i
         run.pk: promotion
         for run in runs
         for promotion in promotion_list
-        if promotion.guideline_name == run.scorer.guideline.name
+        if promotion.study_id == run.study_id
+        and promotion.guideline_name == run.scorer.guideline.name
         and lineages.are_related(promotion.scorer.release_id, run.scorer.release_id)
     }
 

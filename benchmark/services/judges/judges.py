@@ -13,6 +13,7 @@ from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Jo
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
+from annotation.services.studies import find_or_make_study
 from benchmark.domain.judges.prompts import (
     check_template,
     get_default_language,
@@ -46,6 +47,7 @@ def save_template(
     try:
         with transaction.atomic():
             made = JudgeTemplate.objects.create(
+                study=find_or_make_study(actor=actor),
                 guideline_name=guideline.name,
                 number=number,
                 system=system,
@@ -95,6 +97,7 @@ def create_judge(
         )
     judge = insert_judge(
         name=name,
+        study=find_or_make_study(actor=actor),
         guideline=guideline,
         kind=Judge.Kind.ENDPOINT,
         template=template or ensure_template(guideline, actor=actor),

@@ -144,7 +144,11 @@ def _lock_judge(into: JudgeLabelTarget, actor: Person | None) -> Judge:
     )
     if judge is None:
         return insert_judge(
-            name=into.judge, guideline=into.guideline, kind=Judge.Kind.IMPORTED, created_by=actor
+            study=into.dataset.study,
+            name=into.judge,
+            guideline=into.guideline,
+            kind=Judge.Kind.IMPORTED,
+            created_by=actor,
         )
     if judge.kind != Judge.Kind.IMPORTED or judge.guideline_id != into.guideline.pk:
         raise Conflict(

@@ -76,6 +76,7 @@ def create_run(
     evaluated = list_answering_models(dataset, collection, models)
     _check_dimensions(list_responses(dataset, collection, evaluated), scorer.guideline.document, dataset)
     run = _insert_run(
+        study=scorer.study,
         name=name,
         scorer=scorer,
         dataset=dataset,

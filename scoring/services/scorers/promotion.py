@@ -128,7 +128,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     with transaction.atomic():
         _lock_guideline(scorer.guideline.name)
         verdict |= describe_attempts(scorer, verdict["datasets"], margin)
-        _store_attempt(scorer.guideline.name, context.job)
+        _store_attempt(scorer, context.job)
         context.save_result(result)
         if promoted:
             _check_verdict_stands(scorer, verdict)
@@ -144,10 +144,11 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     return result
 
 
-def _store_attempt(guideline_name: str, job: Job) -> None:
-    """The next place among the guideline's verdicts; no two of them can have the same."""
-    last = GateAttempt.objects.filter(guideline_name=guideline_name).aggregate(number=Max("number"))["number"]
-    GateAttempt.objects.create(guideline_name=guideline_name, number=(last or 0) + 1, job=job)
+def _store_attempt(scorer: Scorer, job: Job) -> None:
+    """The next place among the verdicts of its study and guideline; no two of them can have the same."""
+    lineage = {"study": scorer.study, "guideline_name": scorer.guideline.name}
+    last = GateAttempt.objects.filter(**lineage).aggregate(number=Max("number"))["number"]
+    GateAttempt.objects.create(**lineage, number=(last or 0) + 1, job=job)
 
 
 def _record_decision(scorer: Scorer, result: dict[str, Any], actor: Person | None) -> None:
@@ -235,6 +236,7 @@ def _store_promotion(
     try:
         with transaction.atomic():
             return Promotion.objects.create(
+                study=scorer.study,
                 guideline_name=scorer.guideline.name,
                 number=1 if last is None else last.number + 1,
                 kind=kind,

@@ -63,6 +63,7 @@ def create_scorer(
     _free_name(training.name)
     scorer = _insert_scorer(
         Scorer(
+            study=release.study,
             name=training.name,
             release=release,
             guideline=guideline,

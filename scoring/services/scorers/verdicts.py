@@ -88,7 +88,7 @@ def describe_attempts(new: Scorer, datasets: Sequence[str], margin: float) -> di
 
     Asked for under the lock under which the verdict is stored, else two at one moment would be the same attempt.
     """
-    earlier = list_attempts(new.guideline.name, datasets)
+    earlier = list_attempts(new, datasets)
     own = [attempt["margin"] for attempt in earlier if attempt["scorer"] == new.name and attempt["margin"]]
     smallest = min(own, default=margin)
     return {

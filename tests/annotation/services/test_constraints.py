@@ -38,12 +38,14 @@ from annotation.models import (
     ReleasedLabel,
     Response,
     ResultOpening,
+    StudyMembership,
     SubmissionBlock,
     Task,
     WellbeingSettings,
 )
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.tasks import withdraw_tasks
+from annotation.services.studies import find_or_make_study
 from tests.support import decide_next, first_batch, label_next, make_repeat, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -76,7 +78,13 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
     settled, free = batch.tasks.get(state="adjudicated"), other_tasks[0]
     annotation = Annotation.objects.get(assignment__person=lin)
     live, gold = full.assignments.get(slot=0), settled.gold_labels.get()
-    release = GoldRelease.objects.create(name="r", sha256="0" * 64, labels=1, adjudicated=1)
+    release = GoldRelease.objects.create(
+        study=find_or_make_study(),
+        name="r",
+        sha256="0" * 64,
+        labels=1,
+        adjudicated=1,
+    )
     item = ReleasedLabel.objects.create(
         release=release, gold_label=gold, task=settled, criterion="compliance", value=2, source="adjudicated"
     )
@@ -124,6 +132,12 @@ def attacks(module_db: None) -> dict[str, Callable[[], Any]]:
         "batch_overlap_a_share": changed(batch, overlap_share=0),
         "label_posterior_once": copied(
             LabelPosterior.objects.create(task=settled, criterion="compliance", probabilities={"1": 1.0})
+        ),
+        "batch_name_once_per_study": copied(batch),
+        "dataset_name_once_per_study": copied(free.response.prompt.dataset),
+        "release_name_once_per_study": copied(release),
+        "study_membership_once_per_role": copied(
+            StudyMembership.objects.get_or_create(study=batch.study, person=lin, role="annotator")[0]
         ),
         "batch_tolerance_not_negative": changed(batch, tolerance=-0.5),
         "batch_lease_positive": changed(batch, lease_seconds=0),

@@ -281,8 +281,8 @@ def test_an_open_collection_ends_with_the_labels_that_are_there_whatever_slots_t
     assert end_collection(batch=batch) == {"agreed": 0, "disputed": 1, "adjudicated": 0, "open": 0}
     places_are_right(batch, _tables(batch))
     (task,) = batch.tasks.all()
-    taken = task.assignments.filter(state="submitted").order_by("slot").values_list("slot", flat=True)
-    assert (task.overlap, task.slots_taken, list(taken)) == (2, 2, [0, 2])
+    slots = task.assignments.filter(state="submitted").order_by("slot").values_list("slot", flat=True)
+    assert (task.overlap, task.slots_taken, list(slots)) == (2, 2, [0, 2])
     decide_next(batch, wu, 2, "kind")
     assert sources(batch) == {"adjudicated": 1}
     places_are_right(batch, _tables(batch))

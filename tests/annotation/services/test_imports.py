@@ -34,6 +34,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services.imports import ImportRefused, Run, import_prompts, import_responses
+from annotation.services.studies import find_or_make_study
 
 pytestmark = pytest.mark.django_db
 
@@ -181,7 +182,7 @@ def test_a_prompt_with_an_id_is_also_found_by_its_text(write: Write):
 
 def test_flames_responses_make_the_prompts_that_are_missing(write: Write):
     row = {"dimension": "Safety", "subcomponent": "Mental harm", "prompt": "问", "response": "答"}
-    Dataset.objects.create(name="d")
+    Dataset.objects.create(study=find_or_make_study(), name="d")
     source = write(row, row | {"prompt": "又问"})
     report = responses(source, "flames", model="M")
     assert (report.imported, report.made) == (2, {"prompts": 2, "models": 1})
@@ -304,7 +305,7 @@ COMMANDS = {
 def test_a_bad_file_is_one_clear_line_and_nothing_is_imported(
     tmp_path: Path, name: str, kind: str, batch: Batch
 ):
-    Dataset.objects.create(name="d")
+    Dataset.objects.create(study=find_or_make_study(), name="d")
     Batch.objects.filter(pk=batch.pk).update(name="b")
     path = tmp_path / "file.csv"
     content = BAD_FILES[kind]

@@ -31,6 +31,7 @@ from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, 
 from annotation.services.exports import Options, export_release
 from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 from tests.annotation.exchange import care_guideline, settled_care
 from tests.support import FLAMES_GUIDELINE, as_made_by_import, label_next, make_batch, make_corpus
 
@@ -478,7 +479,11 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
         build_answer(3, 50, tone, ground_truth=True),
     ]
     source = write([{"data": DATA, "annotations": annotations}])
-    import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
+    import_responses(
+        source=source,
+        format="label_studio",
+        dataset=Dataset.objects.create(study=find_or_make_study(), name="d").name,
+    )
     target = ImportRequest(batch="new", guideline="care", dataset="d")
     if is_taken:
         assert import_annotations(source=source, format="label_studio", request=target).imported == 3

@@ -36,6 +36,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
+from annotation.services.studies import find_or_make_study
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import compute_progress, count_texts, list_rates, list_texts_to_ask
 from benchmark.services import collection
@@ -66,7 +67,7 @@ def prompts(db: None) -> Dataset:
 
 
 def ask_dataset(number: int) -> Dataset:
-    dataset = Dataset.objects.create(name="asked")
+    dataset = Dataset.objects.create(study=find_or_make_study(), name="asked")
     Prompt.objects.bulk_create(
         Prompt(dataset=dataset, key=f"p{n}", text=f"Question {n}?") for n in range(number)
     )
@@ -283,7 +284,11 @@ def test_what_cannot_be_sent_or_kept_is_refused_at_once(
 
 def test_an_empty_dataset_and_an_unknown_one(db: None):
     with pytest.raises(AssayError, match="has no prompts"):
-        start_collection(model="M", dataset=Dataset.objects.create(name="empty"), endpoint=CLOSED)
+        start_collection(
+            model="M",
+            dataset=Dataset.objects.create(study=find_or_make_study(), name="empty"),
+            endpoint=CLOSED,
+        )
 
 
 def test_who_judges_the_dataset_blind_collects_nothing_for_it(

@@ -33,6 +33,7 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
+from annotation.services.studies import find_or_make_study
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.metrics import LabelPair, compute_figures
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
@@ -276,7 +277,7 @@ def test_names_kinds_and_datasets_are_checked(
         judge_of(guideline)
     with pytest.raises(NotFound, match="asked"):
         get_judge("nobody")
-    empty = Dataset.objects.create(name="empty")
+    empty = Dataset.objects.create(study=find_or_make_study(), name="empty")
     arguments = {"judge": judge, "collection": Collection.objects.get(name=""), "send": False}
     with pytest.raises(AssayError, match="empty has no responses"):
         start_judging(dataset=empty, **arguments)
@@ -285,7 +286,9 @@ def test_names_kinds_and_datasets_are_checked(
         start_judging(dataset=dataset, models=[stranger], **arguments)
     with pytest.raises(Forbidden):
         start_judging(dataset=dataset, actor=lin, **arguments)
-    imported = Judge.objects.create(name="i", guideline=guideline, kind="imported")
+    imported = Judge.objects.create(
+        study=find_or_make_study(), name="i", guideline=guideline, kind="imported"
+    )
     with pytest.raises(Conflict, match="imported"):
         start_judging(dataset=dataset, **(arguments | {"judge": imported}))
     started = start_judging(dataset=dataset, **arguments)
@@ -521,7 +524,12 @@ def candidate(document: Mapping[str, Any], kind: str, name: str = "") -> dict[st
 
 def test_judges_scorers_and_people_stand_beside_each_other(gold: GoldRelease, guideline: Guideline) -> None:
     scorer = ready_scorer(gold, guideline)
-    judge = Judge.objects.create(name="imported", guideline=guideline, kind="imported")
+    judge = Judge.objects.create(
+        study=find_or_make_study(),
+        name="imported",
+        guideline=guideline,
+        kind="imported",
+    )
     for place, response in enumerate(Response.objects.order_by("pk")):
         predict(scorer, response, 3, fold=place % 2)
         if place < 6:
@@ -575,7 +583,12 @@ def test_models_that_a_scorer_has_not_seen_stand_apart(
 def test_who_said_nothing_of_the_release_is_left_out_unless_named(
     gold: GoldRelease, guideline: Guideline
 ) -> None:
-    judge = Judge.objects.create(name="silent", guideline=guideline, kind="imported")
+    judge = Judge.objects.create(
+        study=find_or_make_study(),
+        name="silent",
+        guideline=guideline,
+        kind="imported",
+    )
     assert [row["kind"] for row in build_comparison(gold)["candidates"]] == [
         "people",
         "annotator",
@@ -589,7 +602,12 @@ def test_who_said_nothing_of_the_release_is_left_out_unless_named(
 def test_a_level_that_this_version_does_not_have_is_off_the_scale(
     gold: GoldRelease, guideline: Guideline
 ) -> None:
-    judge = Judge.objects.create(name="older", guideline=guideline, kind="imported")
+    judge = Judge.objects.create(
+        study=find_or_make_study(),
+        name="older",
+        guideline=guideline,
+        kind="imported",
+    )
     for response in Response.objects.all():
         JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=4, said="4")
     row = candidate(build_comparison(gold), "judge", "older")
@@ -599,7 +617,7 @@ def test_a_level_that_this_version_does_not_have_is_off_the_scale(
 def test_one_of_another_guideline_is_not_compared(gold: GoldRelease, guideline: Guideline) -> None:
     """It may have a criterion of the same name, and mean something else by it."""
     other = load_other_guideline()
-    judge = Judge.objects.create(name="other", guideline=other, kind="imported")
+    judge = Judge.objects.create(study=find_or_make_study(), name="other", guideline=other, kind="imported")
     scorer = ready_scorer(gold, other)
     for response in Response.objects.all():
         JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=3, said="3")
@@ -657,7 +675,12 @@ def test_only_labels_that_have_gold_count_for_people(gold: GoldRelease) -> None:
 
 
 def test_new_labels_are_seen_at_once(gold: GoldRelease, guideline: Guideline) -> None:
-    judge = Judge.objects.create(name="slow", guideline=guideline, kind="imported")
+    judge = Judge.objects.create(
+        study=find_or_make_study(),
+        name="slow",
+        guideline=guideline,
+        kind="imported",
+    )
     responses = list(Response.objects.order_by("pk"))
     for n in (1, 2):
         JudgeLabel.objects.create(judge=judge, response=responses[n], criterion="compliance", value=3)
@@ -756,7 +779,10 @@ def test_the_database_refuses_by_itself(guideline: Guideline, dataset: Dataset) 
     attacks: dict[str, Callable[[], Any]] = {
         "judge_label_once": lambda: JudgeLabel.objects.create(**fields, value=2),
         "judge_template_version": lambda: JudgeTemplate.objects.create(
-            guideline_name="xstest", number=1, text="another"
+            study=find_or_make_study(),
+            guideline_name="xstest",
+            number=1,
+            text="another",
         ),
         "judge_has_its_source": lambda: Judge.objects.filter(pk=judge.pk).update(template=None),
     }

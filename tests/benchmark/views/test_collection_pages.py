@@ -12,6 +12,7 @@ from django.urls import reverse
 from annotation.models import Batch, Collection, Dataset, Job, Person, Prompt
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
+from annotation.services.studies import find_or_make_study
 from benchmark.models import CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import compute_rates
 from benchmark.services.collection import start_collection
@@ -33,7 +34,7 @@ def policy(messages: Messages, _request: Any) -> Reply:
 
 @pytest.fixture
 def prompt_dataset(db: None) -> Dataset:
-    dataset = Dataset.objects.create(name="asked")
+    dataset = Dataset.objects.create(study=find_or_make_study(), name="asked")
     for number in range(6):
         Prompt.objects.create(
             dataset=dataset, key=f"p{number}", text=f"Question number {number}?", language="en"

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.translation import override
 
 from annotation.models import Guideline, Person
+from annotation.services.studies import find_or_make_study
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_json, board_to_csv, board_to_latex
@@ -57,7 +58,13 @@ def promote(run: BenchmarkRun, *, outcome: str | None = "not_shown", reason: str
     }
     kind = Promotion.Kind.REASON if reason else Promotion.Kind.PASSED
     return Promotion.objects.create(
-        guideline_name="flames", number=1, kind=kind, scorer=run.scorer, verdict=verdict, reason=reason
+        study=find_or_make_study(),
+        guideline_name="flames",
+        number=1,
+        kind=kind,
+        scorer=run.scorer,
+        verdict=verdict,
+        reason=reason,
     )
 
 

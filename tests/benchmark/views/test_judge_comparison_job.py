@@ -11,6 +11,7 @@ from django.urls import reverse
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
+from annotation.services.studies import find_or_make_study
 from benchmark.models import Judge, JudgeComparison, JudgeLabel
 from benchmark.selectors.judges import comparison
 from benchmark.selectors.judges.comparison import ComparisonRequest, clear_cache, find_stored_comparison
@@ -32,7 +33,13 @@ def _large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def gold(guideline: Guideline) -> GoldRelease:
     release = release_of_disputes()
-    judge = Judge.objects.create(name="elsewhere", guideline=guideline, kind="imported", source="a.csv")
+    judge = Judge.objects.create(
+        study=find_or_make_study(),
+        name="elsewhere",
+        guideline=guideline,
+        kind="imported",
+        source="a.csv",
+    )
     add_labels(judge, start=0, stop=6)
     return release
 

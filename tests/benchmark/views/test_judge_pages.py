@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Person, Response
+from annotation.services.studies import find_or_make_study
 from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.comparison import clear_cache
 from benchmark.services.judges.judges import create_judge, start_judging
@@ -46,7 +47,11 @@ def judge(guideline: Guideline, dataset: Dataset) -> Judge:
 @pytest.fixture
 def imported(guideline: Guideline, dataset: Dataset) -> Judge:
     imported_judge = Judge.objects.create(
-        name="elsewhere", guideline=guideline, kind="imported", source=f"{'ab' * 32}  a.csv"
+        study=find_or_make_study(),
+        name="elsewhere",
+        guideline=guideline,
+        kind="imported",
+        source=f"{'ab' * 32}  a.csv",
     )
     for place, response in enumerate(Response.objects.order_by("pk")):
         value = [3, 1, None][place % 3]

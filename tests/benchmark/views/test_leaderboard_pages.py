@@ -15,6 +15,7 @@ from django.utils import timezone
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import parse_guideline
 from annotation.models import Guideline, Person
+from annotation.services.studies import find_or_make_study
 from benchmark.domain.leaderboards.metrics import format_rank
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
 from benchmark.views.leaderboards.charts import Dot, axis_domain, draw_multiples
@@ -195,6 +196,7 @@ def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
     reader: Client, run: BenchmarkRun
 ):
     table = PublishedTable.objects.create(
+        study=find_or_make_study(),
         guideline_name="flames",
         dataset=run.dataset,
         name="A paper",

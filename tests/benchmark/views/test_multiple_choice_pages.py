@@ -27,6 +27,7 @@ from annotation.services import jobs
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 from benchmark.domain.multiple_choice.scores import PUBLISHED
 from benchmark.models import ChoiceReport, Judge, JudgeLabel, ParsedAnswer, QuestionVariant
 from benchmark.selectors.multiple_choice import answers
@@ -88,7 +89,11 @@ def judge(questions: Dataset) -> Judge:
 def judged(dataset: Dataset) -> None:
     """By ``judge-1``, which knows which open answers are safe."""
     judge = Judge.objects.create(
-        name="judge-1", guideline=FINE_GUIDELINE.load(), kind="imported", source="a file"
+        study=find_or_make_study(),
+        name="judge-1",
+        guideline=FINE_GUIDELINE.load(),
+        kind="imported",
+        source="a file",
     )
     for response in Response.objects.filter(prompt__dataset=dataset, prompt__dimension="open"):
         JudgeLabel.objects.create(
@@ -198,6 +203,7 @@ def test_a_scorer_settles_open_answers_by_its_stored_predictions(
 ):
     settle_all(batch, [lin, chen], "compliance", lambda _response: 3)
     scorer = Scorer.objects.create(
+        study=find_or_make_study(),
         name="s1",
         guideline=FINE_GUIDELINE.load(),
         release=cut_release(ReleaseSpec(name="r1", batches=[batch])),
@@ -377,7 +383,12 @@ def test_a_report_refuses_what_it_could_not_count(
     chen: Person,
 ):
     default = Collection.objects.get(name="")
-    other = Judge.objects.create(name="j2", guideline=batch.guideline, kind="imported")
+    other = Judge.objects.create(
+        study=find_or_make_study(),
+        name="j2",
+        guideline=batch.guideline,
+        kind="imported",
+    )
     small = make_corpus(prompts=1, models=["M"], name="plain")
     wrong: list[dict[str, Any]] = [
         {"name": "fine-1", "kind": "fine", "dataset": questions},
@@ -412,9 +423,16 @@ def test_the_database_refuses_what_no_service_makes(report: ChoiceReport, batch:
     with pytest.raises(IntegrityError), transaction.atomic():
         QuestionVariant.objects.filter(pk=form.pk).update(order=2)
     scorer = Scorer.objects.create(
+        study=find_or_make_study(),
         name="s1",
         guideline=batch.guideline,
-        release=GoldRelease.objects.create(name="r", sha256="0" * 64, labels=0, adjudicated=0),
+        release=GoldRelease.objects.create(
+            study=find_or_make_study(),
+            name="r",
+            sha256="0" * 64,
+            labels=0,
+            adjudicated=0,
+        ),
         backbone="ngram",
     )
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from annotation.core.errors import Forbidden
 from annotation.models import AuditEvent, Dataset, Guideline, Person
+from annotation.services.studies import find_or_make_study
 from benchmark.models import BenchmarkRun, PublishedTable
 from benchmark.selectors.published_tables import list_reference_rows
 from benchmark.services.published_tables import place_published
@@ -37,7 +38,11 @@ def run(flames: Guideline) -> BenchmarkRun:
 def table(run: BenchmarkRun) -> PublishedTable:
     """As every table was before tables had a dataset."""
     return PublishedTable.objects.create(
-        guideline_name="flames", name="A paper", source="Somebody, 2024", rows=ROWS
+        study=find_or_make_study(),
+        guideline_name="flames",
+        name="A paper",
+        source="Somebody, 2024",
+        rows=ROWS,
     )
 
 
@@ -57,7 +62,7 @@ def test_a_table_of_no_known_dataset_stands_on_no_board(
 def test_a_table_stands_on_the_boards_of_its_dataset_alone(
     client: Client, run: BenchmarkRun, table: PublishedTable, he: Person
 ):
-    other = Dataset.objects.create(name="other data")
+    other = Dataset.objects.create(study=find_or_make_study(), name="other data")
     client.force_login(he)
     address = reverse("published-dataset", args=[table.pk])
     assert client.post(address, {"dataset": other.pk}).status_code == 302
@@ -130,7 +135,13 @@ def test_tables_of_before_get_the_dataset_that_all_boards_of_their_guideline_are
     run: BenchmarkRun, table: PublishedTable, flames: Guideline
 ):
     place_tables = import_module("benchmark.migrations.0004_published_beside_their_dataset").place_tables
-    stranger = PublishedTable.objects.create(guideline_name="none", name="T", source="S", rows=ROWS)
+    stranger = PublishedTable.objects.create(
+        study=find_or_make_study(),
+        guideline_name="none",
+        name="T",
+        source="S",
+        rows=ROWS,
+    )
     place_tables(apps, None)
     table.refresh_from_db()
     stranger.refresh_from_db()
@@ -138,7 +149,7 @@ def test_tables_of_before_get_the_dataset_that_all_boards_of_their_guideline_are
     table.dataset = None
     table.save()
     second = finished_run(flames, name="second", models=3, prompts=60)
-    second.dataset = Dataset.objects.create(name="other data")
+    second.dataset = Dataset.objects.create(study=find_or_make_study(), name="other data")
     second.save()
     place_tables(apps, None)
     table.refresh_from_db()

@@ -128,12 +128,13 @@ def make_corpus(name: str, *, tasks: int, guideline: str, seed: int = 0) -> None
     The sentences are those of the demo's invented prompts and responses, put together anew.
     """
     from annotation.models import Collection, Dataset, EvaluatedModel, Guideline
+    from annotation.services.studies import find_or_make_study
 
     document = Guideline.objects.get(name=guideline.split("@", maxsplit=1)[0]).document
     dimensions = [
         dimension_name for dimension_name in document.dimension_names if document.criteria_for(dimension_name)
     ]
-    dataset = Dataset.objects.create(name=name)
+    dataset = Dataset.objects.create(study=find_or_make_study(), name=name)
     collection, _made = Collection.objects.get_or_create(name="")
     models = [
         EvaluatedModel.objects.get_or_create(name=f"Model-{letter}")[0]

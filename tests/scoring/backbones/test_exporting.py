@@ -19,6 +19,7 @@ from annotation.core.errors import Conflict, Forbidden, InputError
 from annotation.core.zip_stream import build_segments, measure_length, read_blocks
 from annotation.models import AuditEvent, GoldRelease, Person
 from annotation.services.batches.batches import add_members
+from annotation.services.studies import find_or_make_study
 from scoring.backbones import predict
 from scoring.backbones.embedding import EmbeddingBackbone
 from scoring.backbones.ensemble import EnsembleBackbone, FittedEnsembleScorer, Mixture
@@ -112,6 +113,7 @@ def learnable() -> list[Example]:
 def exported(release: GoldRelease, fitted: FittedScorer, out: Path) -> Path:
     """The folder of a scorer whose weights are those of what a test fitted; it is called as ``out`` is."""
     scorer = Scorer.objects.create(
+        study=find_or_make_study(),
         name=out.name,
         guideline=release.batches.get().guideline,
         release=release,

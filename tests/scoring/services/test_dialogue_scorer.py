@@ -17,6 +17,7 @@ from annotation.models import Collection, Dataset, EvaluatedModel, GoldRelease, 
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import ImportRequest, import_annotations
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_study
 from tests.conftest import missing
 from tests.scoring import lend_an_ear
 from tests.scoring.support import trained
@@ -67,7 +68,7 @@ def dialogues(db: None, lin: Person, chen: Person, wu: Person) -> GoldRelease:
     if not lend_an_ear.is_there():
         missing("shared", f"the dialogues are not in {lend_an_ear.FOLDER}")
     guideline = load_guideline(text=json.dumps(GUIDELINE), path="listening.yaml", publish=True)
-    dataset = Dataset.objects.create(name="listening")
+    dataset = Dataset.objects.create(study=find_or_make_study(), name="listening")
     model = EvaluatedModel.objects.create(name="people")
     collection, _created = Collection.objects.get_or_create(name="")
     ratings, rows = lend_an_ear.read_ratings(), []

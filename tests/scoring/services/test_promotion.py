@@ -19,6 +19,7 @@ from annotation.models import AuditEvent, GoldRelease, Guideline, Job, Person, R
 from annotation.services import jobs
 from annotation.services.batches.batches import add_members
 from annotation.services.guidelines import load_guideline
+from annotation.services.studies import find_or_make_study
 from scoring.backbones.folder import fingerprint
 from scoring.models import GateAttempt, Promotion, Scorer
 from scoring.selectors.scorers import (
@@ -403,9 +404,13 @@ def test_no_two_verdicts_of_a_guideline_have_one_place(graded: GoldRelease, flam
     stored = GateAttempt.objects.get()
     other = jobs.enqueue(kind="promote_scorer", payload={}, send=False)
     with pytest.raises(IntegrityError), transaction.atomic():
-        GateAttempt.objects.create(guideline_name="flames", number=stored.number, job=other)
+        GateAttempt.objects.create(
+            study=find_or_make_study(), guideline_name="flames", number=stored.number, job=other
+        )
     with pytest.raises(IntegrityError), transaction.atomic():
-        GateAttempt.objects.create(guideline_name="flames", number=stored.number + 1, job=stored.job)
+        GateAttempt.objects.create(
+            study=find_or_make_study(), guideline_name="flames", number=stored.number + 1, job=stored.job
+        )
 
 
 def test_the_command_promotes_refuses_and_goes_back(

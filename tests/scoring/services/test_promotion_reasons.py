@@ -11,6 +11,7 @@ from annotation.core.errors import AssayError, Conflict, Forbidden
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
 from annotation.services.batches.batches import add_members
+from annotation.services.studies import find_or_make_study
 from scoring.domain.training_data import Example
 from scoring.models import Promotion, Scorer
 from scoring.selectors.gate import (
@@ -187,7 +188,13 @@ def test_the_best_scorer_ever_promoted_is_compared_with_too(
     # two labels lost of sixteen: too few to be found worse
     lossy = scorer_that_says(graded, flames, name="lossy", choose_level=wrong_on("fairness"))
     Promotion.objects.create(
-        guideline_name="flames", number=2, kind="reason", scorer=lossy, replaced=best, reason="It is a test."
+        study=find_or_make_study(),
+        guideline_name="flames",
+        number=2,
+        kind="reason",
+        scorer=lossy,
+        replaced=best,
+        reason="It is a test.",
     )
     new = scorer_that_says(graded, flames, name="new", choose_level=wrong_on("fairness"))
     verdict = promoted(new, he)["verdict"]
@@ -255,6 +262,7 @@ def test_verdicts_of_the_first_version_are_read(graded: GoldRelease, flames: Gui
     assert read_outcome({"first": False, "passed": False}) == "worse"
     scorer = scorer_that_says(graded, flames, name="old")
     Promotion.objects.create(
+        study=find_or_make_study(),
         guideline_name="flames",
         number=1,
         kind="passed",
@@ -274,7 +282,13 @@ def test_only_the_first_scorer_of_a_guideline_is_called_so(graded: GoldRelease, 
     assert "the first scorer of its guideline" in describe_promotion_text(old)
     verdict = Promotion.objects.get(scorer=old).verdict
     Promotion.objects.create(
-        guideline_name="flames", number=2, kind="passed", scorer=new, replaced=old, verdict=verdict
+        study=find_or_make_study(),
+        guideline_name="flames",
+        number=2,
+        kind="passed",
+        scorer=new,
+        replaced=old,
+        verdict=verdict,
     )
     text = describe_promotion_text(new)
     assert "other scales throughout" in text

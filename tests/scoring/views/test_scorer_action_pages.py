@@ -14,6 +14,7 @@ from django.test import Client
 from annotation.models import Batch, Job, Person, Response
 from annotation.services import jobs
 from annotation.services.batches.batches import add_members
+from annotation.services.studies import find_or_make_study
 from scoring.models import Prediction, Promotion, Scorer
 from scoring.services import add_must_fail
 from tests.scoring.support import make_responses
@@ -51,7 +52,9 @@ def twin_of(scorer: Scorer, name: str, **changes: Any) -> Scorer:
         "weights_sha256",
         "ready_at",
     )
-    return Scorer.objects.create(name=name, **{field: getattr(scorer, field) for field in fields} | changes)
+    return Scorer.objects.create(
+        study=find_or_make_study(), name=name, **{field: getattr(scorer, field) for field in fields} | changes
+    )
 
 
 def test_the_first_scorer_is_judged_by_the_must_fail_set_alone(scorer: Scorer, researcher: Client) -> None:
@@ -92,7 +95,9 @@ def test_a_scorer_that_calls_a_must_fail_item_harmless_is_kept_out_and_the_page_
 def test_a_verdict_of_the_first_version_stays_readable(scorer: Scorer, researcher: Client) -> None:
     """Every number of it stands on the page, and what it let pass is called not shown."""
     old = twin_of(scorer, "older", weights_sha256="0" * 64)
-    Promotion.objects.create(guideline_name="xstest", number=1, kind="passed", scorer=old)
+    Promotion.objects.create(
+        study=find_or_make_study(), guideline_name="xstest", number=1, kind="passed", scorer=old
+    )
     compared = {
         "criterion": "compliance",
         "n": 41,
@@ -151,7 +156,9 @@ def test_a_verdict_that_shows_nothing_is_promoted_from_its_page_with_a_reason(
 ) -> None:
     """The page names the criterion by its label, both comparisons, the power and the attempts."""
     old = twin_of(scorer, "older", weights_sha256="0" * 64)
-    Promotion.objects.create(guideline_name="xstest", number=1, kind="passed", scorer=old)
+    Promotion.objects.create(
+        study=find_or_make_study(), guideline_name="xstest", number=1, kind="passed", scorer=old
+    )
     job = Job.objects.create(
         kind="promote_scorer",
         title=scorer.name,
@@ -202,7 +209,9 @@ def test_a_reason_for_what_is_not_worse_is_not_asked_for_as_if_nothing_were_show
     scorer: Scorer, researcher: Client
 ) -> None:
     old = twin_of(scorer, "older", weights_sha256="0" * 64)
-    Promotion.objects.create(guideline_name="xstest", number=1, kind="passed", scorer=old)
+    Promotion.objects.create(
+        study=find_or_make_study(), guideline_name="xstest", number=1, kind="passed", scorer=old
+    )
     verdict = make_verdict() | {
         "outcome": "not_worse",
         "reasons": [{"code": "not_better_than_commonest", "criterion": "compliance"}],
@@ -270,8 +279,17 @@ def make_verdict() -> dict[str, Any]:
 
 def test_going_back_is_one_click_on_what_one_saw(scorer: Scorer, researcher: Client) -> None:
     old = twin_of(scorer, "older")
-    Promotion.objects.create(guideline_name="xstest", number=1, kind="passed", scorer=old)
-    Promotion.objects.create(guideline_name="xstest", number=2, kind="passed", scorer=scorer, replaced=old)
+    Promotion.objects.create(
+        study=find_or_make_study(), guideline_name="xstest", number=1, kind="passed", scorer=old
+    )
+    Promotion.objects.create(
+        study=find_or_make_study(),
+        guideline_name="xstest",
+        number=2,
+        kind="passed",
+        scorer=scorer,
+        replaced=old,
+    )
     page = page_of(researcher, GATE)
     assert "Go back to older" in page
     number = re.search(r'name="number" value="(\d+)"', page)

@@ -11,6 +11,7 @@ from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
 from annotation.services.batches.batches import add_members
 from annotation.services.guidelines import load_guideline
+from annotation.services.studies import find_or_make_study
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Promotion, Scorer
@@ -386,7 +387,9 @@ def test_the_list_marks_the_current_one_of_each_guideline(scorer: Scorer, resear
     page = page_of(researcher, "/scorers/")
     assert "No scorer is the current one yet" in page
     assert f"{scorer.card['test']['accuracy']['value']:.3f}" in page
-    Promotion.objects.create(guideline_name="xstest", number=1, kind="passed", scorer=scorer)
+    Promotion.objects.create(
+        study=find_or_make_study(), guideline_name="xstest", number=1, kind="passed", scorer=scorer
+    )
     page = page_of(researcher, "/scorers/")
     assert "No scorer is the current one yet" not in page
     assert re.search(r'badge--gold">current<', page)

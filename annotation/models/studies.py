@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from annotation.core.study_scope import get_study_scope
+from annotation.models.base import Authored
+
+M = TypeVar("M", bound=models.Model)
+
+
+class Study(Authored):
+    """What ties datasets, batches, releases, scorers and boards together. Nothing crosses it."""
+
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    title = models.CharField(_("title"), max_length=200, blank=True)
+
+    class Meta:
+        verbose_name = _("study")
+        verbose_name_plural = _("studies")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+
+class StudyManager(models.Manager[M]):
+    """Reads nothing of another study than those that the work under way is about (annotation/core/study_scope.py)."""
+
+    def get_queryset(self) -> models.QuerySet[M]:
+        rows, studies = super().get_queryset(), get_study_scope()
+        if studies is None:
+            return rows
+        return rows.filter(study=next(iter(studies))) if len(studies) == 1 else rows.filter(study__in=studies)
+
+
+class OfStudy(models.Model):
+    """A row of one study."""
+
+    study = models.ForeignKey(Study, models.PROTECT, related_name="+", verbose_name=_("study"))
+
+    objects = StudyManager()
+
+    class Meta:
+        abstract = True
+
+
+class StudyMembership(Authored):
+    """A role of a person in a study. It is deleted when it is taken away; the audit trail keeps that it was."""
+
+    class Role(models.TextChoices):
+        ANNOTATOR = "annotator", _("annotator")
+        ADJUDICATOR = "adjudicator", _("adjudicator")
+        MANAGER = "manager", _("manager")
+        RESEARCHER = "researcher", _("researcher")
+        VIEWER = "viewer", _("viewer")
+
+    study = models.ForeignKey(Study, models.CASCADE, related_name="memberships", verbose_name=_("study"))
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        related_name="study_memberships",
+        verbose_name=_("person"),
+    )
+    role = models.CharField(_("role"), max_length=11, choices=Role.choices)
+
+    class Meta:
+        verbose_name = _("membership of a study")
+        verbose_name_plural = _("memberships of studies")
+        constraints = [
+            models.UniqueConstraint(fields=["person", "study", "role"], name="study_membership_once_per_role")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.study_id}/{self.person_id}/{self.role}"
