@@ -45,7 +45,9 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
     list_display = ("username", "display_name", "is_active", "is_superuser")
     fieldsets = (
         (None, {"fields": ("username",)}),
-        *(UserAdmin.fieldsets or ())[1:],
+        *(UserAdmin.fieldsets or ())[1:2],
+        (_("Permissions"), {"fields": ("is_active", "is_staff", "is_superuser")}),
+        *(UserAdmin.fieldsets or ())[3:],
         (_("Display"), {"fields": ("display_name",)}),
     )
     add_form = NewPersonForm

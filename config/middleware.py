@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib.auth import SESSION_KEY
@@ -19,13 +19,19 @@ from django.http import (
     UnreadablePostError,
 )
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import get_script_prefix, set_script_prefix
 from django.utils.translation import gettext
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.response import Response as ApiResponse
 from rest_framework.views import exception_handler
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import AssayError
+from annotation.core.errors import N_, AssayError
+from annotation.core.errors import NotFound as NothingFound
+from annotation.core.http import STUDY_PREFIX, enter_study
+from annotation.core.study_scope import limit_to_studies
+from annotation.selectors.studies import locate
 from config.limits import cut_short_error, is_cut_short, is_statement_timeout, refuse, too_long_error
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
@@ -192,3 +198,63 @@ def _framework_refusal(error: Exception, answer: ApiResponse) -> dict[str, Any]:
         return {"code": "invalid", "message": gettext("The content is not valid."), "fields": answer.data}
     code = getattr(getattr(error, "detail", None), "code", "not_found")
     return {"code": code, "message": str(answer.data.get("detail", ""))}
+
+
+API_ROOT = "/api/v1/"
+SAFE = frozenset({"GET", "HEAD"})
+
+
+class StudyPrefixMiddleware:
+    """Stands first: what follows ``/s/STUDY`` is routed, and addresses are reversed with it while the request lasts."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        prefix = get_script_prefix()
+        request.study_name = None  # type: ignore[attr-defined]
+        for root in ("/", API_ROOT):
+            beginning = f"{root.rstrip('/')}{STUDY_PREFIX}"
+            if request.path_info.startswith(beginning):
+                name, slash, rest = request.path_info[len(beginning) :].partition("/")
+                if name and slash:
+                    request.study_name, request.path_info = name, f"{root}{rest}"  # type: ignore[attr-defined]
+                break
+        try:
+            return self.get_response(request)
+        finally:
+            set_script_prefix(prefix)
+
+
+class StudyScopeMiddleware:
+    """Stands after the sign-in: limits the request to its study, or to those that the person may see. A program's token
+    is read later, and its calls are limited there (annotation/api/base.py).
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        with limit_to_studies(None):
+            return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, _view: Any, _arguments: Any, names: Mapping[str, Any]
+    ) -> HttpResponseBase | None:
+        if not request.user.is_authenticated or request.resolver_match is None:
+            return None
+        try:
+            located = locate(
+                request.user,
+                request.study_name,  # type: ignore[attr-defined]
+                request.resolver_match.route,
+                names,
+            )
+            enter_study(located.studies, located.name)
+            if not located.is_open:
+                return None
+            if request.method in SAFE:
+                return redirect("home")
+            raise NothingFound(N_("Say which study: its addresses begin with /s/ and its name."))
+        except AssayError as error:
+            return refuse(request, error)

@@ -13,8 +13,10 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
-from annotation.selectors.access import roles_of
+from annotation.core.http import build_study_url
+from annotation.core.study_scope import get_study_scope
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES
+from annotation.selectors.access import list_visible_studies, roles_of
 from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
@@ -54,14 +56,18 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     items: dict[str, NavigationItem] = {}
     setup_notices: Callable[[], Sequence[Any]] = tuple
+    roles: frozenset[str] = frozenset()
+    visible: dict[int, str] = {}
     if user is not None and user.is_authenticated:
+        visible = list_visible_studies(user)
         roles, setup_notices = roles_of(user), partial(list_setup_link_notices, user)
         waiting: dict[str, tuple[Callable[[], int], Promise]] = {
             "batches": (count_standing_alarms, _("alarms")),
             "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),
         }
+        is_open = len(get_study_scope() or ()) > 1  # then a study is to be chosen first
         for role, name, label in PLACES:
-            if role in roles or user.is_superuser:
+            if not is_open and (role in roles or user.is_superuser):
                 url = reverse(name)
                 count, unit = waiting.get(name, (None, ""))
                 active = request.path.startswith(url)
@@ -69,6 +75,8 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
                 items.setdefault(name, item)
     return {
         "navigation": list(items.values()),
+        "studies": [(name, build_study_url(name)) for name in visible.values() if len(visible) > 1],
+        "own_roles": [role for role in ROLES if role in roles],
         "setup_notices": setup_notices,
         "demo": settings.ASSAY_DEMO_PROCESS,
     }

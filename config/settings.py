@@ -232,6 +232,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.middleware.StudyPrefixMiddleware",
     "config.limits.BodyLimit",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.PermissionsPolicyMiddleware",
@@ -251,6 +252,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "config.middleware.ApplicationErrorMiddleware",
+    "config.middleware.StudyScopeMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"

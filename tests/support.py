@@ -32,6 +32,7 @@ from annotation.models import (
     Prompt,
     Response,
     Stratum,
+    StudyMembership,
     Task,
 )
 from annotation.services.adjudication.disputes import adjudicate, record_verdict
@@ -116,8 +117,16 @@ def first_batch() -> Batch:
 def as_made_by_import(batch: Batch) -> Batch:
     """The batch, as if a file of labels had made it: its files may name people who work here."""
     made = {"taken": 0, "already_there": 0, "made": {"batches": 1}}
-    Import.objects.create(kind="annotations", format="jsonl", options={"batch": batch.name}, report=made)
+    Import.objects.create(
+        study=batch.study, kind="annotations", format="jsonl", options={"batch": batch.name}, report=made
+    )
     return batch
+
+
+def add_role(person: Person, *roles: str) -> None:
+    """Beside those that the person has, in the only study."""
+    for role in roles:
+        StudyMembership.objects.get_or_create(person=person, study=find_or_make_study(), role=role)
 
 
 def make_corpus(

@@ -19,10 +19,12 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from annotation.core.errors import N_, AssayError
+from annotation.core.http import enter_study
 from annotation.domain.formats.rows import ESCAPED_NUL
 from annotation.domain.guidelines import NA
 from annotation.domain.guidelines.criteria import MAX_OPTIONS, MAX_TEXT
 from annotation.models import Person
+from annotation.selectors.studies import locate
 
 MAX_NUMBER = 1_000_000
 
@@ -210,6 +212,16 @@ def list_refusals(*codes: int) -> dict[int, OpenApiResponse]:
 
 class AssayView(APIView):
     parser_classes = (JSONParser,)
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Of who is signed in by a token, too, the call is limited to its study."""
+        super().initial(request, *args, **kwargs)
+        match = request.resolver_match
+        if request.user.is_authenticated and match is not None:
+            located = locate(self.person, getattr(request._request, "study_name", None), match.route, kwargs)
+            enter_study(located.studies, located.name)
+            if located.is_open:
+                raise AssayError(N_("Say which study: its addresses begin with /s/ and its name."))
 
     @property
     def person(self) -> Person:

@@ -7,21 +7,23 @@ sum over them leaves what Python and a database can keep."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from math import isfinite
 from typing import Any
+from urllib.parse import quote
 
 from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import register_converter, reverse
+from django.urls import get_script_prefix, register_converter, reverse, set_script_prefix
 from django.urls.converters import StringConverter
 from django.utils.http import content_disposition_header
 
 from annotation.core.names import quote_name, unquote_name
+from annotation.core.study_scope import set_study_scope
 from annotation.core.zip_stream import Segment, measure_length, read_blocks
 
 MAX_DIGITS = 18
@@ -141,3 +143,28 @@ class DayField(forms.DateField):
         widget = forms.DateInput(attrs={"type": "date", "min": MIN_DAY, "max": MAX_DAY}, format="%Y-%m-%d")
         super().__init__(**{"required": False, "widget": widget, **options})
         self.validators += [MinValueValidator(MIN_DAY), MaxValueValidator(MAX_DAY)]
+
+
+STUDY_PREFIX = "/s/"
+
+
+def enter_study(studies: Iterable[int] | None, name: str | None) -> None:
+    """Limit what follows to these studies; with the name of one, addresses are reversed within it."""
+    set_study_scope(studies)
+    if name is not None:
+        set_script_prefix(build_study_url(name))
+
+
+def build_study_url(name: str) -> str:
+    """The first page of the study."""
+    return f"{STUDY_PREFIX}{quote(name)}/"
+
+
+def build_site_url(request: HttpRequest, name: str, *arguments: Any) -> str:
+    """The whole address of a page of the site, without the study of the request: for links that go to others."""
+    prefix = get_script_prefix()
+    set_script_prefix(request.META.get("SCRIPT_NAME") or "/")
+    try:
+        return request.build_absolute_uri(reverse(name, args=arguments))
+    finally:
+        set_script_prefix(prefix)

@@ -19,6 +19,11 @@ def get_study_scope() -> frozenset[int] | None:
     return _scope.get()
 
 
+def set_study_scope(studies: Iterable[int] | None) -> None:
+    """From here on, until the ``limit_to_studies`` around it ends."""
+    _scope.set(None if studies is None else frozenset(studies))
+
+
 @contextmanager
 def limit_to_studies(studies: Iterable[int] | None) -> Iterator[None]:
     token = _scope.set(None if studies is None else frozenset(studies))
@@ -26,3 +31,11 @@ def limit_to_studies(studies: Iterable[int] | None) -> Iterator[None]:
         yield
     finally:
         _scope.reset(token)
+
+
+def build_study_filter(path: str) -> dict[str, Iterable[int]]:
+    """For ``filter(**..)`` of rows whose study is at the end of ``path``, such as ``batch__study``; without a limit
+    nothing is filtered.
+    """
+    studies = get_study_scope()
+    return {} if studies is None else {f"{path}__in": studies}

@@ -15,7 +15,15 @@ from django.utils.translation import pgettext_lazy
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.passwords import describe_rules
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, EvaluatedModel, Person
+from annotation.models import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    MANAGER,
+    RESEARCHER,
+    ROLES,
+    EvaluatedModel,
+    Person,
+)
 from annotation.services.people.invitations import MAX_DAYS
 from annotation.services.people.people import language_tags
 from annotation.services.people.tokens import MAX_NAME
@@ -43,7 +51,7 @@ def password_field(label: Any, *, required: bool = True, help_text: Any = "") ->
 
 class RolesForm(forms.Form):
     roles = forms.MultipleChoiceField(
-        label=_("Groups"), choices=ROLE_CHOICES, required=False, widget=forms.CheckboxSelectMultiple
+        label=_("Roles"), choices=ROLE_CHOICES, required=False, widget=forms.CheckboxSelectMultiple
     )
 
 
@@ -235,7 +243,7 @@ class FindPeopleForm(forms.Form):
     """What is looked for among the people; what nobody could have chosen is left out of account."""
 
     words = forms.CharField(label=_("Name"), max_length=150, required=False)
-    role = forms.ChoiceField(label=_("Group"), required=False)
+    role = forms.ChoiceField(label=_("Role"), required=False)
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)

@@ -6,6 +6,8 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+    """New tables, and columns that may be null: no row is rewritten."""
+
     dependencies = [
         ("annotation", "0033_texts_of_annotations"),
     ]
@@ -74,6 +76,40 @@ class Migration(migrations.Migration):
                 verbose_name="study",
             ),
         ),
+        migrations.AddField(
+            model_name="job",
+            name="study",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="annotation.study",
+                verbose_name="study",
+            ),
+        ),
+        migrations.AddField(
+            model_name="import",
+            name="study",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="annotation.study",
+                verbose_name="study",
+            ),
+        ),
+        migrations.AddField(
+            model_name="invitation",
+            name="study",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="annotation.study",
+                verbose_name="study",
+            ),
+        ),
         migrations.CreateModel(
             name="StudyMembership",
             fields=[
@@ -92,7 +128,6 @@ class Migration(migrations.Migration):
                             ("adjudicator", "adjudicator"),
                             ("manager", "manager"),
                             ("researcher", "researcher"),
-                            ("viewer", "viewer"),
                         ],
                         max_length=11,
                         verbose_name="role",

@@ -13,18 +13,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AddField(
-            model_name="job",
-            name="study",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="annotation.study",
-                verbose_name="study",
-            ),
-        ),
         migrations.AlterField(
             model_name="batch",
             name="name",

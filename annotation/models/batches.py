@@ -9,7 +9,7 @@ from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POL
 from annotation.models.base import Authored
 from annotation.models.datasets import Dataset, EvaluatedModel
 from annotation.models.guidelines import Guideline
-from annotation.models.studies import OfStudy
+from annotation.models.studies import OfStudy, StudyOfBatchManager
 
 
 class Batch(OfStudy, Authored):
@@ -276,6 +276,8 @@ class Alarm(models.Model):
     seen_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
     )
+
+    objects = StudyOfBatchManager()
 
     class Meta:
         verbose_name = _("alarm")

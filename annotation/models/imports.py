@@ -7,6 +7,7 @@ from django.utils.translation import pgettext_lazy
 
 from annotation.models.base import Authored
 from annotation.models.jobs import Job
+from annotation.models.studies import Study, StudyManager
 
 
 class Import(Authored):
@@ -17,6 +18,7 @@ class Import(Authored):
         RESPONSES = "responses", pgettext_lazy("import", "responses")
         ANNOTATIONS = "annotations", pgettext_lazy("import", "annotations")
 
+    study = models.ForeignKey(Study, models.PROTECT, null=True, related_name="+", verbose_name=_("study"))
     kind = models.CharField(_("kind"), max_length=11, choices=Kind.choices)
     format = models.CharField(_("format"), max_length=20)
     file_name = models.CharField(_("file"), max_length=255)
@@ -31,6 +33,8 @@ class Import(Authored):
     reading = models.JSONField(_("reading"), default=dict, db_default=models.Value({}, models.JSONField()))
     report = models.JSONField(_("report"), default=dict)
     job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
+
+    objects = StudyManager()
 
     class Meta:
         verbose_name = _("import")

@@ -1,4 +1,4 @@
-"""People and their roles. A role is a Django group; an admin is a superuser."""
+"""People and how they come in. A role is a membership of a study; an admin is a superuser."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from annotation.core.errors import AssayError
 from annotation.core.names import check_person_name, look_alike_key, look_alike_keys
 from annotation.models.base import Authored
 from annotation.models.datasets import EvaluatedModel
+from annotation.models.studies import Study
 
 ANNOTATOR = "annotator"
 ADJUDICATOR = "adjudicator"
@@ -136,7 +137,9 @@ class OneTimeLink(Authored):
 
 
 class Invitation(OneTimeLink):
-    """A link by which one person makes their own account, with the roles that the manager chose."""
+    """A link by which one person makes their own account, with the roles in the study that the manager chose."""
+
+    study = models.ForeignKey(Study, models.CASCADE, null=True, related_name="+", verbose_name=_("study"))
 
     roles = models.JSONField(_("roles"))
     languages = models.JSONField(_("languages"), default=list, blank=True)
@@ -193,7 +196,7 @@ class ApiToken(models.Model):
     class Ended(models.TextChoices):
         REVOKED = "revoked", _("revoked")
         PASSWORD = "password", _("the password changed")
-        ROLE = "role", _("a group was taken away")
+        ROLE = "role", _("a role was taken away")
         ACCOUNT = "account", _("the account was deactivated")
 
     person = models.ForeignKey(

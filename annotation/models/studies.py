@@ -28,13 +28,35 @@ class Study(Authored):
 
 
 class StudyManager(models.Manager[M]):
-    """Reads nothing of another study than those that the work under way is about (annotation/core/study_scope.py)."""
+    """Reads nothing of another study than those that the work under way is about (annotation/core/study_scope.py).
+    ``path`` leads to the study of a row: of the class, because Django makes the managers of relations from it.
+    """
+
+    path = "study"
 
     def get_queryset(self) -> models.QuerySet[M]:
         rows, studies = super().get_queryset(), get_study_scope()
         if studies is None:
             return rows
-        return rows.filter(study=next(iter(studies))) if len(studies) == 1 else rows.filter(study__in=studies)
+        if len(studies) == 1:
+            return rows.filter(**{self.path: next(iter(studies))})
+        return rows.filter(**{f"{self.path}__in": studies})
+
+
+class StudyOfBatchManager(StudyManager[M]):
+    path = "batch__study"
+
+
+class StudyOfDatasetManager(StudyManager[M]):
+    path = "dataset__study"
+
+
+class StudyOfJudgeManager(StudyManager[M]):
+    path = "judge__study"
+
+
+class StudyOfReleaseManager(StudyManager[M]):
+    path = "release__study"
 
 
 class OfStudy(models.Model):
@@ -56,7 +78,6 @@ class StudyMembership(Authored):
         ADJUDICATOR = "adjudicator", _("adjudicator")
         MANAGER = "manager", _("manager")
         RESEARCHER = "researcher", _("researcher")
-        VIEWER = "viewer", _("viewer")
 
     study = models.ForeignKey(Study, models.CASCADE, related_name="memberships", verbose_name=_("study"))
     person = models.ForeignKey(

@@ -17,9 +17,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, Forbidden
+from annotation.core.study_scope import get_study_scope
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
+    MANAGER,
     Assignment,
     Batch,
     Dataset,
@@ -29,6 +31,8 @@ from annotation.models import (
     Response,
     ResultOpening,
     Stratum,
+    Study,
+    StudyMembership,
 )
 
 WITHOUT_ROLE = {
@@ -38,23 +42,51 @@ WITHOUT_ROLE = {
 
 
 def roles_of(person: Person) -> frozenset[str]:
-    """The names of the person's groups; one query a request."""
-    cached: frozenset[str] | None = getattr(person, "_roles", None)
-    if cached is None:
-        cached = frozenset(person.groups.values_list("name", flat=True))
-        person._roles = cached  # type: ignore[attr-defined]
-    return cached
+    """The person's roles in the studies that the work under way is about; one query a request for all studies."""
+    studies = get_study_scope()
+    return frozenset(
+        role for study, _name, role in _read_roles(person) if studies is None or study in studies
+    )
+
+
+def _read_roles(person: Person) -> list[tuple[int, str, str]]:
+    """Study, its name and the role, as they were when this request first asked."""
+    roles: list[tuple[int, str, str]] | None = getattr(person, "_roles", None)
+    if roles is None:
+        memberships = person.study_memberships.order_by("study__name")
+        roles = list(memberships.values_list("study", "study__name", "role"))
+        person._roles = roles  # type: ignore[attr-defined]
+    return roles
+
+
+def list_visible_studies(person: Person) -> dict[int, str]:
+    """The names of the studies in which the person has a role, by their ids; for an admin all of them."""
+    if person.is_superuser:
+        return dict(Study.objects.order_by("name").values_list("pk", "name"))
+    return {study: name for study, name, _role in _read_roles(person)}
+
+
+def is_of_others(person: Person, reader: Person) -> bool:
+    """Whether the person has a role in a study that the reader does not manage."""
+    if len(Study.objects.values_list("pk")[:2]) < 2:
+        return False
+    managed = StudyMembership.objects.filter(person=reader, role=MANAGER).values("study")
+    return StudyMembership.objects.filter(person=person).exclude(study__in=managed).exists()
 
 
 def has_role(person: Person, *roles: str) -> bool:
-    """Whether the person has any of these roles, as their groups were when this request first asked."""
+    """Whether the person has any of these roles, as they were when this request first asked."""
     return person.is_superuser or not roles_of(person).isdisjoint(roles)
 
 
 def build_role_filter(role: str | OuterRef) -> Q:
-    """The same of a queryset whose rows have a ``person``; the ``role`` may be a column of theirs."""
-    groups = Person.groups.through.objects.filter(person=OuterRef("person"), group__name=role)
-    return Q(person__is_active=True) & (Q(person__is_superuser=True) | Q(Exists(groups)))
+    """The same of a queryset whose rows have a ``person`` and a ``batch``, whose study it is; the ``role`` may be a
+    column of theirs.
+    """
+    roles = StudyMembership.objects.filter(
+        person=OuterRef("person"), study=OuterRef("batch__study"), role=role
+    )
+    return Q(person__is_active=True) & (Q(person__is_superuser=True) | Q(Exists(roles)))
 
 
 def refuse_role(role: str) -> NoReturn:
@@ -190,9 +222,19 @@ def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
     """The models whose names this person may see: none with a response in a dataset that they judge blind."""
     sealed = list(sealed_datasets(person).values_list("pk", flat=True))
     sealed_responses = Response.objects.filter(prompt__dataset__in=sealed, model=OuterRef("pk"))
-    return (
-        EvaluatedModel.objects.exclude(Exists(sealed_responses)) if sealed else EvaluatedModel.objects.all()
-    )
+    models = select_models()
+    return models.exclude(Exists(sealed_responses)) if sealed else models
+
+
+def select_models() -> QuerySet[EvaluatedModel]:
+    """The models that have a response in the studies that the work under way is about. On a site with one study these
+    are all.
+    """
+    studies = get_study_scope()
+    if studies is None or not Study.objects.exclude(pk__in=studies).exists():
+        return EvaluatedModel.objects.all()
+    answered = Response.objects.filter(model=OuterRef("pk"), prompt__dataset__study__in=studies)
+    return EvaluatedModel.objects.filter(Exists(answered))
 
 
 def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:

@@ -8,6 +8,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.selectors.access import select_models
 
 
 def get_dataset(name: str) -> Dataset:
@@ -20,10 +21,10 @@ def get_dataset(name: str) -> Dataset:
 
 def get_models(names: list[str]) -> list[EvaluatedModel]:
     """The evaluated models of these names, in this order; an unknown name is an error."""
-    models = {model.name: model for model in EvaluatedModel.objects.filter(name__in=names)}
+    models = {model.name: model for model in select_models().filter(name__in=names)}
     unknown = [name for name in names if name not in models]
     if unknown:
-        known = ", ".join(EvaluatedModel.objects.values_list("name", flat=True)) or "-"
+        known = ", ".join(select_models().values_list("name", flat=True)) or "-"
         raise NotFound(
             N_("There is no evaluated model named {names}; known are: {known}."),
             names=", ".join(unknown),

@@ -11,6 +11,7 @@ from django.utils.translation import get_language, gettext
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.formatting import format_compact
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import NA, GuidelineDocument, Label, localize
 from annotation.domain.guidelines.criteria import Criterion
 from annotation.models import (
@@ -170,7 +171,7 @@ def list_notes(person: Person) -> QuerySet[GuidelineNote]:
         task__response__prompt__dataset__in=sealed_datasets(person)
     )
     return (
-        GuidelineNote.objects.filter(Q(task=None) | ~sealed)
+        GuidelineNote.objects.filter(Q(task=None) | (~sealed & Q(**build_study_filter("task__batch__study"))))
         .select_related("created_by", "resolved_by", "guideline", "task__batch")
         .order_by("-created_at", "-id")
     )

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from annotation.core.databases import seconds_ago
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import get_study_scope
 from annotation.models import Batch, Job, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.exports import check_export_release
@@ -55,9 +56,11 @@ class Curve:
 
 
 def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
-    """A job that the person made, or any job for those who may see all."""
+    """A job that the person made, or any job of the studies in question for those who may see all."""
     job = Job.objects.filter(pk=job_id).first()
-    if job is None or not (any_job or job.created_by_id == person.pk):
+    studies = get_study_scope()
+    is_within = studies is None or (job is not None and job.study_id in studies)
+    if job is None or not ((any_job and is_within) or job.created_by_id == person.pk):
         raise NotFound(N_("There is no such job."))
     if "import" in job.payload:  # its errors and its file's name can tell what this person judges blind
         get_visible_import(person, job.payload["import"])

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter, get_study_scope
 from annotation.models import (
     MANAGER,
     ApiToken,
@@ -26,6 +27,8 @@ from annotation.models import (
     OneTimeLink,
     Person,
     SetupLink,
+    Study,
+    StudyMembership,
 )
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.assignments.availability import list_ruled_out_strata
@@ -34,7 +37,7 @@ from annotation.selectors.counts import count_by_stratum
 
 def get_people(names: list[str]) -> list[Person]:
     """The people of these names, in this order; an unknown name is an error."""
-    people = {person.username: person for person in Person.objects.filter(username__in=names)}
+    people = {person.username: person for person in select_people().filter(username__in=names)}
     unknown = [name for name in names if name not in people]
     if unknown:
         raise NotFound(N_("There is no person named {names}."), names=", ".join(unknown))
@@ -42,7 +45,27 @@ def get_people(names: list[str]) -> list[Person]:
 
 
 def list_people_in_role(role: str) -> QuerySet[Person]:
-    return Person.objects.filter(groups__name=role, is_active=True).order_by("username")
+    """Those who are active, of the studies that the work under way is about."""
+    return Person.objects.filter(Exists(_build_roles(role)), is_active=True).order_by("username")
+
+
+def _build_roles(role: str = "") -> QuerySet[StudyMembership]:
+    """The roles of a person of an outer query within the scope: all, or this one."""
+    memberships, studies = StudyMembership.objects.filter(person=OuterRef("pk")), get_study_scope()
+    if studies is not None:
+        memberships = memberships.filter(study__in=studies)
+    return memberships.filter(role=role) if role else memberships
+
+
+def select_people() -> QuerySet[Person]:
+    """Everybody whom the work under way may know of: who has a role in its studies, or a part in a batch of theirs. On
+    a site with one study these are all.
+    """
+    studies = get_study_scope()
+    if studies is None or Study.objects.exclude(pk__in=studies).first() is None:
+        return Person.objects.all()
+    parts = Membership.objects.filter(person=OuterRef("pk"), batch__study__in=studies)
+    return Person.objects.filter(Exists(_build_roles()) | Exists(parts))
 
 
 def get_person(name: str) -> Person:
@@ -50,11 +73,11 @@ def get_person(name: str) -> Person:
 
 
 def list_people(words: str = "", role: str = "") -> QuerySet[Person]:
-    """People with their groups: all, or those with ``words`` in a name of theirs, and those of a role."""
-    people = Person.objects.prefetch_related("groups").order_by("-is_active", "username")
+    """People with their roles: all, or those with ``words`` in a name of theirs, and those of a role."""
+    people = select_people().prefetch_related("study_memberships").order_by("-is_active", "username")
     if words:
         people = people.filter(Q(username__icontains=words) | Q(display_name__icontains=words))
-    return people.filter(groups__name=role) if role else people
+    return people.filter(Exists(_build_roles(role))) if role else people
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,9 @@ def list_restrictions(person: Person, *, reader: Person) -> list[BatchRestrictio
     the batches in which ``reader`` judges blind.
     """
     memberships = (
-        Membership.objects.filter(person=person, role=Membership.Role.ANNOTATOR, active=True)
+        Membership.objects.filter(
+            person=person, role=Membership.Role.ANNOTATOR, active=True, **build_study_filter("batch__study")
+        )
         .exclude(batch__state=Batch.State.CLOSED)
         .exclude(batch__in=sealed_batches(reader))
         .select_related("batch", "person")
@@ -103,9 +128,12 @@ def hash_secret(secret: str) -> str:
 
 
 def list_invitations() -> QuerySet[Invitation]:
-    """All of them with what ``state_of`` asks for, the latest first."""
+    """Those of the studies that the work under way is about, the latest first, with what ``read_link_state`` reads."""
     invitations = Invitation.objects.select_related("created_by", "accepted_by")
-    return invitations.prefetch_related("created_by__groups").order_by("-id")
+    studies = get_study_scope()
+    if studies is not None:
+        invitations = invitations.filter(study__in=studies)
+    return invitations.prefetch_related("created_by__study_memberships").order_by("-id")
 
 
 def find_invitation(secret: str) -> Invitation | None:
@@ -116,15 +144,20 @@ def read_link_state(link: OneTimeLink) -> LinkState:
     """A link ends with the power of whoever sent it: none outlives its manager's leaving."""
     if link.accepted_at is not None:
         return LinkState.ACCEPTED
-    if link.revoked_at is not None or not _may_invite(link.created_by):
+    study = link.study_id if isinstance(link, Invitation) else None
+    if link.revoked_at is not None or not _may_invite(link.created_by, study):
         return LinkState.REVOKED
     return LinkState.EXPIRED if link.expires_at <= timezone.now() else LinkState.WAITING
 
 
-def _may_invite(person: Person | None) -> bool:
+def _may_invite(person: Person | None, study: int | None) -> bool:
+    """Whether they manage the study, or any where none is meant."""
     if person is None or not person.is_active:
         return False
-    return person.is_superuser or any(group.name == MANAGER for group in person.groups.all())
+    return person.is_superuser or any(
+        membership.role == MANAGER and study in (None, membership.study_id)
+        for membership in person.study_memberships.all()
+    )
 
 
 RECENT_LINK_DAYS = 90
@@ -133,7 +166,7 @@ RECENT_LINK_DAYS = 90
 def list_setup_links(person: Person) -> QuerySet[SetupLink]:
     """With what ``state_of`` asks for, the latest first."""
     links = SetupLink.objects.filter(person=person).select_related("created_by", "person")
-    return links.prefetch_related("created_by__groups").order_by("-id")
+    return links.prefetch_related("created_by__study_memberships").order_by("-id")
 
 
 def find_setup_link(secret: str) -> SetupLink | None:

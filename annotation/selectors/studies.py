@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
 from django.db.models import QuerySet
 
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.study_scope import get_study_scope
-from annotation.models import Study
+from annotation.models import Person, Study
+from annotation.selectors.access import list_visible_studies
 
 DEFAULT = "default"
 SEVERAL = N_(
@@ -51,3 +57,98 @@ def get_current_study() -> Study:
     if study is None:
         raise NotFound(N_("There is no study yet: import something, or make one."))
     return study
+
+
+# Routes that span a person's studies, or are of none. Those of the second tuple are so without anything behind them.
+OF_THEIR_HOLDER = (
+    "api/v1/assignments/",
+    "disputes/items/",
+    "join/",
+    "language/",
+    "set-up/",
+    "shared/",
+    "sign-out/",
+    "work/items/",
+)
+"""Of whoever holds a claim, by its id, or a link, by its secret: nothing is asked about their studies."""
+OF_THE_SITE = (
+    "account/",
+    "admin/",
+    "api/v1/predictions/",
+    "charts/",
+    "demo/",
+    "history/",
+    "jobs/",
+    "sign-in/",
+    "wellbeing/",
+)
+OF_THE_SITE_ALONE = frozenset({"", "api/v1/", "api/v1/batches/", "api/v1/docs/", "api/v1/schema/"})
+# By the beginning of a route: the argument that names a row of a study, the field, and where its study is.
+NAMED: tuple[tuple[str, str, str, str, str], ...] = (
+    ("api/v1/batches/<", "name", "annotation.Batch", "name", "study"),
+    ("batches/-/making/<", "job_id", "annotation.Job", "pk", "study"),
+    ("batches/-/new/<", "dataset", "annotation.Dataset", "name", "study"),
+    ("batches/<", "name", "annotation.Batch", "name", "study"),
+    ("disputes/<", "name", "annotation.Batch", "name", "study"),
+    ("releases/-/making/<", "job_id", "annotation.Job", "pk", "study"),
+    ("releases/<", "name", "annotation.GoldRelease", "name", "study"),
+    ("runs/-/collection/<", "number", "benchmark.CollectionRun", "pk", "dataset__study"),
+    ("runs/-/judges/comparison/<", "name", "annotation.GoldRelease", "name", "study"),
+    ("runs/-/judges/judge/<", "name", "benchmark.Judge", "name", "study"),
+    ("runs/-/judges/judgings/<", "judging_id", "benchmark.JudgeRun", "pk", "judge__study"),
+    ("runs/-/multiple-choice/<", "name", "benchmark.ChoiceReport", "name", "study"),
+    ("runs/-/published/<", "table_id", "benchmark.PublishedTable", "pk", "study"),
+    ("runs/-/retrain/<", "release", "annotation.GoldRelease", "name", "study"),
+    ("runs/-/retrainings/<", "retraining_id", "benchmark.Retraining", "pk", "release__study"),
+    ("runs/<", "name", "benchmark.BenchmarkRun", "name", "study"),
+    ("scorers/<", "name", "scoring.Scorer", "name", "study"),
+    ("tasks/<", "pk", "annotation.Task", "pk", "batch__study"),
+    ("work/<", "name", "annotation.Batch", "name", "study"),
+)
+
+
+@dataclass(frozen=True)
+class Located:
+    """The studies that a request is about, None for no limit. ``name`` is that of the one which its address, or the row
+    in it, says; ``is_open`` where several could be meant.
+    """
+
+    studies: frozenset[int] | None
+    name: str | None = None
+    is_open: bool = False
+
+
+def locate(person: Person, study_name: str | None, route: str, arguments: Mapping[str, Any]) -> Located:
+    """The studies of a request to the route, among those that the person may see. NotFound where the address has a
+    study that is not there, or not for this person: to them it is the same.
+    """
+    if study_name is None and route.startswith(OF_THEIR_HOLDER):
+        return Located(None)
+    visible = list_visible_studies(person)
+    if study_name is not None:
+        named = [pk for pk, name in visible.items() if name == study_name]
+        if not named:
+            raise NotFound(N_("There is no such page."))
+        return Located(frozenset(named), study_name)
+    all_studies = frozenset(visible)
+    if len(visible) < 2:
+        is_new = person.is_superuser and not visible
+        return Located(None if is_new else all_studies)
+    if route in OF_THE_SITE_ALONE or route.startswith(OF_THE_SITE):
+        return Located(all_studies)
+    studies = _find_studies(route, arguments, all_studies)
+    if studies is not None and len(studies) == 1:
+        (study,) = studies
+        return Located(studies, visible[study])
+    return Located(all_studies, is_open=studies is None or bool(studies))
+
+
+def _find_studies(route: str, arguments: Mapping[str, Any], visible: frozenset[int]) -> frozenset[int] | None:
+    """Those that have the row which the address names; None where it names none."""
+    for beginning, argument, model, field, path in NAMED:
+        if route.startswith(beginning):
+            rows = apps.get_model(model)._base_manager.filter(
+                **{field: arguments[argument], f"{path}__in": visible}
+            )
+            return frozenset(rows.values_list(path, flat=True))
+    return None

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import get_language
 
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.models import (
     ADJUDICATOR,
@@ -21,6 +22,7 @@ from annotation.models import (
     Membership,
     Person,
     Stratum,
+    StudyMembership,
     WellbeingSettings,
 )
 from annotation.models.sql.counts import read_exposure
@@ -90,7 +92,8 @@ def list_readers(reader: Person) -> QuerySet[Person]:
     """Those who annotate or adjudicate, by name. Nobody of a batch in which the ``reader`` judges blind: how much
     others read there is part of what they must not know.
     """
-    working = Person.objects.filter(is_active=True, groups__name__in=[ANNOTATOR, ADJUDICATOR])
+    roles = StudyMembership.objects.filter(role__in=[ANNOTATOR, ADJUDICATOR], **build_study_filter("study"))
+    working = Person.objects.filter(is_active=True, pk__in=roles.values("person"))
     blind = Membership.objects.filter(batch__in=sealed_batches(reader)).values("person")
     return working.exclude(pk__in=blind).order_by("username").distinct()
 

@@ -94,6 +94,7 @@ class Filler:
         self.place_attempts()
         self.place_templates()
         self.place_by_guideline()
+        self.place_traces()
         self.add_members()
         self.report()
 
@@ -176,6 +177,27 @@ class Filler:
             for pk, name in self.objects(app, model).filter(study=None).values_list("pk", "guideline_name"):
                 study = uses[name].most_common(1)[0][0] if uses[name] else self.find_first_study()
                 self.update(app, model, [pk], study)
+
+    def place_traces(self) -> None:
+        """Jobs, imports and invitations: of the only study; among several the imports by what they name, the
+        invitations in the first, and no job, which is then its maker's alone.
+        """
+        studies = list(self.objects("annotation", "Study").order_by("pk").values_list("pk", flat=True))
+        if len(studies) == 1:
+            for model in ("Job", "Import", "Invitation"):
+                self.objects("annotation", model).update(study_id=studies[0])
+            return
+        if studies:
+            self.objects("annotation", "Invitation").update(study_id=studies[0])
+        named = {
+            field: dict(self.objects("annotation", model).values_list("name", "study"))
+            for field, model in (("batch", "Batch"), ("dataset", "Dataset"))
+        }
+        for pk, options in self.objects("annotation", "Import").values_list("pk", "options"):
+            for field, of_name in named.items():
+                if options.get(field) in of_name:
+                    self.update("annotation", "Import", [pk], of_name[options[field]])
+                    break
 
     def find_first_study(self) -> int:
         study = self.objects("annotation", "Study").order_by("pk").first()

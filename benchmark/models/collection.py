@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Collection, Dataset, EvaluatedModel, Job, Prompt, Response
 from annotation.models.base import Authored
+from annotation.models.studies import StudyOfDatasetManager
 
 
 class CollectionRun(Authored):
@@ -38,6 +39,8 @@ class CollectionRun(Authored):
     lost = models.PositiveIntegerField(_("answers lost to a stop"), default=0)
     seconds = models.FloatField(_("seconds"), default=0)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+
+    objects = StudyOfDatasetManager()
 
     class Meta:
         verbose_name = _("response collection")

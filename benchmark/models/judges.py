@@ -17,6 +17,7 @@ from annotation.models import (
     Response,
 )
 from annotation.models.base import Authored
+from annotation.models.studies import StudyOfJudgeManager
 
 
 class JudgeTemplate(OfStudy, Authored):
@@ -100,6 +101,8 @@ class JudgeRun(Authored):
     failures = models.JSONField(
         _("failures"), default=list, help_text=_("The last ones: response, status, error.")
     )
+
+    objects = StudyOfJudgeManager()
 
     class Meta:
         verbose_name = _("judge run")

@@ -21,6 +21,7 @@ from annotation.models import (
     Response,
 )
 from annotation.models.base import Authored
+from annotation.models.studies import StudyOfReleaseManager
 from scoring.models import Prediction, Scorer
 
 
@@ -31,6 +32,8 @@ class Retraining(Authored):
         GoldRelease, models.PROTECT, related_name="retrainings", verbose_name=_("gold release")
     )
     scorer = models.OneToOneField(Scorer, models.PROTECT, related_name="retraining", verbose_name=_("scorer"))
+
+    objects = StudyOfReleaseManager()
 
     class Meta:
         verbose_name = _("retraining")

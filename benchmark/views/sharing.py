@@ -29,7 +29,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.charts import EMBEDDED, Spec, chart_svg, chart_url
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, NotFound
-from annotation.core.http import breadcrumbs
+from annotation.core.http import breadcrumbs, build_site_url, enter_study
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
@@ -124,7 +124,7 @@ def run_share(request: HttpRequest, name: str) -> HttpResponse:
     except AssayError as error:
         form.add_error(None, error_text(error))
         return _render_links(request, run, form, status=error.status)
-    address = request.build_absolute_uri(reverse("shared", args=[token]))
+    address = build_site_url(request, "shared", token)
     return _render_links(request, run, ShareForm(), made=made, address=address)
 
 
@@ -217,8 +217,10 @@ def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> Http
 def _find_link(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link and its run. Who is signed in and judges behind the run blind is refused, as on the run's own page."""
     opened_link = find_open_link(token)
-    if opened_link is not None and request.user.is_authenticated:
-        refuse_sealed_run(person_of(request), opened_link[1])
+    if opened_link is not None:
+        enter_study([opened_link[1].study_id], None)
+        if request.user.is_authenticated:
+            refuse_sealed_run(person_of(request), opened_link[1])
     return opened_link
 
 

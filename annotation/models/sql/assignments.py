@@ -22,6 +22,7 @@ from annotation.core.sql import (
     to_database,
     update,
 )
+from annotation.core.study_scope import get_study_scope
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
@@ -51,8 +52,13 @@ from annotation.models.sql.tables import (
 
 
 def find_batch(name: str) -> Batch | None:
-    """With what handing out asks of it; the rest is read when it is asked for."""
-    row = fetch_first(FIND_BATCH, [name])
+    """Of the studies in question, with what handing out asks of it; the rest is read when it is asked for."""
+    studies = get_study_scope()
+    if studies is None:
+        row = fetch_first(FIND_BATCH, [name])
+    else:
+        places = ", ".join(["%s"] * len(studies)) or "NULL"
+        row = fetch_first(f"{FIND_BATCH} AND study_id IN ({places})", [name, *sorted(studies)])
     return None if row is None else load_object(Batch, **dict(zip(BATCH, row, strict=True)))
 
 

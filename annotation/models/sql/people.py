@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from annotation.core.sql import fetch_first, load_object, to_database
 from annotation.models import ApiToken, Person
-from annotation.models.sql.tables import GROUPS, GROUPS_OF_PEOPLE, PEOPLE, TOKENS
+from annotation.models.sql.tables import PEOPLE, STUDY_MEMBERSHIPS, TOKENS
 
-# Of the person "p"; {role} is SQL that gives the group's name.
+# Of the person "p" in the study of the batch "b"; {role} is SQL that gives the role.
 HAS_ROLE = f"""(p.is_active AND (p.is_superuser OR EXISTS (
-    SELECT 1 FROM {GROUPS_OF_PEOPLE} pg JOIN {GROUPS} g ON g.id = pg.group_id
-    WHERE pg.person_id = p.id AND g.name = {{role}})))"""
+    SELECT 1 FROM {STUDY_MEMBERSHIPS} sm
+    WHERE sm.person_id = p.id AND sm.study_id = b.study_id AND sm.role = {{role}})))"""
 
 
 # Who speaks: the token of a program.

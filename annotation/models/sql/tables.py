@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import Group
-
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -32,6 +30,7 @@ from annotation.models import (
     ReleasedLabel,
     Response,
     Stratum,
+    StudyMembership,
     Task,
     WellbeingSettings,
 )
@@ -46,8 +45,6 @@ DATASETS = Dataset._meta.db_table
 DRAFTS = Draft._meta.db_table
 EXPOSURES = Exposure._meta.db_table
 GOLD_LABELS = GoldLabel._meta.db_table
-GROUPS = Group._meta.db_table
-GROUPS_OF_PEOPLE = Person.groups.through._meta.db_table
 GUIDELINES = Guideline._meta.db_table
 IMPORTED_LABELS = ImportedLabel._meta.db_table
 IMPORTS = Import._meta.db_table
@@ -65,6 +62,7 @@ RELEASED_LABELS = ReleasedLabel._meta.db_table
 RELEASED_BATCHES = GoldRelease.batches.through._meta.db_table
 RESPONSES = Response._meta.db_table
 STRATA = Stratum._meta.db_table
+STUDY_MEMBERSHIPS = StudyMembership._meta.db_table
 TALLIES = MemberCounts._meta.db_table
 TASKS = Task._meta.db_table
 TOKENS = ApiToken._meta.db_table

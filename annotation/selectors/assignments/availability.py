@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db.models import F, Q, QuerySet
 
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
 from annotation.models import Batch, Membership, Stratum, Task
 from annotation.models.sql.assignments import FreeTasks
@@ -22,7 +23,9 @@ def tasks_in_progress(guideline_name: str) -> QuerySet[Task]:
     What a closed batch left undone nobody will do: it is as free as what was withdrawn.
     """
     undone = Q(batch__state=Batch.State.CLOSED, state__in=[Task.State.OPEN, Task.State.DISPUTED])
-    work = Task.objects.filter(kind=Task.Kind.WORK, batch__guideline__name=guideline_name)
+    work = Task.objects.filter(
+        kind=Task.Kind.WORK, batch__guideline__name=guideline_name, **build_study_filter("batch__study")
+    )
     return work.exclude(Q(state=Task.State.WITHDRAWN) | undone)
 
 

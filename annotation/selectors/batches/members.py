@@ -15,6 +15,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.models import (
     ADJUDICATION_SLOT,
     DECIDED_AGAIN,
@@ -186,7 +187,10 @@ def _count_not_begun(part: Membership) -> int:
 
 def _list_working(people: Collection[int]) -> QuerySet[Membership]:
     """Their parts in batches that are not closed."""
-    return Membership.objects.filter(person__in=people, active=True).exclude(batch__state=Batch.State.CLOSED)
+    memberships = Membership.objects.filter(
+        person__in=people, active=True, **build_study_filter("batch__study")
+    )
+    return memberships.exclude(batch__state=Batch.State.CLOSED)
 
 
 def _list_counted_claims() -> QuerySet[Assignment]:
@@ -287,7 +291,7 @@ def list_members(batch: Batch) -> list[MemberRow]:
 
 def list_parts(person: Person, *, reader: Person) -> list[tuple[Membership, MemberRow | None]]:
     """The person's part in every batch, the latest first; None for the counts where the reader judges blind."""
-    memberships = Membership.objects.filter(person=person)
+    memberships = Membership.objects.filter(person=person, **build_study_filter("batch__study"))
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
     counts = list_membership_counts(memberships.exclude(batch__in=sealed))
     parts = memberships.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")

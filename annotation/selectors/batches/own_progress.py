@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import OuterRef, Sum
 
+from annotation.core.study_scope import build_study_filter
 from annotation.models import DECIDED_AGAIN, Assignment, Batch, Membership, Person, Qualification, Task
 from annotation.models.sql.counts import StratumStanding, fetch_stratum_standings
-from annotation.selectors.access import has_role
+from annotation.selectors.access import build_role_filter
 from annotation.selectors.adjudication import list_dispute_claims, list_due_repeats, list_waiting_disputes
 from annotation.selectors.assignments.availability import list_ruled_out_strata, select_free_tasks
 from annotation.selectors.gold_questions import (
@@ -43,9 +44,14 @@ class MemberProgress:
 
 def list_own_batches(person: Person) -> list[MemberProgress]:
     """The open batches in which the person works, with their progress, the earliest due first."""
-    roles = [role for role in Membership.Role.values if has_role(person, role)]
     memberships = (
-        Membership.objects.filter(person=person, active=True, role__in=roles, batch__state=Batch.State.OPEN)
+        Membership.objects.filter(
+            build_role_filter(OuterRef("role")),
+            person=person,
+            active=True,
+            batch__state=Batch.State.OPEN,
+            **build_study_filter("batch__study"),
+        )
         .select_related("batch")
         .order_by("batch__due_date", "batch__created_at")
     )

@@ -11,6 +11,7 @@ from statistics import median
 
 from django.db.models import Count, QuerySet, prefetch_related_objects
 
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.assignments.eligibility import MemberLimits, TaskKind, find_obstacle
 from annotation.domain.assignments.pairing import Block
 from annotation.domain.assignments.plan import (
@@ -421,7 +422,10 @@ def _count_by_dimension(tasks: Mapping[TaskKind, int]) -> dict[str, int]:
 def measure_pace(guideline: str) -> AnnotationPace | None:
     """None where nobody's time was measured yet."""
     timed = Annotation.objects.filter(
-        current=True, seconds__gt=0, assignment__batch__guideline__name=guideline
+        current=True,
+        seconds__gt=0,
+        assignment__batch__guideline__name=guideline,
+        **build_study_filter("assignment__batch__study"),
     )
     latest = timed.order_by("-pk").values_list("seconds", flat=True)[:MAX_MEASURED]
     seconds = [value for value in latest if value is not None]

@@ -140,13 +140,15 @@ class _SealedImports:
 
 def is_made_by_import(batch: Batch) -> bool:
     """Whether a file of labels made the batch, so that it holds what was made elsewhere."""
-    made = Import.objects.filter(options__batch=batch.name, report__made__batches__gte=1)
+    made = Import.objects.filter(
+        study=batch.study_id, options__batch=batch.name, report__made__batches__gte=1
+    )
     return made.filter(kind=Import.Kind.ANNOTATIONS).exists()
 
 
 def may_work(person: Person, batch: Batch) -> bool:
     """Whether the person can sign in, has a role here, or has worked in the batch themselves."""
-    if person.has_usable_password() or person.is_superuser or person.groups.exists():
+    if person.has_usable_password() or person.is_superuser or person.study_memberships.exists():
         return True
     return Assignment.objects.filter(batch=batch, person=person, imported=None).exists()
 

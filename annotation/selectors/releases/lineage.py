@@ -15,6 +15,7 @@ from typing import Any
 from django.db.models import Q
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.formats.bundle import label_place
 from annotation.domain.releases.canonical import Value, number
 from annotation.models import (
@@ -53,7 +54,7 @@ def get_task_history(person: Person, task_id: int) -> TaskHistory:
     """Everything about a task; refused while its batch, or its dataset in another batch, is sealed for the person."""
     task = (
         Task.objects.exclude(kind__in=DECIDED_AGAIN)
-        .filter(pk=task_id)
+        .filter(pk=task_id, **build_study_filter("batch__study"))
         .select_related(
             "batch__guideline", "response__prompt__dataset", "response__model", "response__collection"
         )

@@ -25,6 +25,7 @@ from annotation.models import (
     Membership,
     Person,
     Qualification,
+    StudyMembership,
     Task,
 )
 from annotation.selectors.access import lock_people
@@ -176,7 +177,8 @@ def _refuse_closed(batch: Batch) -> None:
 def _refuse_possible_readers(batch: Batch, people: Sequence[Person]) -> None:
     if not batch.assignments.filter(state=Assignment.State.SUBMITTED).exists():
         return
-    readers = Person.objects.filter(Q(groups__name__in=[MANAGER, RESEARCHER]) | Q(is_superuser=True))
+    reading = StudyMembership.objects.filter(study=batch.study_id, role__in=[MANAGER, RESEARCHER])
+    readers = Person.objects.filter(Q(pk__in=reading.values("person")) | Q(is_superuser=True))
     reader = (
         readers.filter(pk__in=[person.pk for person in people])
         .exclude(memberships__batch=batch)

@@ -234,7 +234,11 @@ class Run:
         return replace(self, upload=row)
 
     def get_or_build_row(self, source: Source) -> Import:
-        return self.upload or Import(created_by=self.actor, file_name=PurePath(source.name).name[:255])
+        return self.upload or Import(
+            study=find_or_make_study(actor=self.actor),
+            created_by=self.actor,
+            file_name=PurePath(source.name).name[:255],
+        )
 
 
 PLAIN = Run()

@@ -56,6 +56,7 @@ from annotation.services.imports.annotations import (
 from annotation.services.imports.datasets import import_prompts, import_responses
 from annotation.services.imports.run import ImportRefused, ImportReport, Run, rehearse
 from annotation.services.jobs import ProgressReporter
+from annotation.services.studies import find_or_make_study
 
 logger = logging.getLogger(__name__)
 JOB_KIND = "import"
@@ -75,6 +76,7 @@ def receive_upload(
     """
     path = f"imports/{uuid4().hex}"
     upload = Import(
+        study=find_or_make_study(actor=actor),
         kind=kind or PROMPTS,
         format=table.NAME,
         file_name=PurePath(name).name[:255],

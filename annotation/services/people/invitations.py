@@ -14,10 +14,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.study_scope import limit_to_studies
 from annotation.models import Invitation, Person
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.audit import record
 from annotation.services.people.people import add_person, language_tags, refuse_unknown_roles
+from annotation.services.studies import find_or_make_study
 
 SECRET_BYTES = 32
 MAX_DAYS = 90
@@ -43,11 +45,12 @@ def invite(
     roles = list(roles)
     refuse_unknown_roles(roles)
     if not roles:
-        raise AssayError(N_("An invitation needs a group: say what the person is to do."))
+        raise AssayError(N_("An invitation needs a role: say what the person is to do."))
     if not 1 <= days <= MAX_DAYS:
         raise AssayError(N_("An invitation is valid for 1 to {most} days."), most=MAX_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     invitation = Invitation.objects.create(
+        study=find_or_make_study(actor=actor),
         secret_sha256=hash_secret(secret),
         roles=roles,
         languages=language_tags(languages),
@@ -76,7 +79,7 @@ def accept_invitation(
     if state != LinkState.WAITING:
         raise LinkEnded(ENDED[state])
     try:
-        with transaction.atomic():
+        with transaction.atomic(), limit_to_studies([invitation.study_id] if invitation.study_id else None):
             person = add_person(
                 name=name,
                 roles=invitation.roles,

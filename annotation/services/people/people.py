@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence, Set
 
-from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -29,11 +28,15 @@ from annotation.models import (
     EvaluatedModel,
     Membership,
     Person,
+    Study,
+    StudyMembership,
 )
+from annotation.selectors.access import is_of_others
 from annotation.selectors.assignments.availability import list_ruled_out_strata
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_orphaned_tasks, replan_member
 from annotation.services.audit import record
+from annotation.services.studies import find_or_make_study
 
 MAX_TAG_LENGTH = 20  # as in a prompt's language
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
@@ -70,7 +73,8 @@ def add_person(
     else:
         person.name_key = _find_free_key(name)
     person.save()
-    person.groups.add(*_get_or_make_groups(roles))
+    if roles:
+        _add_roles(person, find_or_make_study(actor=actor), roles, actor)
     if own_models:
         person.own_models.add(*own_models)
     record(
@@ -98,9 +102,11 @@ def _check_person(person: Person) -> None:
 
 def _find_free_key(name: str) -> str:
     """Ids of a crowd may look alike (A10 and A1O), and all of them stand; nobody who signs in is looked like."""
-    look_alikes = list(Person.objects.filter(name_key__in=look_alike_keys(name)).prefetch_related("groups"))
+    look_alikes = list(
+        Person.objects.filter(name_key__in=look_alike_keys(name)).prefetch_related("study_memberships")
+    )
     for person in look_alikes:
-        if person.has_usable_password() or person.groups.all():
+        if person.has_usable_password() or person.study_memberships.all():
             raise AssayError(
                 N_(
                     "{name} looks like {other}, who works here: write it the same way, or choose another name."
@@ -128,21 +134,43 @@ def refuse_imported_name(person: Person) -> None:
 
 @transaction.atomic
 def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = None) -> None:
+    """The person's roles in the study that the work under way is about, from now on."""
     roles = list(roles)
     refuse_unknown_roles(roles)
-    refuse_above(person, actor)
+    if actor is not None and person.is_superuser:
+        refuse_above(person, actor)
     if roles:
         refuse_imported_name(person)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
-        raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
-    memberships = _lock_current_memberships(person)
-    before = set(person.groups.values_list("name", flat=True))
-    person.groups.set(_get_or_make_groups(roles))
+        raise Conflict(N_("You cannot take the manager's role from yourself; ask another manager."))
+    study = find_or_make_study(actor=actor)
+    memberships = _lock_current_memberships(person, study)
+    in_study = StudyMembership.objects.filter(person=person, study=study)
+    before = set(in_study.values_list("role", flat=True))
+    _add_roles(person, study, set(roles) - before, actor)
+    for membership in in_study.exclude(role__in=roles):
+        membership.delete()  # one by one: tokens end with it (services/people/tokens.py)
     lost = set() if person.is_superuser else before.difference(roles)
-    released = _release_work(person, memberships, lost)
+    released = _release_work(person, memberships, lost, study)
     if set(roles) - before:
         _restart_searches(memberships)
-    record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles, released=released)
+    record(
+        actor=actor,
+        verb="set_roles",
+        target=f"person:{person.username}",
+        study=study.name,
+        roles=roles,
+        released=released,
+    )
+
+
+def _add_roles(person: Person, study: Study, roles: Iterable[str], actor: Person | None) -> None:
+    StudyMembership.objects.bulk_create(
+        [
+            StudyMembership(person=person, study=study, role=role, created_by=actor)
+            for role in sorted(set(roles))
+        ]
+    )
 
 
 @transaction.atomic
@@ -259,12 +287,14 @@ def language_tags(languages: Iterable[str]) -> list[str]:
     return list(tags.values())
 
 
-def _lock_current_memberships(person: Person) -> list[int]:
-    """The person's memberships in batches that are not closed. Everybody's there are locked, in the order in which
-    all lock them, because what was planned goes to others.
+def _lock_current_memberships(person: Person, study: Study | None = None) -> list[int]:
+    """The person's memberships in batches that are not closed, of the study or of all. Everybody's there are locked,
+    in the order in which all lock them, because what was planned goes to others.
     """
-    batches = Batch.objects.exclude(state=Batch.State.CLOSED).filter(memberships__person=person)
-    ids = list(batches.order_by().values_list("pk", flat=True).distinct())
+    memberships = Membership.objects.exclude(batch__state=Batch.State.CLOSED).filter(person=person)
+    if study is not None:
+        memberships = memberships.filter(batch__study=study)
+    ids = sorted(set(memberships.values_list("batch", flat=True)))
     locked = Membership.objects.select_for_update(no_key=True).filter(batch__in=ids).order_by("pk")
     return [pk for pk, owner in locked.values_list("pk", "person") if owner == person.pk]
 
@@ -301,9 +331,15 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
     return released
 
 
-def _release_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
-    """The person's items in progress in these ``roles`` go back, and what was planned for them goes to others."""
+def _release_work(
+    person: Person, memberships: Sequence[int], roles: Set[str], study: Study | None = None
+) -> int:
+    """The person's items in progress in these ``roles`` go back, and what was planned for them goes to others: in the
+    study, or in all of them.
+    """
     claims = Assignment.objects.filter(person=person)
+    if study is not None:
+        claims = claims.filter(batch__study=study)
     if ANNOTATOR not in roles:
         claims = claims.filter(slot=ADJUDICATION_SLOT)
     if ADJUDICATOR not in roles:
@@ -338,21 +374,23 @@ def _check_password(person: Person, password: str) -> None:
 
 
 def refuse_above(person: Person, actor: Person | None) -> None:
-    """A manager has no power over an admin: else a set-up link would make them one."""
+    """A manager has no power over the account of an admin, or of who has a role in a study that they do not manage:
+    else a set-up link would make them one, or open that study.
+    """
     if actor is not None and actor != person and person.is_superuser and not actor.is_superuser:
         raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
-
-
-def _get_or_make_groups(roles: list[str]) -> list[Group]:
-    """The roles' groups; one that somebody deleted is made again, so that no role is lost in silence."""
-    return [Group.objects.get_or_create(name=role)[0] for role in roles]
+    if actor is not None and actor != person and not actor.is_superuser and is_of_others(person, actor):
+        raise Forbidden(
+            N_("{name} works in other studies, too: only an admin may change their account."),
+            name=str(person),
+        )
 
 
 def refuse_unknown_roles(roles: list[str]) -> None:
     unknown = [role for role in roles if role not in ROLES]
     if unknown:
         raise AssayError(
-            N_("There is no group {unknown}; the groups are {known}."),
+            N_("There is no role {unknown}; the roles are {known}."),
             unknown=", ".join(unknown),
             known=", ".join(ROLES),
         )

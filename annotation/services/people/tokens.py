@@ -12,13 +12,12 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.db.models.signals import post_save, pre_delete, pre_save
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
-from annotation.models import ApiToken, Person, SetupLink
+from annotation.models import ApiToken, Person, SetupLink, StudyMembership
 from annotation.selectors.people import hash_secret, list_live_tokens
 from annotation.services.audit import record
 from annotation.services.people.people import refuse_above
@@ -91,9 +90,7 @@ def connect_signals() -> None:
     """Listen to what ends tokens; called once, at the start."""
     pre_save.connect(_note_end_reason, sender=Person, dispatch_uid="tokens")
     post_save.connect(_end_tokens_on_save, sender=Person, dispatch_uid="tokens")
-    m2m_changed.connect(_end_tokens_on_group_removal, sender=Person.groups.through, dispatch_uid="tokens")
-    pre_delete.connect(_end_tokens_on_group_deletion, sender=Group, dispatch_uid="tokens")
-    pre_save.connect(_end_tokens_on_group_rename, sender=Group, dispatch_uid="tokens")
+    pre_delete.connect(_end_tokens_on_lost_role, sender=StudyMembership, dispatch_uid="tokens")
 
 
 def _note_end_reason(
@@ -134,29 +131,8 @@ def _end_tokens_on_save(instance: Person, **_about: Any) -> None:
         waiting.update(revoked_at=timezone.now())
 
 
-def _end_tokens_on_group_removal(
-    instance: Any, *, action: str, reverse: bool, pk_set: set[int] | None, **_about: Any
-) -> None:
-    if action not in {"pre_remove", "pre_clear"}:
-        return
-    if not reverse:
-        end_tokens([instance.pk], ApiToken.Ended.ROLE)
-    else:
-        end_tokens(pk_set or _list_people(instance), ApiToken.Ended.ROLE)
-
-
-def _end_tokens_on_group_deletion(instance: Group, **_about: Any) -> None:
-    end_tokens(_list_people(instance), ApiToken.Ended.ROLE)
-
-
-def _end_tokens_on_group_rename(instance: Group, *, raw: bool, **_about: Any) -> None:
-    """Another name is another role, or none."""
-    if not raw and Group.objects.filter(pk=instance.pk).exclude(name=instance.name).exists():
-        end_tokens(_list_people(instance), ApiToken.Ended.ROLE)
-
-
-def _list_people(group: Group) -> list[int]:
-    return list(Person.objects.filter(groups=group).values_list("pk", flat=True))
+def _end_tokens_on_lost_role(instance: StudyMembership, **_about: Any) -> None:
+    end_tokens([instance.person_id], ApiToken.Ended.ROLE)
 
 
 def _check_name(name: str) -> str:

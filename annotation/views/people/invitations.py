@@ -13,7 +13,6 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.cache import never_cache
@@ -21,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import breadcrumbs
+from annotation.core.http import breadcrumbs, build_site_url
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import MANAGER, Invitation, Person
 from annotation.selectors.datasets import list_prompt_languages
@@ -78,7 +77,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            link = request.build_absolute_uri(reverse("join", args=[secret]))
+            link = build_site_url(request, "join", secret)
             context = {"made": made, "link": link}
             form = InvitationForm(known=list_prompt_languages())
     page = Paginator(all_invitations(), PAGE).get_page(request.GET.get("page"))

@@ -11,7 +11,6 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -19,7 +18,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.formatting import format_duration, format_interval_percent, format_percent
-from annotation.core.http import breadcrumbs
+from annotation.core.http import breadcrumbs, build_site_url
+from annotation.core.study_scope import get_study_scope
 from annotation.forms.people import (
     ROLE_CHOICES,
     FindPeopleForm,
@@ -30,8 +30,14 @@ from annotation.forms.people import (
     RolesForm,
 )
 from annotation.forms.wellbeing import ExposureForm
-from annotation.models import MANAGER, Batch, EvaluatedModel, Person
-from annotation.selectors.access import record_openings, sealed_batches, unsealed_models
+from annotation.models import MANAGER, Batch, Person
+from annotation.selectors.access import (
+    is_of_others,
+    record_openings,
+    sealed_batches,
+    select_models,
+    unsealed_models,
+)
 from annotation.selectors.batches import list_readable_batches
 from annotation.selectors.batches.members import LeavingEffect, list_parts, list_workloads, preview_leaving
 from annotation.selectors.datasets import list_prompt_languages
@@ -82,8 +88,8 @@ def people(request: HttpRequest) -> HttpResponse:
 
 
 def list_role_names(person: Person) -> list[str]:
-    """The person's groups; an admin is none of them."""
-    return ["admin"] * person.is_superuser + [group.name for group in person.groups.all()]
+    """The person's roles in the studies of the request, and that they are an admin."""
+    return ["admin"] * person.is_superuser + list_roles(person)
 
 
 @require_http_methods(["GET", "POST"])
@@ -250,12 +256,15 @@ def describe_planned(before: Sequence[LeavingEffect], after: Sequence[LeavingEff
 
 
 def is_above(person: Person, reader: Person) -> bool:
-    return person.is_superuser and not reader.is_superuser
+    """Whether the account of the person is beyond the reader's power."""
+    if reader.is_superuser or person == reader:
+        return False
+    return person.is_superuser or is_of_others(person, reader)
 
 
 def show_setup_link(request: HttpRequest, person: Person) -> HttpResponse:
     link, secret = make_setup_link(person=person, actor=person_of(request))
-    address = request.build_absolute_uri(reverse("set-up", args=[secret]))
+    address = build_site_url(request, "set-up", secret)
     return show_person(request, person, link=link, address=address)
 
 
@@ -268,7 +277,7 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
         "crumbs": breadcrumbs((_("People"), "people", []), title=str(person)),
         "languages_form": LanguagesForm(selected=person.languages, known=list_prompt_languages()),
         "models_form": OwnModelsForm(person=person, open_models=open_models),
-        "some_sealed": len(open_models) < EvaluatedModel.objects.count(),
+        "some_sealed": len(open_models) < select_models().count(),
         "consequences": list_restrictions(person, reader=reader),
         **work_context(person, reader),
         "tokens": list_tokens(person),
@@ -286,8 +295,13 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
 
 
 def list_roles(person: Person) -> list[str]:
-    role_names = set(person.groups.values_list("name", flat=True))
-    return [role for role, _label in ROLE_CHOICES if role in role_names]
+    studies = get_study_scope()
+    roles = {
+        membership.role
+        for membership in person.study_memberships.all()
+        if studies is None or membership.study_id in studies
+    }
+    return [role for role, _label in ROLE_CHOICES if role in roles]
 
 
 def work_context(person: Person, reader: Person) -> dict[str, Any]:

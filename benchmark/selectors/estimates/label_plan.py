@@ -14,6 +14,7 @@ import numpy as np
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.core.proportions import Z
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Adjudication, Task
 from annotation.selectors.assignments.availability import tasks_in_progress
@@ -374,11 +375,15 @@ def measure_effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
         kind=Task.Kind.WORK,
         batch__guideline__name=guideline_name,
         overlap__gt=1,
+        **build_study_filter("batch__study"),
         state__in=[Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED],
     )
     all_settled = settled.count()
     decisions = Adjudication.objects.filter(
-        task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
+        task__kind=Task.Kind.WORK,
+        task__batch__guideline__name=guideline_name,
+        seconds__gt=0,
+        **build_study_filter("task__batch__study"),
     )
     seconds = [
         value

@@ -22,6 +22,7 @@ def list_recorded_strata(run: BenchmarkRun) -> list[DrawnStratum]:
     """Those that batches of this run's guideline were drawn from, of its dataset."""
     draws = BatchDraw.objects.filter(
         imported=False,
+        batch__study=run.study_id,
         batch__guideline__name=run.scorer.guideline.name,
         batch__tasks__prompt__dataset=run.dataset_id,
     ).distinct()

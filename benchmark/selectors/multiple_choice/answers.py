@@ -9,6 +9,7 @@ from functools import cache, cached_property
 
 from django.db.models import QuerySet
 
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import EvaluatedModel, GoldLabel, Guideline, Prompt, Response, Task
 from benchmark.domain.multiple_choice import (
@@ -324,6 +325,7 @@ def list_settled_answers(
         task__kind=Task.Kind.WORK,
         task__state__in=SETTLED,
         task__batch__guideline__name=guideline,
+        **build_study_filter("task__batch__study"),
         task__response__in=responses.order_by().values("pk"),
     )
     rows = labels.order_by("task__settled_at", "pk").values_list(

@@ -34,7 +34,7 @@ from annotation.selectors.annotations.statistics import list_confusions, list_ow
 from annotation.services.annotations.submission import revise, submit
 from annotation.services.assignments import claim_next_task
 from annotation.services.batches.batches import set_state
-from annotation.services.people.people import add_person, set_roles
+from annotation.services.people.people import set_roles
 from tests.support import decide_next, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -149,7 +149,7 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
 
 
 def test_who_manages_too_finds_their_own_items_alone(small: Batch, lin: Person, chen: Person):
-    lin.groups.set(add_person(name="boss", roles=["manager", "researcher", "annotator"]).groups.all())
+    set_roles(person=lin, roles=["manager", "researcher", "annotator"])
     dispute(small, lin, chen)
     assert [line.history_row.labels for line in visit(lin).get("/history/").context["rows"]] == [
         {"compliance": 1}

@@ -135,7 +135,7 @@ def test_without_password_and_role_who_worked_in_the_batch_is_refused_too(
     batch: Batch, lin: Person, write: Write
 ):
     label_next(batch, lin, 3)
-    lin.groups.clear()
+    lin.study_memberships.all().delete()
     lin.set_unusable_password()
     lin.save()
     free = Assignment.objects.get(person=lin).task.response.prompt.key

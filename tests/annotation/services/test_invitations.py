@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -59,7 +58,7 @@ def test_an_invited_person_makes_their_account_and_is_signed_in(manager: Client,
     assert guest.post(path, FORM)["location"] == reverse("home")
     gao = Person.objects.get(username="gao")
     assert (str(gao), gao.languages) == ("高", ["zh"])
-    assert set(gao.groups.values_list("name", flat=True)) == {"annotator", "adjudicator"}
+    assert set(gao.study_memberships.values_list("role", flat=True)) == {"annotator", "adjudicator"}
     assert guest.get(reverse("account")).status_code == 200
     assert Client().login(username="gao", password=GOOD)
     invitation = Invitation.objects.get()
@@ -199,13 +198,13 @@ def test_only_managers_invite_and_an_invitation_gives_only_groups(
     for wrong in ({"roles": ["admin"]}, {"roles": []}, {"days": "0"}, {"days": "91"}, {"others": "?"}):
         answer = client.post(reverse("invitations"), {"roles": ["annotator"], "days": "7"} | wrong)
         assert answer.status_code == 422
-    with pytest.raises(AssayError, match="There is no group admin"):
+    with pytest.raises(AssayError, match="There is no role admin"):
         invite(roles=["admin"], days=1, actor=ma)
     path, _secret = made_by(client, roles=["manager"])  # as a manager may make one by hand
     Client().post(path, FORM | {"is_superuser": "1", "roles": ["researcher"]})
     gao = Person.objects.get(username="gao")
     assert (gao.is_superuser, gao.is_staff) == (False, False)
-    assert list(gao.groups.all()) == [Group.objects.get(name="manager")]
+    assert list(gao.study_memberships.values_list("role", flat=True)) == ["manager"]
 
 
 def test_a_manager_withdraws_a_link_but_not_one_that_was_used(manager: Client, ma: Person) -> None:

@@ -13,7 +13,6 @@ from uuid import UUID
 
 import pytest
 from django.apps import apps
-from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Model
 from django.test import Client
@@ -57,7 +56,7 @@ from annotation.services.batches.tasks import set_priority
 from annotation.services.people.people import deactivate_person
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.views.test_work_pages import text, visit
-from tests.support import decide, decide_next, label_next
+from tests.support import add_role, decide, decide_next, label_next
 
 pytestmark = pytest.mark.django_db
 # What the decision of a repeat adjudication may change: its own task and claim, and what is counted of it.
@@ -466,7 +465,7 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
 
 @pytest.mark.parametrize("action", ["submit", "revise", "draft"])
 def test_no_other_call_knows_it_from_a_dispute(repeated: Batch, wu: Person, action: str) -> None:
-    wu.groups.add(Group.objects.get_or_create(name="annotator")[0])
+    add_role(wu, "annotator")
     api = Client()
     api.force_login(wu)
 

@@ -73,7 +73,7 @@ def claimed(batch: Batch, person: Person) -> Assignment:
 
 def take_groups(person: Person, *left: str) -> None:
     """As the database says it, past every service, so that what is at hand stays at hand."""
-    person.groups.set(person.groups.filter(name__in=left))
+    person.study_memberships.exclude(role__in=left).delete()
 
 
 @pytest.fixture
@@ -104,8 +104,12 @@ def test_an_annotator_without_the_group_is_refused_by_every_call(
         on(held.pk, "skip"): {"reason": "I know the author"},
     }
     answers = {path: post(lin, path, body) for path, body in calls.items()}
-    assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(calls, 403)
-    assert {answer.json()["error"]["code"] for answer in answers.values()} == {"forbidden"}
+    # Who has no role in the study is told that there is no such batch.
+    expected = dict.fromkeys(calls, 403) | ({} if left else {f"batches/{batch.name}/next": 404})
+    assert {path: answer.status_code for path, answer in answers.items()} == expected
+    assert {answer.json()["error"]["code"] for answer in answers.values() if answer.status_code == 403} == {
+        "forbidden"
+    }
     assert rows() == before
     assert program(lin).get("/api/v1/batches/").json() == []
 
@@ -129,9 +133,10 @@ def test_an_adjudicator_without_the_group_reads_no_dispute_and_decides_none(
         on(held, "skip"): {"reason": "I know the author"},
     }
     answers = {call_name: post(wu, call_name, body) for call_name, body in calls.items()}
-    assert {call_name: answer.status_code for call_name, answer in answers.items()} == dict.fromkeys(
-        calls, 403
-    )
+    assert {call_name: answer.status_code for call_name, answer in answers.items()} == {
+        **dict.fromkeys(calls, 403),
+        path: 403 if left else 404,  # who has no role in the study is told that there is no such batch
+    }
     assert not any("sides" in answer.content.decode() for answer in answers.values())
     assert rows() == before
 
@@ -141,7 +146,8 @@ def test_after_the_verdict_the_labels_of_others_go_with_the_group(disputed: Batc
     held = post(wu, path).json()["assignment"]
     assert post(wu, on(held, "verdict"), WORK).json()["sides"]
     take_groups(wu)
-    assert [post(wu, path).status_code, post(wu, on(held, "verdict"), WORK).status_code] == [403, 403]
+    # Who has no role in the study is told no more than that there is no such batch.
+    assert [post(wu, path).status_code, post(wu, on(held, "verdict"), WORK).status_code] == [404, 403]
     assert post(wu, on(held, "adjudicate"), DECISION).status_code == 403
     assert Adjudication.objects.count() == 0
 
@@ -213,7 +219,11 @@ def test_what_is_at_hand_goes_back_with_the_role_and_to_others(batch: Batch, lin
     held.refresh_from_db()
     held.task.refresh_from_db()
     assert (held.state, held.task.slots_taken) == ("released", 0)
-    assert AuditEvent.objects.get(verb="set_roles", target="person:lin").data == {"roles": [], "released": 1}
+    assert AuditEvent.objects.get(verb="set_roles", target="person:lin").data == {
+        "study": "default",
+        "roles": [],
+        "released": 1,
+    }
     set_roles(person=lin, roles=["annotator"], actor=ma)
     assert claim_next_task(batch=batch, person=Person.objects.get(pk=lin.pk)) is not None
 

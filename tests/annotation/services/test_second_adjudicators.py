@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
@@ -34,14 +33,14 @@ from annotation.services.assignments import claim_next_dispute, release_assignme
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.services.test_races import at_once
 from tests.annotation.views.test_work_pages import text
-from tests.support import decide, decide_next, label_next
+from tests.support import add_role, decide, decide_next, label_next
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 SECONDS = Task.objects.filter(kind="second")
 
 
 def make_adjudicator(person: Person, batch: Batch) -> Membership:
-    person.groups.add(Group.objects.get_or_create(name="adjudicator")[0])
+    add_role(person, "adjudicator")
     return Membership.objects.create(batch=batch, person=person, role="adjudicator")
 
 

@@ -29,7 +29,7 @@ from annotation.services.assignments import claim_next_dispute, claim_next_task,
 from annotation.services.batches.batches import set_state
 from annotation.services.batches.tasks import set_priority
 from annotation.services.guidelines import load_guideline
-from annotation.services.people.people import add_person
+from annotation.services.people.people import add_person, set_roles
 from tests.annotation.views.test_work_pages import Visitor, text, visit
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -340,7 +340,7 @@ def test_the_page_of_disputes_never_opens_ones_own_item_to_label(batch: Batch, c
 
 
 def test_a_dispute_is_no_item_to_label(disputed: Batch, wu: Person) -> None:
-    wu.groups.set(wu.groups.model.objects.filter(name__in=["annotator", "adjudicator"]))
+    set_roles(person=wu, roles=["annotator", "adjudicator"])
     assignment = claim(disputed, wu)
     data = {"label.compliance": 2, "key": "k"}
     assert visit(wu).post(f"/work/items/{assignment.pk}/submit/", **data).status_code == 404

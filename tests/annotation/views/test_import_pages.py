@@ -21,6 +21,7 @@ from annotation.services import jobs
 from annotation.services.imports import Run, import_prompts
 from annotation.services.imports.uploads import execute_upload
 from annotation.services.people.people import set_roles
+from annotation.services.studies import find_or_make_study
 
 pytestmark = pytest.mark.django_db
 
@@ -285,10 +286,18 @@ def test_whoever_judges_a_dataset_blind_sees_no_import_of_its_responses(
 ):
     """A manager who also annotates: the file names and reports would name models and labels."""
     hidden = Import.objects.create(
-        kind="responses", format="jsonl", file_name="Hidden-13B.jsonl", options={"dataset": "small"}
+        study=find_or_make_study(),
+        kind="responses",
+        format="jsonl",
+        file_name="Hidden-13B.jsonl",
+        options={"dataset": "small"},
     )
     labels = Import.objects.create(
-        kind="annotations", format="jsonl", file_name="labels.jsonl", options={"batch": batch.name}
+        study=find_or_make_study(),
+        kind="annotations",
+        format="jsonl",
+        file_name="labels.jsonl",
+        options={"batch": batch.name},
     )
     set_roles(person=lin, roles=["annotator", "manager"])
     client.force_login(lin)

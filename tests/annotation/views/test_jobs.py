@@ -26,6 +26,7 @@ from annotation.selectors.jobs import Curve
 from annotation.services import jobs
 from annotation.services.batches.batches import set_state
 from annotation.services.people.people import set_roles
+from annotation.services.studies import find_or_make_study
 from tests.annotation import job_kinds
 from tests.conftest import ROOT, missing
 
@@ -141,10 +142,19 @@ def test_the_job_of_an_import_is_as_blind_as_the_import(
     set_roles(person=lin, roles=["annotator", "manager"])
     message = "a.jsonl:3: another response of Secretive-7B to the prompt p1 is stored."
     upload = Import.objects.create(
-        kind="responses", format="jsonl", file_name="Secretive-7B.jsonl", options={"dataset": "small"}
+        study=find_or_make_study(),
+        kind="responses",
+        format="jsonl",
+        file_name="Secretive-7B.jsonl",
+        options={"dataset": "small"},
     )
     job = Job.objects.create(
-        kind="import", payload={"import": upload.pk}, created_by=he, state="failed", error=message
+        study=upload.study,
+        kind="import",
+        payload={"import": upload.pk},
+        created_by=he,
+        state="failed",
+        error=message,
     )
     address = reverse("job-progress", args=[job.pk])
     client.force_login(lin)

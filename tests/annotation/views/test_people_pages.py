@@ -91,7 +91,7 @@ def test_a_manager_adds_a_person_who_sets_a_password_by_a_link(manager: Client, 
     assert answer.status_code == 200
     assert "/set-up/" in answer.content.decode()
     made = Person.objects.get(username="gao")
-    assert set(made.groups.values_list("name", flat=True)) == {"annotator", "adjudicator"}
+    assert set(made.study_memberships.values_list("role", flat=True)) == {"annotator", "adjudicator"}
     assert not made.has_usable_password()
     assert AuditEvent.objects.filter(verb="add_person", actor=ma, target="person:gao").count() == 1
 
@@ -118,7 +118,7 @@ def test_a_manager_changes_groups_and_name(manager: Client, lin: Person) -> None
     manager.post(reverse("person-roles", args=["lin"]), {"roles": ["researcher"]})
     manager.post(reverse("person-name", args=["lin"]), {"display_name": "Lin Yi"})
     lin.refresh_from_db()
-    assert list(lin.groups.values_list("name", flat=True)) == ["researcher"]
+    assert list(lin.study_memberships.values_list("role", flat=True)) == ["researcher"]
     assert str(lin) == "Lin Yi"
 
 
@@ -127,7 +127,7 @@ def test_a_manager_cannot_shut_themselves_out(manager: Client, ma: Person) -> No
     assert manager.post(reverse("person-roles", args=["ma"]), {"roles": ["annotator"]}).status_code == 409
     ma.refresh_from_db()
     assert ma.is_active
-    assert ma.groups.filter(name="manager").exists()
+    assert ma.study_memberships.filter(role="manager").exists()
 
 
 @pytest.mark.both_databases

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
@@ -54,7 +53,7 @@ from annotation.services.assignments import claim_next_dispute, release_assignme
 from benchmark.selectors.estimates.label_plan import measure_effort
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.views.test_work_pages import text, visit
-from tests.support import decide_next, label_next, make_batch, make_corpus, make_repeat
+from tests.support import add_role, decide_next, label_next, make_batch, make_corpus, make_repeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 # The pages of a batch by the names of their addresses.
@@ -74,7 +73,7 @@ WITH_INTRA_RATER = (
 @pytest.fixture
 def settled(guideline: Guideline, lin: Person, chen: Person, wu: Person, ma: Person) -> Batch:
     """Four disputes are decided, one waits, and some tasks are agreed on or open."""
-    ma.groups.add(*Group.objects.filter(name__in=["manager", "researcher"]))
+    add_role(ma, "manager", "researcher")
     corpus = make_corpus(prompts=6, models=["A-1", "B-1"])
     batch = make_batch(guideline, corpus, annotators=[lin, chen], adjudicators=[wu])
     for value in (1, 1, 1, 1, 1, 3, 3):
@@ -234,7 +233,7 @@ def test_nothing_but_the_agreement_among_adjudicators_tells_of_second_adjudicati
         "annotation.management.commands.agreement",
     ):
         monkeypatch.setattr(f"{module}.measure_adjudicator_agreement", lambda _batches: no_seconds)
-    zhou.groups.add(Group.objects.get_or_create(name="adjudicator")[0])
+    add_role(zhou, "adjudicator")
     settled.memberships.create(person=zhou, role="adjudicator")
     for person in (ma, lin):
         visit(person)  # the page of people tells when somebody signed in last
@@ -292,7 +291,7 @@ def test_one_in_progress_counts_for_the_days_exposure(settled: Batch, wu: Person
 
 
 def test_nobody_else_is_given_one(settled: Batch, wu: Person, zhou: Person) -> None:
-    zhou.groups.add(Group.objects.get_or_create(name="adjudicator")[0])
+    add_role(zhou, "adjudicator")
     other = settled.memberships.create(person=zhou, role="adjudicator")
     begin_all(settled, wu)
     assert sum(row.n for row in count_waiting_disputes(other)) == 1

@@ -16,6 +16,7 @@ from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline
 from annotation.selectors.batches import get_batch
 from annotation.selectors.releases.releases import get_release
 from annotation.services import jobs
+from annotation.services.people.people import set_roles
 from annotation.services.releases import cut_release
 from annotation.services.studies import create_study
 from benchmark.models import BenchmarkRun, JudgeTemplate
@@ -34,7 +35,7 @@ from scoring.services.regression_cases import add_must_fail
 from tests.benchmark.sharing_support import finish
 from tests.benchmark.support import ready_scorer, settle_by_dimension
 from tests.scoring.gate_support import scorer_that_says
-from tests.support import make_batch, small_dataset
+from tests.support import make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 ROWS: list[Any] = [
@@ -61,8 +62,10 @@ class Part:
 def make_part(name: str, guideline: Guideline, people: list[Person]) -> Part:
     study = create_study(name=name)
     with limit_to_studies([study.pk]):
-        dataset = small_dataset()
-        batch = make_batch(guideline, dataset, annotators=people[:2], adjudicators=people[2:])
+        for person, role in zip(people, ("annotator", "annotator", "adjudicator", "researcher"), strict=True):
+            set_roles(person=person, roles=[role])
+        dataset = make_corpus(prompts=4, models=["Hidden-13B", "Secretive-7B"])
+        batch = make_batch(guideline, dataset, annotators=people[:2], adjudicators=people[2:3])
         settle_by_dimension(batch)
         release = cut_release(ReleaseSpec(name="gold-1", batches=[batch]))
         scorer = ready_scorer(release, guideline)
@@ -78,8 +81,8 @@ def make_part(name: str, guideline: Guideline, people: list[Person]) -> Part:
 
 
 @pytest.fixture
-def parts(guideline: Guideline, lin: Person, chen: Person, wu: Person) -> tuple[Part, Part]:
-    first, second = (make_part(name, guideline, [lin, chen, wu]) for name in ("alpha", "beta"))
+def parts(guideline: Guideline, lin: Person, chen: Person, wu: Person, he: Person) -> tuple[Part, Part]:
+    first, second = (make_part(name, guideline, [lin, chen, wu, he]) for name in ("alpha", "beta"))
     return first, second
 
 
@@ -173,9 +176,9 @@ def test_a_command_among_several_studies_must_be_told_which(
 
     with pytest.raises(SystemExit):
         call_command("leaderboard", "board")
-    assert "several studies (alpha, beta)" in capsys.readouterr().err
+    assert "several studies (alpha, beta, default)" in capsys.readouterr().err
     call_command("leaderboard", "board", "--study", "beta")
     assert "Secretive-7B" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         call_command("leaderboard", "board", "--study", "gamma")
-    assert "There is no study named gamma. Known: alpha, beta." in capsys.readouterr().err
+    assert "There is no study named gamma. Known: alpha, beta, default." in capsys.readouterr().err

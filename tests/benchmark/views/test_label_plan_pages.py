@@ -15,7 +15,7 @@ from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.views.estimates import _draw_curve
 from tests.benchmark.labelling_support import run_of, run_with_gold
 from tests.benchmark.support import ready_scorer
-from tests.support import XSTEST_GUIDELINE, make_corpus, person
+from tests.support import XSTEST_GUIDELINE, add_role, make_corpus, person
 
 pytestmark = pytest.mark.django_db
 PAGE = "/runs/board/label-plan/"
@@ -77,7 +77,7 @@ def test_a_researcher_makes_a_draft_for_a_manager(run: BenchmarkRun, client: Cli
 def test_who_researches_and_manages_opens_it(
     run: BenchmarkRun, client: Client, he: Person, ma: Person, lin: Person
 ):
-    he.groups.add(*ma.groups.all())
+    add_role(he, "manager")
     client.force_login(he)
     form = {"name": "next", "overlap": "1", "annotators": [str(lin.pk)]}
     assert client.post(MAKE, form | {"name": "gold"}).status_code == 422

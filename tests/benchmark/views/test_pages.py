@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from annotation.domain.guidelines import GuidelineDocument, Metric, parse_guideline
 from annotation.models import Batch, Collection, Dataset, Person, Response
+from annotation.services.people.people import set_roles
 from benchmark.domain.leaderboards.metrics import ALL, list_scopes
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.services.leaderboards.execution import finish_run, list_unscored_responses, write_items
@@ -88,7 +89,7 @@ def test_nobody_else_does(
 def test_a_researcher_who_annotates_in_the_batch_waits_until_it_closes(
     page: str, client: Client, run: BenchmarkRun, zhou: Person, he: Person
 ):
-    zhou.groups.set(he.groups.all())
+    set_roles(person=zhou, roles=["researcher"])
     url = address(page, run)
     assert status(client, zhou, url) == 403
     Batch.objects.update(state=Batch.State.CLOSED)
@@ -107,7 +108,7 @@ def test_so_does_one_who_judges_the_same_responses_in_another_batch(
 def test_the_list_and_the_form_tell_a_blind_judge_nothing(
     client: Client, run: BenchmarkRun, zhou: Person, he: Person
 ):
-    zhou.groups.set(he.groups.all())
+    set_roles(person=zhou, roles=["researcher"])
     client.force_login(zhou)
     for url in (reverse("runs"), reverse("new-run")):
         page = client.get(url).content.decode()

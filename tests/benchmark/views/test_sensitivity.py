@@ -21,7 +21,7 @@ from benchmark.services.leaderboards.execution import finish_run, write_items
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.sensitivity import load_sensitivity
 from tests.benchmark.support import decide_all, ready_scorer, release_of, settle
-from tests.support import first_batch, person
+from tests.support import add_role, first_batch, person
 
 PEOPLE = ("lin", "chen", "wu")
 TAGS, BLANKS = re.compile(r"<[^>]+>"), re.compile(r"\s+")
@@ -131,7 +131,7 @@ def test_files_name_nobody(client: Client, run: BenchmarkRun, researcher: Person
 
 def test_who_judges_blind_sees_nothing_of_it(client: Client, run: BenchmarkRun) -> None:
     blind = person("lin")
-    blind.groups.add(*person("he").groups.all())
+    add_role(blind, "researcher")
     create_batch(
         BatchSpec(
             name="again",
