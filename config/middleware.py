@@ -27,11 +27,11 @@ from rest_framework.response import Response as ApiResponse
 from rest_framework.views import exception_handler
 
 from annotation.core.error_messages import error_text
-from annotation.core.errors import N_, AssayError
+from annotation.core.errors import AssayError
 from annotation.core.errors import NotFound as NothingFound
 from annotation.core.http import STUDY_PREFIX, enter_study
 from annotation.core.study_scope import limit_to_studies
-from annotation.selectors.studies import locate
+from annotation.selectors.studies import SAY_WHICH, locate
 from config.limits import cut_short_error, is_cut_short, is_statement_timeout, refuse, too_long_error
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
@@ -255,6 +255,6 @@ class StudyScopeMiddleware:
                 return None
             if request.method in SAFE:
                 return redirect("home")
-            raise NothingFound(N_("Say which study: its addresses begin with /s/ and its name."))
+            raise NothingFound(SAY_WHICH)
         except AssayError as error:
             return refuse(request, error)

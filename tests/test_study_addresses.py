@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 from django.urls import get_script_prefix
@@ -172,3 +173,24 @@ def test_an_admin_may_open_every_study(studies: dict[str, Study]):
         assert root.get(f"/s/{name}/batches/").status_code == 200
         assert root.get(f"/batches/only-{name}/").status_code == 200
     assert root.get("/").status_code == 200
+
+
+def test_the_operator_makes_a_study_and_sets_roles_in_it(
+    lin: Person, chen: Person, capsys: pytest.CaptureFixture[str]
+):
+    call_command("add_study", "gamma", "--managers", "lin", "--json")
+    assert json.loads(capsys.readouterr().out) == {"study": "gamma", "managers": ["lin"]}
+    call_command("set_roles", "chen", "--roles", "annotator", "adjudicator", "--study", "gamma")
+    gamma = Study.objects.get(name="gamma")
+    assert set(gamma.memberships.values_list("person__username", "role")) == {
+        ("lin", "manager"),
+        ("chen", "annotator"),
+        ("chen", "adjudicator"),
+    }
+    call_command("set_roles", "chen", "--study", "gamma")
+    assert not gamma.memberships.filter(person=chen).exists()
+    assert chen.study_memberships.filter(role="annotator").exists()  # of the other study
+    for refused in (("add_study", "gamma"), ("add_study", "delta", "--managers", "nobody")):
+        with pytest.raises(SystemExit):
+            call_command(*refused)
+    assert not Study.objects.filter(name="delta").exists()

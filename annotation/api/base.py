@@ -24,7 +24,7 @@ from annotation.domain.formats.rows import ESCAPED_NUL
 from annotation.domain.guidelines import NA
 from annotation.domain.guidelines.criteria import MAX_OPTIONS, MAX_TEXT
 from annotation.models import Person
-from annotation.selectors.studies import locate
+from annotation.selectors.studies import SAY_WHICH, locate
 
 MAX_NUMBER = 1_000_000
 
@@ -221,7 +221,7 @@ class AssayView(APIView):
             located = locate(self.person, getattr(request._request, "study_name", None), match.route, kwargs)
             enter_study(located.studies, located.name)
             if located.is_open:
-                raise AssayError(N_("Say which study: its addresses begin with /s/ and its name."))
+                raise AssayError(SAY_WHICH)
 
     @property
     def person(self) -> Person:

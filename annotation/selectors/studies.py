@@ -15,6 +15,7 @@ from annotation.models import Person, Study
 from annotation.selectors.access import list_visible_studies
 
 DEFAULT = "default"
+SAY_WHICH = N_("Say which study: its addresses begin with /s/ and its name.")
 SEVERAL = N_(
     "There are several studies ({studies}): say which is meant, by --study or the environment variable ASSAY_STUDY."
 )
@@ -51,15 +52,6 @@ def find_study_id() -> int | None:
     return None if study is None else study.pk
 
 
-def get_current_study() -> Study:
-    """As ``find_study``; a site without any has nothing that could be of one."""
-    study = find_study()
-    if study is None:
-        raise NotFound(N_("There is no study yet: import something, or make one."))
-    return study
-
-
-# Routes that span a person's studies, or are of none. Those of the second tuple are so without anything behind them.
 OF_THEIR_HOLDER = (
     "api/v1/assignments/",
     "disputes/items/",
@@ -71,6 +63,7 @@ OF_THEIR_HOLDER = (
     "work/items/",
 )
 """Of whoever holds a claim, by its id, or a link, by its secret: nothing is asked about their studies."""
+# Routes that span a person's studies; those of the second constant with nothing behind them.
 OF_THE_SITE = (
     "account/",
     "admin/",
