@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
@@ -24,6 +23,7 @@ from annotation.models import (
     Membership,
     Person,
     Stratum,
+    StudyMembership,
     Task,
 )
 from annotation.selectors.counts import count_by_member, count_by_stratum, count_submitted, count_tasks
@@ -168,8 +168,9 @@ def migrated(before: Any) -> Batch:
     old.assigned(withdrawn, "chen", 1, state="expired")
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes("annotation"))
-    for member in Membership.objects.select_related("person"):  # who works has the group
-        member.person.groups.add(Group.objects.get_or_create(name=member.role)[0])
+    for member in Membership.objects.select_related("batch"):  # who works has the role
+        role = {"study_id": member.batch.study_id, "person_id": member.person_id, "role": member.role}
+        StudyMembership.objects.get_or_create(**role)
     return Batch.objects.get(name="old")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,12 @@ def make_part(name: str, guideline: Guideline, people: list[Person]) -> Part:
         )
         finish(run)
     return Part(study, batch, release, scorer, BenchmarkRun.objects.get(pk=run.pk))
+
+
+@pytest.fixture(autouse=True)
+def data_folder(settings: Any, tmp_path: Path) -> None:
+    """Scorers lie by number, and another test's scorer had the same number."""
+    settings.ASSAY_DATA_DIR = tmp_path
 
 
 @pytest.fixture
