@@ -57,6 +57,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     items: dict[str, NavigationItem] = {}
     setup_notices: Callable[[], Sequence[Any]] = tuple
     roles: frozenset[str] = frozenset()
+    current_study = ""
     visible: dict[int, str] = {}
     if user is not None and user.is_authenticated:
         visible = list_visible_studies(user)
@@ -65,7 +66,10 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             "batches": (count_standing_alarms, _("alarms")),
             "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),
         }
-        is_open = len(get_study_scope() or ()) > 1  # then a study is to be chosen first
+        scope = get_study_scope() or frozenset()
+        if len(visible) > 1 and len(scope) == 1:
+            current_study = visible.get(next(iter(scope)), "")
+        is_open = len(scope) > 1  # then a study is to be chosen first
         for role, name, label in PLACES:
             if not is_open and (role in roles or user.is_superuser):
                 url = reverse(name)
@@ -75,6 +79,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
                 items.setdefault(name, item)
     return {
         "navigation": list(items.values()),
+        "current_study": current_study,
         "studies": [(name, build_study_url(name)) for name in visible.values() if len(visible) > 1],
         "own_roles": [role for role in ROLES if role in roles],
         "setup_notices": setup_notices,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.selectors.access import select_models
 
@@ -42,8 +43,10 @@ class DatasetRow:
 
 def list_dataset_rows() -> list[DatasetRow]:
     """Every dataset with its size; two queries. Nothing of a model."""
-    prompts = dict(Prompt.objects.order_by().values_list("dataset").annotate(n=Count("pk")))
-    responses = dict(Response.objects.order_by().values_list("prompt__dataset").annotate(n=Count("pk")))
+    prompt_rows = Prompt.objects.filter(**build_study_filter("dataset__study")).order_by()
+    prompts = dict(prompt_rows.values_list("dataset").annotate(n=Count("pk")))
+    response_rows = Response.objects.filter(**build_study_filter("prompt__dataset__study")).order_by()
+    responses = dict(response_rows.values_list("prompt__dataset").annotate(n=Count("pk")))
     return [
         DatasetRow(dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0))
         for dataset in Dataset.objects.all()
@@ -52,8 +55,8 @@ def list_dataset_rows() -> list[DatasetRow]:
 
 def list_prompt_languages() -> list[str]:
     """The languages that prompts say they are in."""
-    languages = Prompt.objects.exclude(language="").order_by("language").values_list("language", flat=True)
-    return list(languages.distinct())
+    prompts = Prompt.objects.filter(**build_study_filter("dataset__study")).exclude(language="")
+    return list(prompts.order_by("language").values_list("language", flat=True).distinct())
 
 
 def list_models(dataset: Dataset) -> QuerySet[EvaluatedModel]:

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from django.db.models import F, Q
 from django.utils import timezone
 
+from annotation.core.study_scope import build_study_filter
 from annotation.models import ADJUDICATOR, MANAGER, Batch, Job, Person, Task
 from annotation.selectors.access import blind_batches, has_role, sealed_batches, unconfirmed_closings
 from annotation.selectors.adjudication import select_disputed_at
@@ -83,9 +84,11 @@ def _count_old_disputes(batches: list[Batch]) -> Counter[int]:
 
 
 def list_own_jobs(person: Person) -> list[Job]:
-    """The latest jobs that the person made and that wait, run, or failed a short while ago."""
+    """The latest jobs of the person in the studies in question that wait, run, or failed a short while ago."""
     at_work, failed = Q(state__in=AT_WORK), Q(state=Job.State.FAILED, finished_at__gt=timezone.now() - RECENT)
-    return list(Job.objects.filter(at_work | failed, created_by=person)[:MAX_JOBS])
+    return list(
+        Job.objects.filter(at_work | failed, created_by=person, **build_study_filter("study"))[:MAX_JOBS]
+    )
 
 
 def list_current_batches(*, limit: int) -> list[Batch]:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
+from annotation.core.study_scope import build_study_filter
 from annotation.forms.batches.policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.access import has_role, is_awaiting_confirmation, sealed_batches
@@ -58,7 +59,7 @@ def batches(request: HttpRequest) -> HttpResponse:
         "query": "closed=1" if closed else "",
         "some_sealed": any(line.settled is None for line in shown_lines),
         "any": all_batches.exists(),
-        "has_responses": Response.objects.exists(),
+        "has_responses": Response.objects.filter(**build_study_filter("prompt__dataset__study")).exists(),
         "has_guideline": Guideline.objects.exclude(published_at=None).exists(),
     }
     return render(request, "annotation/batches/list.html", context)

@@ -46,7 +46,9 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def list_study_rows(person: Person) -> list[dict[str, Any]]:
-    """Each study that the person may see, with their roles and how much waits for them there."""
+    """Each study that the person may see, with their roles and how much work waits for them there. Releases are not
+    asked: to read of their agreement is to open results.
+    """
     rows = []
     for study, name in list_visible_studies(person).items():
         with limit_to_studies([study]):
