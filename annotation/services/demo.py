@@ -19,6 +19,7 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.files import read_text
+from annotation.core.study_scope import limit_to_studies
 from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
@@ -37,6 +38,7 @@ from annotation.services.guidelines import load_guideline
 from annotation.services.imports import ImportRequest, import_annotations, import_prompts, import_responses
 from annotation.services.people.people import add_person
 from annotation.services.releases import cut_release
+from annotation.services.studies import find_or_make_default
 
 FIXTURES = Path(settings.BASE_DIR) / "fixtures"
 NAME = "demo"
@@ -70,23 +72,25 @@ CAST = (
 
 
 def load_demo(*, announce: Announce) -> None:
-    """Guidelines, people, prompts, responses, the batch and its labels, the first release and its board.
+    """Guidelines, people, prompts, responses, the batch and its labels, the first release and its board, all of the
+    study ``default``, whatever others somebody has made beside it since.
 
     Beside the board: a judge's labels and a table that somebody published.
     """
     announce("guidelines")
     for file in sorted((FIXTURES / "guidelines").glob("*.yaml")):
         load_guideline(text=read_text(str(file)), path=str(file), publish=True)
-    announce("people")
-    _add_people()
-    announce("prompts and responses")
-    source = FIXTURES / "demo"
-    import_prompts(source=Source(source / "prompts.jsonl"), format="jsonl", dataset=NAME)
-    import_responses(source=Source(source / "responses.jsonl"), format="jsonl", dataset=NAME)
-    announce("labels")
-    _import_labels(source / "annotations.jsonl")
-    announce("gold")
-    _release_and_train()
+    with limit_to_studies([find_or_make_default().pk]):
+        announce("people")
+        _add_people()
+        announce("prompts and responses")
+        source = FIXTURES / "demo"
+        import_prompts(source=Source(source / "prompts.jsonl"), format="jsonl", dataset=NAME)
+        import_responses(source=Source(source / "responses.jsonl"), format="jsonl", dataset=NAME)
+        announce("labels")
+        _import_labels(source / "annotations.jsonl")
+        announce("gold")
+        _release_and_train()
 
 
 def find_demo_person(name: str) -> Person | None:

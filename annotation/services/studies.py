@@ -25,9 +25,12 @@ def create_study(*, name: str, title: str = "", actor: Person | None = None) -> 
 @transaction.atomic
 def find_or_make_study(*, actor: Person | None = None) -> Study:
     """The study that the work under way is about. A site without any gets one named ``default``."""
-    study = find_study()
-    if study is not None:
-        return study
+    return find_study() or find_or_make_default(actor=actor)
+
+
+@transaction.atomic
+def find_or_make_default(*, actor: Person | None = None) -> Study:
+    """The study named ``default``."""
     study, created = Study.objects.get_or_create(name=DEFAULT, defaults={"created_by": actor})
     if created:
         record(actor=actor, verb="make_study", target=f"study:{DEFAULT}")

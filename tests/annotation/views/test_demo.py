@@ -27,6 +27,7 @@ from annotation.management.processes import Child, stop
 from annotation.models import Annotation, Batch, GoldRelease, Job, Person, Task
 from annotation.services import demo, jobs
 from annotation.services.people.people import add_person
+from annotation.services.studies import create_study
 from benchmark.models import JudgeLabel, PublishedTable
 from tests.conftest import ROOT
 from tests.support import label_next
@@ -166,6 +167,7 @@ def test_the_demo_stands_as_its_read_me_says_and_a_second_start_keeps_what_was_d
     assert Person.objects.get(username="he").check_password(password)
     label_next(batch, Person.objects.get(username="lin"), 3, criterion=_open_criterion(batch))
     counts = _counts()
+    create_study(name="another")  # it starts again beside whatever was made since
     demo.load_demo(announce=str)
     assert _counts() == counts
     assert demo.ensure_demo_password() == password
