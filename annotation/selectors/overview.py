@@ -85,10 +85,9 @@ def _count_old_disputes(batches: list[Batch]) -> Counter[int]:
 
 def list_own_jobs(person: Person) -> list[Job]:
     """The latest jobs of the person in the studies in question that wait, run, or failed a short while ago."""
+    within = Q(study=None) | Q(**build_study_filter("study"))  # null: of the site, or of before
     at_work, failed = Q(state__in=AT_WORK), Q(state=Job.State.FAILED, finished_at__gt=timezone.now() - RECENT)
-    return list(
-        Job.objects.filter(at_work | failed, created_by=person, **build_study_filter("study"))[:MAX_JOBS]
-    )
+    return list(Job.objects.filter(at_work | failed, within, created_by=person)[:MAX_JOBS])
 
 
 def list_current_batches(*, limit: int) -> list[Batch]:
