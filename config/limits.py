@@ -18,7 +18,7 @@ from django.template.defaultfilters import filesizeformat
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError
 from annotation.models import Person
-from annotation.selectors.access import has_role
+from annotation.selectors.access import may
 
 View = Callable[..., HttpResponseBase]
 DIGITS = 18
@@ -92,8 +92,8 @@ def _content_length(request: HttpRequest) -> int:
 
 def _declared_limit(request: HttpRequest, view: View) -> int:
     """What the view takes from this person."""
-    person, roles = request.user, getattr(view, "roles", ())
-    if not isinstance(person, Person) or (roles and not has_role(person, *roles)):
+    person, act = request.user, getattr(view, "act", None)
+    if not isinstance(person, Person) or (act is not None and not may(person, act)):
         return 0
     return int(getattr(view, "max_body", 0))
 

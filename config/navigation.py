@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -15,8 +16,22 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.core.http import build_study_url
 from annotation.core.study_scope import get_study_scope
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES
-from annotation.selectors.access import list_visible_studies, roles_of
+from annotation.domain.permissions import (
+    ACTS,
+    ADJUDICATE,
+    IMPORT_DATA,
+    LABEL,
+    MANAGE_BATCHES,
+    MANAGE_PEOPLE,
+    READ_AGREEMENT,
+    READ_BOARDS,
+    READ_OWN_LABELS,
+    READ_RELEASES,
+    READ_SCORERS,
+    WRITE_GUIDELINES,
+)
+from annotation.models import ROLES, Person
+from annotation.selectors.access import list_visible_studies, may, roles_of
 from annotation.selectors.batches.monitoring import count_standing_alarms
 from annotation.selectors.guidelines import list_open_notes
 from annotation.selectors.people import list_setup_link_notices
@@ -33,28 +48,39 @@ class NavigationItem:
     """The words after the count, for who hears the page read."""
 
 
-# (role, URL name, label); a manager and a researcher both read agreement and gold.
 PLACES = (
-    (ANNOTATOR, "work", _("Work")),
-    (ADJUDICATOR, "disputes", _("Disputes")),
-    (ANNOTATOR, "history", _("My work")),
-    (ADJUDICATOR, "history", _("My work")),
-    (MANAGER, "batches", _("Batches")),
-    (MANAGER, "imports", _("Imports")),
-    (MANAGER, "guidelines", _("Guidelines")),
-    (MANAGER, "people", _("People")),
-    (MANAGER, "agreement", _("Agreement")),
-    (MANAGER, "releases", _("Gold")),
-    (RESEARCHER, "agreement", _("Agreement")),
-    (RESEARCHER, "releases", _("Gold")),
-    (RESEARCHER, "scorers", _("Scorers")),
-    (RESEARCHER, "runs", _("Benchmarks")),
+    (LABEL, "work", _("Work")),
+    (ADJUDICATE, "disputes", _("Disputes")),
+    (READ_OWN_LABELS, "history", _("My work")),
+    (MANAGE_BATCHES, "batches", _("Batches")),
+    (IMPORT_DATA, "imports", _("Imports")),
+    (WRITE_GUIDELINES, "guidelines", _("Guidelines")),
+    (MANAGE_PEOPLE, "people", _("People")),
+    (READ_AGREEMENT, "agreement", _("Agreement")),
+    (READ_RELEASES, "releases", _("Gold")),
+    (READ_SCORERS, "scorers", _("Scorers")),
+    (READ_BOARDS, "runs", _("Benchmarks")),
 )
+"""Act, URL name, label: whoever may do the act has the place in their bar."""
+
+
+class Permissions:
+    """``may.cut_release`` of a template: whether the reader may do the act of that name."""
+
+    def __init__(self, user: Any) -> None:
+        self._user = user
+
+    def __getitem__(self, name: str) -> bool:
+        if (
+            name not in ACTS
+        ):  # a template reads past a KeyError, and a misspelt act would permit nothing in silence
+            raise ImproperlyConfigured(f"There is no act {name} in annotation/domain/permissions.py.")
+        return isinstance(self._user, Person) and may(self._user, ACTS[name])
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
-    items: dict[str, NavigationItem] = {}
+    items: list[NavigationItem] = []
     setup_notices: Callable[[], Sequence[Any]] = tuple
     roles: frozenset[str] = frozenset()
     current_study = ""
@@ -70,18 +96,18 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         if len(visible) > 1 and len(scope) == 1:
             current_study = visible.get(next(iter(scope)), "")
         is_open = len(scope) > 1  # then a study is to be chosen first
-        for role, name, label in PLACES:
-            if not is_open and (role in roles or user.is_superuser):
+        for act, name, label in PLACES:
+            if not is_open and may(user, act):
                 url = reverse(name)
                 count, unit = waiting.get(name, (None, ""))
                 active = request.path.startswith(url)
-                item = NavigationItem(url=url, label=label, active=active, count=count, unit=unit)
-                items.setdefault(name, item)
+                items.append(NavigationItem(url=url, label=label, active=active, count=count, unit=unit))
     return {
-        "navigation": list(items.values()),
+        "navigation": items,
         "current_study": current_study,
         "studies": [(name, build_study_url(name)) for name in visible.values() if len(visible) > 1],
         "own_roles": [role for role in ROLES if role in roles],
+        "may": Permissions(user),
         "setup_notices": setup_notices,
         "demo": settings.ASSAY_DEMO_PROCESS,
     }

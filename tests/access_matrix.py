@@ -1,4 +1,4 @@
-"""Who may ask for what: every address of the product by 18 kinds of people and 6 methods.
+"""Who may ask for what: every address of the product by 25 kinds of people and 6 methods.
 
 The addresses come from the resolver and the roles from ``MAY`` in test_everyone_everywhere.py. A kind of people that
 lost something (a group, a part in the batch, the account, the token) has what is left. Each request is undone.
@@ -20,17 +20,20 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from annotation.models import ApiToken, Person
+from annotation.core.study_scope import limit_to_studies
+from annotation.models import ROLES, ApiToken, Person
 from annotation.services.batches.batches import add_members
 from annotation.services.batches.members import set_member_active
 from annotation.services.people.people import add_person, deactivate_person, set_roles
 from annotation.services.people.tokens import make_token
+from annotation.services.studies import create_study
 from tests.test_everyone_everywhere import (
     ADDRESSES,
     ANSWERED,
     BODIES,
     MAY,
     MODELS,
+    OF_ITS_OWNER,
     PUBLIC,
     QUERIES,
     RATIONALE,
@@ -38,12 +41,18 @@ from tests.test_everyone_everywhere import (
 )
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-BASIC_KINDS = frozenset({"not signed in", "in no group", "annotator", "adjudicator", "manager", "researcher"})
+BASIC_KINDS = frozenset({"not signed in", "in no group", *ROLES})
 SAFE = frozenset({"GET", "HEAD"})
 REFUSED = frozenset({403, 404, 405})
 # What only members of the world's batch, and whoever holds its claims, are given.
 OF_THE_BATCH = frozenset({"api-next", "api-next-dispute", "work-batch", "work-ahead", "dispute-batch"})
-OF_ITS_OWNER = frozenset({"draft-retry", "draft-discard", "api-prediction"})
+# What has a parameter and is of no study.
+OF_THE_SITE = ("chart", "dispute-reason", "guideline", "import-template", "judge-template", "note-resolve")
+# Forms on another page: whoever opens their address is led to that page, whether it is there or not.
+FORMS = frozenset(
+    {f"person-{form}" for form in ("roles", "name", "languages", "models", "link", "exposure")}
+    | {"import-check", "import-confirm"}
+)
 OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
@@ -67,6 +76,9 @@ class Kind:
     owns: bool = True
     is_blind: bool = False
     is_admin: bool = False
+    study: str = ""
+    """Of another study: where this names one, the addresses have it in front; else they have none."""
+    is_elsewhere: bool = False
     scope: str | None = None
 
 
@@ -88,6 +100,7 @@ def make_kinds(world: World) -> list[Kind]:
         Kind("adjudicator", sign_in(wu), frozenset({"adjudicator"}), is_blind=True),
         Kind("manager", sign_in(ma), frozenset({"manager"})),
         Kind("researcher", sign_in(he), frozenset({"researcher"})),
+        Kind("viewer", sign_in(people["viewer"]), frozenset({"viewer"})),
         Kind("worker of no batch", sign_in(make_person("elsewhere", "annotator", "adjudicator")), **both),
         Kind("worker who left the batch", sign_in(make_past_member(world)), **both, is_blind=True),
         Kind(
@@ -120,6 +133,30 @@ def make_kinds(world: World) -> list[Kind]:
         Kind("manager's token that reads", use_token(ma, "read"), frozenset({"manager"}), scope="read"),
         Kind("manager's token that manages", use_token(ma, "manage"), frozenset({"manager"}), scope="manage"),
         Kind("expired token", make_expired_token(ma), is_signed_in=False),
+        *make_others(),
+    ]
+
+
+def make_others() -> list[Kind]:
+    """Members of another study in each role, at addresses without a study; and of all roles, at the world's."""
+    study = create_study(name="elsewhere")
+    with limit_to_studies([study.pk]):
+        people = {role: add_person(name=f"other-{role}", roles=[role]) for role in ROLES}
+        member = add_person(name="other-of-all-roles", roles=ROLES)
+    other = {"is_elsewhere": True, "is_member": False, "owns": False, "is_blind": True}
+    kinds = [
+        Kind(f"{role} of another study", sign_in(person), frozenset({role}), **other)
+        for role, person in people.items()
+    ]
+    return [
+        *kinds,
+        Kind(
+            "member of another study in this one",
+            sign_in(member),
+            frozenset(ROLES),
+            study="default",
+            **other,
+        ),
     ]
 
 
@@ -198,7 +235,7 @@ def walk_matrix(
 ) -> Outcome:
     outcome = Outcome()
     for name, parameters, method, kind in requests(kinds, share, seed):
-        path = world.path(name, parameters) + QUERIES.get(name, "")
+        path = within(kind.study, world.path(name, parameters)) + QUERIES.get(name, "")
         status, content, writes = ask(kind, path, method)
         outcome.requests += 1
         outcome.by_status[status] += 1
@@ -207,6 +244,14 @@ def walk_matrix(
             outcome.faults.append(f"{method} {path} ({name}) by {kind.name}: {status}, {reason}")
         report(outcome.requests)
     return outcome
+
+
+def within(study: str, path: str) -> str:
+    """The address in the study."""
+    if not study:
+        return path
+    root = "/api/v1/" if path.startswith("/api/v1/") else "/"
+    return f"{root}s/{study}/{path.removeprefix(root)}"
 
 
 def ask(kind: Kind, path: str, method: str) -> tuple[int, str, list[str]]:
@@ -244,13 +289,14 @@ def fault(
     leak = find_leak(kind, path, status, content)
     if leak:
         return f"tells {leak}"
-    expected = expect(kind, name, path, method)
+    expected = "nowhere" if kind.study else expect(kind, name, path, method)
     may_write = expected == "theirs" or (expected == "either" and status < 400)
     if writes and not may_write:
         return f"wrote: {writes[0]}"
     is_right = {
         "theirs": status in ANSWERED | {206, 404, 405, 410},
         "refused": status in REFUSED,
+        "nowhere": status == 404,
         "not theirs": status in REFUSED | {422},  # a form is read before the item that it is about
         "sign in": status == 405 or is_sent_away(name, path, status, content),
         "either": True,
@@ -284,8 +330,9 @@ def expect(kind: Kind, name: str, path: str, method: str) -> str:
         return "refused"
     if not kind.owns and (name in OF_ITS_OWNER or "assignment_id" in dict(ADDRESSES)[name]):
         return "not theirs"
-    if not kind.is_member and name in OF_THE_BATCH:
-        return "refused"
+    is_there = not kind.is_elsewhere or not dict(ADDRESSES)[name] or name.startswith(OF_THE_SITE)
+    if not is_there or (not kind.is_member and name in OF_THE_BATCH):
+        return "either" if name in FORMS and method in SAFE else "refused"
     return "either" if kind.is_blind and kind.roles & OFFICE else "theirs"
 
 

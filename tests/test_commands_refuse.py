@@ -44,6 +44,7 @@ FILE_COMMANDS: dict[str, list[str]] = {
 BEFORE_A_FILE = {"leaderboard": ["--from-file"], "regression_cases": ["add", "--file"]}
 UNKNOWN: dict[str, list[list[str]]] = {
     "add_study": [["default"], ["a/b"], ["new", "--managers", "nobody"]],
+    "list_permissions": [],
     "set_roles": [["nobody"], ["lin", "--roles", "king"], ["lin", "--study", "nowhere"]],
     "add_person": [
         ["lin"],

@@ -18,6 +18,7 @@ from annotation.api.annotation_loop import (
     receipt_response,
 )
 from annotation.api.base import KEY, NumberField, StrictSerializer, list_refusals
+from annotation.domain.permissions import ADJUDICATE
 from annotation.selectors.adjudication import (
     BY_PROMPT,
     OLDEST_FIRST,
@@ -88,6 +89,8 @@ def build_dispute_body(dispute: Dispute) -> dict[str, Any]:
 
 
 class NextDispute(LoopView):
+    act = ADJUDICATE
+
     @extend_schema(
         operation_id="batches_next_dispute",
         summary="The dispute I am deciding, else a new one; with its annotations as A and B after my verdict",
@@ -109,6 +112,8 @@ class NextDispute(LoopView):
 
 
 class GiveVerdict(LoopView):
+    act = ADJUDICATE
+
     @extend_schema(
         operation_id="assignments_verdict",
         summary="Say what I think of a dispute, before I see its annotations; once",
@@ -122,6 +127,8 @@ class GiveVerdict(LoopView):
 
 
 class Adjudicate(LoopView):
+    act = ADJUDICATE
+
     @extend_schema(
         operation_id="assignments_adjudicate",
         summary="Decide the disputed criteria of an item, after my verdict",

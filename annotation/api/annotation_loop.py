@@ -26,6 +26,7 @@ from annotation.api.base import (
 )
 from annotation.domain.annotations import FLAGS, Submission
 from annotation.domain.guidelines import Criterion
+from annotation.domain.permissions import HANDLE_CLAIMS, LABEL, READ_OWN_GUIDELINE, READ_OWN_LABELS
 from annotation.models import Assignment, Channel
 from annotation.selectors.assignments.items import WorkItem, build_item
 from annotation.selectors.batches import get_working_batch
@@ -252,6 +253,8 @@ class OwnBatches(LoopView):
 
 
 class BatchGuideline(LoopView):
+    act = READ_OWN_GUIDELINE
+
     @extend_schema(
         operation_id="batches_guideline",
         summary="The guideline of a batch in which I work, with its introduction",
@@ -262,6 +265,8 @@ class BatchGuideline(LoopView):
 
 
 class NextItem(LoopView):
+    act = LABEL
+
     @extend_schema(
         operation_id="batches_next",
         summary="My oldest live claim, else a new one",
@@ -281,6 +286,8 @@ class NextItem(LoopView):
 
 
 class Submit(LoopView):
+    act = LABEL
+
     @extend_schema(
         operation_id="assignments_submit",
         summary="Submit the annotation of an item",
@@ -308,6 +315,8 @@ class KeptAsDraft(TooLate):
 
 
 class Revise(LoopView):
+    act = READ_OWN_LABELS
+
     @extend_schema(
         operation_id="assignments_revise",
         summary="Correct what I submitted",
@@ -334,6 +343,8 @@ class Revise(LoopView):
 
 
 class Skip(LoopView):
+    act = HANDLE_CLAIMS
+
     @extend_schema(
         operation_id="assignments_skip",
         summary="Give an item back for good, saying why",
@@ -349,6 +360,8 @@ class Skip(LoopView):
 
 
 class Release(LoopView):
+    act = HANDLE_CLAIMS
+
     @extend_schema(
         operation_id="assignments_release",
         summary="Give an item back for now; it may come again",
@@ -361,6 +374,8 @@ class Release(LoopView):
 
 
 class Extend(LoopView):
+    act = HANDLE_CLAIMS
+
     @extend_schema(
         operation_id="assignments_extend",
         summary="Start the lease of an item anew",

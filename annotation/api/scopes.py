@@ -5,13 +5,14 @@ A scope narrows, it gives nothing: each call asks for the roles and the part in 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.utils.translation import gettext_lazy as _
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from annotation.models import ApiToken
+from annotation.models import ApiToken, Person
+from annotation.selectors.access import may
 
 Scope = ApiToken.Scope
 MEANING = {
@@ -29,6 +30,15 @@ def allowed_scopes(view: Any, method: str) -> list[Scope]:
         Scope.MANAGE: True,
     }
     return [scope for scope, reaches in reach.items() if reaches]
+
+
+class MayAct(BasePermission):
+    """The roles of whoever asks permit the view's ``act``. The calls of the annotation loop ask for the role in the
+    statements that they send anyway, and only name their act.
+    """
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return may(cast("Person", request.user), view.act)
 
 
 class InScope(BasePermission):

@@ -21,6 +21,7 @@ from annotation.models import (
     MANAGER,
     RESEARCHER,
     ROLES,
+    VIEWER,
     EvaluatedModel,
     Person,
 )
@@ -33,6 +34,7 @@ ROLE_CHOICES = (
     (ADJUDICATOR, _("Adjudicator: decides disputes")),
     (MANAGER, _("Manager: data, guidelines, batches, people")),
     (RESEARCHER, _("Researcher: gold releases, scorers, benchmarks")),
+    (VIEWER, _("Viewer: reads gold releases and leaderboards, changes nothing")),
 )
 USUAL_DAYS = 7
 SCOPE_CHOICES = (

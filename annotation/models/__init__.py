@@ -1,6 +1,7 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
 from annotation.domain.assignments.eligibility import ADJUDICATION_SLOT
+from annotation.domain.permissions import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, VIEWER
 from annotation.models.adjudication import Adjudication, DisputeReason, Verdict
 from annotation.models.annotations import Annotation, CorrectionRequest, Draft, SubmissionBlock
 from annotation.models.assignments import (
@@ -19,11 +20,6 @@ from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionR
 from annotation.models.imports import HeaderMapping, Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
-    ADJUDICATOR,
-    ANNOTATOR,
-    MANAGER,
-    RESEARCHER,
-    ROLES,
     ApiToken,
     Invitation,
     OneTimeLink,
@@ -50,6 +46,7 @@ __all__ = [
     "PRIORITY_STEP",
     "RESEARCHER",
     "ROLES",
+    "VIEWER",
     "Adjudication",
     "Alarm",
     "Annotation",

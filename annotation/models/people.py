@@ -19,12 +19,6 @@ from annotation.models.base import Authored
 from annotation.models.datasets import EvaluatedModel
 from annotation.models.studies import Study
 
-ANNOTATOR = "annotator"
-ADJUDICATOR = "adjudicator"
-MANAGER = "manager"
-RESEARCHER = "researcher"
-ROLES = (ANNOTATOR, ADJUDICATOR, MANAGER, RESEARCHER)
-
 
 class PersonManager(UserManager["Person"]):
     """Django's commands make admins with it, past every form: the rules for names and passwords hold there, too."""

@@ -78,6 +78,7 @@ class StudyMembership(Authored):
         ADJUDICATOR = "adjudicator", _("adjudicator")
         MANAGER = "manager", _("manager")
         RESEARCHER = "researcher", _("researcher")
+        VIEWER = "viewer", _("viewer")
 
     study = models.ForeignKey(Study, models.CASCADE, related_name="memberships", verbose_name=_("study"))
     person = models.ForeignKey(

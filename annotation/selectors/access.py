@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Forbidden
 from annotation.core.study_scope import get_study_scope
+from annotation.domain.permissions import Act
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -74,9 +75,11 @@ def is_of_others(person: Person, reader: Person) -> bool:
     return StudyMembership.objects.filter(person=person).exclude(study__in=managed).exists()
 
 
-def has_role(person: Person, *roles: str) -> bool:
-    """Whether the person has any of these roles, as they were when this request first asked."""
-    return person.is_superuser or not roles_of(person).isdisjoint(roles)
+def may(person: Person, act: Act) -> bool:
+    """Whether a role of the person permits the act in the studies in question, as the roles were when this request
+    first asked.
+    """
+    return person.is_superuser or not roles_of(person).isdisjoint(act.roles)
 
 
 def build_role_filter(role: str | OuterRef) -> Q:

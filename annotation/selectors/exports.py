@@ -8,8 +8,9 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from annotation.core.errors import N_, NotFound
-from annotation.models import MANAGER, Export, GoldRelease, Job, Person
-from annotation.selectors.access import roles_of
+from annotation.domain.permissions import NAME_ANNOTATORS
+from annotation.models import Export, GoldRelease, Job, Person
+from annotation.selectors.access import may
 from annotation.selectors.releases.releases import get_release_for
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
@@ -36,7 +37,7 @@ def check_export_release(person: Person, export_id: int) -> None:
 
 def may_name_people(person: Person) -> bool:
     """Whether an export may tell this person the real names of those who labelled: managers know them anyway."""
-    return person.is_superuser or MANAGER in roles_of(person)
+    return may(person, NAME_ANNOTATORS)
 
 
 def may_download(person: Person, export: Export) -> bool:

@@ -11,8 +11,9 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from annotation.core.study_scope import build_study_filter
-from annotation.models import ADJUDICATOR, MANAGER, Batch, Job, Person, Task
-from annotation.selectors.access import blind_batches, has_role, sealed_batches, unconfirmed_closings
+from annotation.domain.permissions import MANAGE_BATCHES
+from annotation.models import ADJUDICATOR, Batch, Job, Person, Task
+from annotation.selectors.access import blind_batches, may, sealed_batches, unconfirmed_closings
 from annotation.selectors.adjudication import select_disputed_at
 from annotation.selectors.annotations.own_work import count_drafts
 from annotation.selectors.batches.monitoring import list_alarmed
@@ -38,7 +39,7 @@ class PendingWork:
 
 def list_pending_work(person: Person) -> list[PendingWork]:
     """The person's own labelling first, then the batches that they manage."""
-    managed = _list_managed(person) if has_role(person, MANAGER) else ()
+    managed = _list_managed(person) if may(person, MANAGE_BATCHES) else ()
     return [*_list_own(person), *managed]
 
 

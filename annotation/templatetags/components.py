@@ -35,6 +35,7 @@ ROLE_LABELS: dict[str, str | Promise] = {
     "adjudicator": pgettext_lazy("role", "Adjudicator"),
     "manager": pgettext_lazy("role", "Manager"),
     "researcher": pgettext_lazy("role", "Researcher"),
+    "viewer": pgettext_lazy("role", "Viewer"),
 }
 
 

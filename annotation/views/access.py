@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
-from annotation.models import Person
-from annotation.selectors.access import has_role
+from annotation.core.errors import N_, Forbidden
+from annotation.domain.permissions import Act
+from annotation.models import Person, StudyMembership
+from annotation.selectors.access import may
 
-__all__ = ["View", "has_role", "person_of", "post_form", "role_required"]
+__all__ = ["View", "act_required", "may", "person_of", "post_form"]
 
 View = Callable[..., HttpResponseBase]
 FORM_BYTES = 1024 * 1024
@@ -28,20 +30,32 @@ def person_of(request: HttpRequest) -> Person:
     return cast("Person", request.user)
 
 
-def role_required(*roles: str) -> Callable[[View], View]:
-    """Let people of any of these groups (and admins) through; anybody else gets 403."""
+def act_required(act: Act) -> Callable[[View], View]:
+    """Let people through whose roles permit the act (and admins); anybody else gets 403."""
 
     def decorate(view: View) -> View:
         @wraps(view)
         def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not has_role(person_of(request), *roles):
-                raise PermissionDenied
+            if not may(person_of(request), act):
+                refuse_act(act)
             return view(request, *args, **kwargs)
 
-        guarded_view.roles = roles  # type: ignore[attr-defined]
+        guarded_view.act = act  # type: ignore[attr-defined]
         return guarded_view
 
     return decorate
+
+
+def refuse_act(act: Act) -> NoReturn:
+    roles = ", ".join(str(StudyMembership.Role(role).label) for role in act.roles)
+    raise Forbidden(
+        N_(
+            "You have no role here that may {act}. It takes one of these in the study: {roles}."
+            " A manager of the study gives it."
+        ),
+        act=gettext(act.name),
+        roles=roles,
+    )
 
 
 def post_form(page: str) -> Callable[[View], View]:

@@ -18,8 +18,9 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
 from annotation.core.http import breadcrumbs, is_from_beginning, stream_file
 from annotation.core.zip_stream import ZipMember, build_segments
+from annotation.domain.permissions import EXPORT_RELEASE
 from annotation.forms.exports import ExportForm
-from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
+from annotation.models import Export, GoldRelease, Person
 from annotation.selectors.exports import (
     get_export,
     get_export_folder,
@@ -31,7 +32,7 @@ from annotation.selectors.exports import (
 from annotation.selectors.releases.releases import get_release_for
 from annotation.services.exports import WRITERS, Writer, get_writer
 from annotation.services.exports.downloads import discard_export, record_download, start_export
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 # What a browser shall not open by itself, whatever is in it.
 BINARY = "application/octet-stream"
@@ -39,7 +40,7 @@ BINARY = "application/octet-stream"
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(EXPORT_RELEASE)
 def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     """The formats with their options, and what was exported before; a POST orders one."""
     person = person_of(request)
@@ -70,7 +71,7 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(EXPORT_RELEASE)
 def release_export(request: HttpRequest, name: str, export_id: int) -> HttpResponse:
     """One export: how far it is, and when it is done its files."""
     release, export = find_export(request, name, export_id)
@@ -89,7 +90,7 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 
 
 @require_safe
-@role_required(RESEARCHER, MANAGER)
+@act_required(EXPORT_RELEASE)
 def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
     export = get_takeable_export(request, name, export_id)
     member = next((member for member in list_members(export) if member.name == file), None)
@@ -102,7 +103,7 @@ def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> H
 
 
 @require_safe
-@role_required(RESEARCHER, MANAGER)
+@act_required(EXPORT_RELEASE)
 def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseBase:
     """All of its files; the zip is made while it is sent."""
     export = get_takeable_export(request, name, export_id)
@@ -116,7 +117,7 @@ def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseB
 
 
 @require_POST
-@role_required(RESEARCHER, MANAGER)
+@act_required(EXPORT_RELEASE)
 def export_discard(request: HttpRequest, name: str, export_id: int) -> HttpResponse:
     release, export = find_export(request, name, export_id)
     discard_export(export=export, actor=person_of(request))

@@ -25,6 +25,7 @@ from annotation.domain.formats.bundle import Bundle
 from annotation.domain.formats.preview import group_problems
 from annotation.domain.formats.sample_tables import WRITERS, build_template
 from annotation.domain.formats.table import NAME as TABLE
+from annotation.domain.permissions import IMPORT_DATA
 from annotation.forms.imports import (
     AnnotationsForm,
     BundleForm,
@@ -39,7 +40,7 @@ from annotation.forms.imports import (
     list_stated,
     read_choices,
 )
-from annotation.models import MANAGER, Batch, Dataset, Import
+from annotation.models import Batch, Dataset, Import
 from annotation.selectors.imports import (
     get_visible_import,
     has_running_job,
@@ -69,21 +70,21 @@ from annotation.services.imports.uploads import (
     forget_columns,
     receive_upload,
 )
-from annotation.views.access import accepts_body, person_of, post_form, role_required
+from annotation.views.access import accepts_body, act_required, person_of, post_form
 
 PAGE = 50
 
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 def imports(request: HttpRequest) -> HttpResponse:
     context = {"imports": list_visible_imports(person_of(request))}
     return render(request, "annotation/imports/list.html", context)
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 @accepts_body(settings.MAX_UPLOAD_BYTES)
 def import_new(request: HttpRequest) -> HttpResponse:
     form = UploadForm(request.POST or None, request.FILES or None, initial=request.GET.dict())
@@ -109,7 +110,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 def import_template(request: HttpRequest, kind: str, ending: str) -> HttpResponseBase:
     """A table to fill in, with the columns in the reader's language."""
     form = WRITERS.get(ending)
@@ -122,7 +123,7 @@ def import_template(request: HttpRequest, kind: str, ending: str) -> HttpRespons
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     """A file before it is imported, while it is, and afterwards."""
     upload = get_visible_import(person_of(request), import_id)
@@ -153,7 +154,7 @@ def _read_as_stated(upload: Import, request: HttpRequest, form: ImportKindForm) 
     return True
 
 
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 @post_form("import-report")
 def import_check(request: HttpRequest, import_id: int) -> HttpResponse:
     """Keep what was chosen, and try the import without storing anything of the file."""
@@ -190,7 +191,7 @@ def _choose_columns(upload: Import, form: TargetForm, request: HttpRequest) -> b
     return is_new
 
 
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 @post_form("import-report")
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = get_visible_import(person_of(request), import_id)
@@ -216,7 +217,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(IMPORT_DATA)
 def import_discard(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = get_visible_import(person_of(request), import_id)
     discard_upload(upload=upload, actor=person_of(request))

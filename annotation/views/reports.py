@@ -25,15 +25,16 @@ from annotation.core.formatting import UNDEFINED, format_bracketed, format_brack
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
 from annotation.domain.guidelines.values import NA, order_level
+from annotation.domain.permissions import READ_AGREEMENT
 from annotation.domain.releases.manifest import index_dimensions
 from annotation.domain.releases.origins import count_origins, find_batch_origins, list_import_protocols
-from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
+from annotation.models import Batch, GoldLabel, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.agreement.weights import list_weighings, summarize_weighings
 from annotation.selectors.batches import get_batches, list_readable_batches
 from annotation.selectors.releases.releases import get_release_for
 from annotation.selectors.reports import build_batches_report, build_release_report
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 MAX_LEVELS = 6
 """A scale with more levels shows its ends."""
@@ -392,7 +393,7 @@ FORMATS = ("html", "json", "latex")
 
 @require_GET
 @never_cache
-@role_required(MANAGER, RESEARCHER)
+@act_required(READ_AGREEMENT)
 def report(request: HttpRequest) -> HttpResponseBase:
     """``?batch=..`` (once or more) or ``?release=..``, and ``&format=json`` or ``latex``; without any, a choice."""
     person = person_of(request)

@@ -16,20 +16,21 @@ from django.views.decorators.http import require_http_methods
 
 from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import localize
+from annotation.domain.permissions import LIMIT_EXPOSURE
 from annotation.forms.wellbeing import WellbeingForm
-from annotation.models import MANAGER, WellbeingSettings
+from annotation.models import WellbeingSettings
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.guidelines import GuidelineFamily, list_families
 from annotation.selectors.wellbeing import ExposureRow, list_exposure_rows, list_readers
 from annotation.services.wellbeing import set_wellbeing
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 DAYS = 14
 PAGE = 100
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(LIMIT_EXPOSURE)
 def wellbeing_settings(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     settings = WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()

@@ -19,10 +19,9 @@ from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, ma
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Conflict
 from annotation.core.http import Crumb, breadcrumbs, parse_int
-from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.access import has_role
+from annotation.domain.permissions import COLLECT_RESPONSES, READ_COLLECTIONS
 from annotation.selectors.jobs import is_silent, is_waiting_long
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from benchmark.domain.llm_client import build_key_name, find_key
 from benchmark.forms.collection import CollectionForm
 from benchmark.models import CollectionRun
@@ -50,14 +49,13 @@ SHORT_MINUTES = 3
 
 
 @require_safe
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_COLLECTIONS)
 def collections(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     page = Paginator(list_collection_rows(person), PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "may_collect": has_role(person, RESEARCHER),
     }
     return render(request, "benchmark/collection/list.html", context)
 
@@ -87,7 +85,7 @@ def _list_endpoints() -> list[EndpointChoice]:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(COLLECT_RESPONSES)
 def new_collection(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = CollectionForm(request.POST or None, person=person)
@@ -111,7 +109,7 @@ def new_collection(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_COLLECTIONS)
 def collection_run(request: HttpRequest, number: str) -> HttpResponse:
     person = person_of(request)
     run = get_collection_run(person, parse_int(number))
@@ -131,15 +129,13 @@ def collection_run(request: HttpRequest, number: str) -> HttpResponse:
         "pages": failures.paginator.get_elided_page_range(failures.number),
         "sample": list_sample(run),
         "jobs": list_jobs(run),
-        "may_collect": has_role(person, RESEARCHER),
-        "manages": has_role(person, MANAGER),
     }
     return render(request, "benchmark/collection/run.html", context)
 
 
 @require_safe
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_COLLECTIONS)
 def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
     """The live part, which asks again; once the job is over the whole page is loaded anew."""
     run = get_collection_run(person_of(request), parse_int(number))
@@ -150,7 +146,7 @@ def collection_progress(request: HttpRequest, number: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(COLLECT_RESPONSES)
 def collection_resume(request: HttpRequest, number: str) -> HttpResponse:
     """Go on: ask for whatever lacks a response."""
     person = person_of(request)

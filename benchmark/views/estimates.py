@@ -29,9 +29,9 @@ from annotation.core.formatting import (
 )
 from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import render_text
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
-from annotation.selectors.access import has_role
-from annotation.views.access import person_of, role_required
+from annotation.domain.permissions import MANAGE_BATCHES, PLAN_LABELS, READ_LABEL_PLANS
+from annotation.models import ADJUDICATOR, ANNOTATOR
+from annotation.views.access import act_required, may, person_of
 from benchmark.domain.estimates.label_plan.basis import map_metrics
 from benchmark.domain.estimates.label_plan.comparison import POWER
 from benchmark.domain.estimates.label_plan.label_plan import (
@@ -63,7 +63,7 @@ WIDTH, HEIGHT = 560, 260
 
 
 @require_safe
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_LABEL_PLANS)
 def label_plan_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?points=2``, or ``?first=..&second=..`` to separate two models."""
     return _render_page(request, name)
@@ -71,7 +71,7 @@ def label_plan_page(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @never_cache
-@role_required(RESEARCHER)
+@act_required(PLAN_LABELS)
 def label_plan_batch(request: HttpRequest, name: str) -> HttpResponse:
     """The batch of what the same query asks for; the page again, with the reason, where it is refused."""
     return _render_page(request, name)
@@ -100,8 +100,6 @@ def _render_page(request: HttpRequest, name: str) -> HttpResponse:
         "crumbs": breadcrumbs(
             (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), title=_("Label plan")
         ),
-        "manages": has_role(person, MANAGER),
-        "researches": has_role(person, RESEARCHER),
         "plans": [_plan_row(plan) for plan in list_plans(run)],
         "gap_form": gap_form,
         "comparison": _comparison_context(basis, comparison),
@@ -197,7 +195,7 @@ def _create_plan(
     """None, with the reason on the form, where it is refused."""
     person = person_of(request)
     # Without the people to open it, it stays a draft: a manager adds them.
-    open_now = has_role(person, MANAGER) and "draft" not in request.POST
+    open_now = may(person, MANAGE_BATCHES) and "draft" not in request.POST
     try:
         made = create_label_plan(run=run, goal=goal, open_now=open_now, actor=person, **form.options())
     except AssayError as error:
@@ -206,7 +204,9 @@ def _create_plan(
     code = "batch_open" if open_now else "batch_draft"
     messages.success(request, render_text("benchmark/wording/message.txt", code=code, name=made.batch.name))
     return (
-        redirect("batch", made.batch.name) if has_role(person, MANAGER) else redirect("label-next", run.name)
+        redirect("batch", made.batch.name)
+        if may(person, MANAGE_BATCHES)
+        else redirect("label-next", run.name)
     )
 
 

@@ -20,9 +20,9 @@ from annotation.core.http import Crumb, breadcrumbs
 from annotation.core.text_templates import render_text
 from annotation.domain.formats.rows import Source
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from annotation.models import MANAGER, RESEARCHER, Guideline
-from annotation.selectors.access import has_role
-from annotation.views.access import person_of, role_required
+from annotation.domain.permissions import ENTER_PUBLISHED_TABLE, READ_BOARDS
+from annotation.models import Guideline
+from annotation.views.access import act_required, person_of
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.published_tables import Published
 from benchmark.forms.leaderboards import PublishedDatasetForm, PublishedForm
@@ -45,16 +45,16 @@ from scoring.selectors.scorers import get_latest_guideline
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def published_tables(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    context = {"tables": list_table_rows(person), "may_enter": has_role(person, RESEARCHER)}
+    context = {"tables": list_table_rows(person)}
     return render(request, "benchmark/published_tables/list.html", context)
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(ENTER_PUBLISHED_TABLE)
 def published_new(request: HttpRequest) -> HttpResponse:
     """First a look at what was read, then, with ``confirm``, the table. Nothing is stored before."""
     form = PublishedForm(request.POST or None, request.FILES or None, person=person_of(request))
@@ -111,7 +111,7 @@ def _entered_message(table: PublishedTable) -> str:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
     table = get_table(person, table_id)
@@ -121,7 +121,7 @@ def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(ENTER_PUBLISHED_TABLE)
 def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
     """Beside the boards of another dataset."""
     person = person_of(request)
@@ -138,7 +138,6 @@ def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
 def _render_table(
     request: HttpRequest, table: PublishedTable, form: PublishedDatasetForm, *, status: int = 200
 ) -> HttpResponse:
-    person = person_of(request)
     guideline = get_latest_guideline(table.guideline_name)
     context = {
         "table": table,
@@ -146,13 +145,12 @@ def _render_table(
         "shown": _preview_context(table.rows, guideline.document),
         "crumbs": _crumbs(table.name),
         "form": form,
-        "may_enter": has_role(person, RESEARCHER),
     }
     return render(request, "benchmark/published_tables/table.html", context, status=status)
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(ENTER_PUBLISHED_TABLE)
 def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
     table = get_table(person, table_id)

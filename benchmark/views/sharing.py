@@ -30,9 +30,8 @@ from annotation.core.charts import EMBEDDED, Spec, chart_svg, chart_url
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, NotFound
 from annotation.core.http import breadcrumbs, build_site_url, enter_study
-from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.access import has_role
-from annotation.views.access import person_of, role_required
+from annotation.domain.permissions import READ_LINKS, SHARE_BOARD
+from annotation.views.access import act_required, person_of
 from benchmark.forms.leaderboards import ShareForm
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.leaderboards.runs import get_run, refuse_sealed_run
@@ -102,7 +101,7 @@ HEADERS = {
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_LINKS)
 def run_links(request: HttpRequest, name: str) -> HttpResponse:
     """Every link of the run, with who made it and when an outsider last opened it."""
     return _render_links(request, _open_run(request, name), ShareForm())
@@ -110,7 +109,7 @@ def run_links(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(SHARE_BOARD)
 def run_share(request: HttpRequest, name: str) -> HttpResponse:
     """POST makes a link, and its answer alone shows the address."""
     run = _open_run(request, name)
@@ -129,7 +128,7 @@ def run_share(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(SHARE_BOARD)
 def run_link_revoke(request: HttpRequest, name: str, link_id: int) -> HttpResponse:
     run = _open_run(request, name)
     revoke_link(link=get_link(run, link_id), actor=person_of(request))
@@ -154,7 +153,6 @@ def _render_links(
         "form": form,
         "crumbs": crumbs,
         "lines": [_link_row(link) for link in list_links(run)],
-        "may_share": has_role(person_of(request), RESEARCHER),
     }
     return render(request, "benchmark/sharing/links.html", context, status=status)
 

@@ -5,17 +5,16 @@ The endpoints: validate, call one service, answer with the row.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
-from rest_framework.permissions import BasePermission, IsAuthenticated
+from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from annotation.api.base import (
     AssayView,
@@ -24,9 +23,9 @@ from annotation.api.base import (
     NumberField,
     StrictSerializer,
 )
-from annotation.api.scopes import InScope
-from annotation.models import MANAGER, RESEARCHER, Job, Person
-from annotation.selectors.access import has_role
+from annotation.api.scopes import InScope, MayAct
+from annotation.domain.permissions import REQUEST_PREDICTIONS
+from annotation.models import Job
 from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import get_prediction_request
 from scoring.selectors.scorers import get_current_scorer, get_scorer
@@ -190,15 +189,9 @@ class LargeJSONParser(JSONParser):
     largest = 8 * 1024 * 1024
 
 
-class IsResearchStaff(BasePermission):
-    """For researchers and managers; nobody else's schema has these calls."""
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        return has_role(cast("Person", request.user), RESEARCHER, MANAGER)
-
-
 class Predictions(AssayView):
-    permission_classes = (IsAuthenticated, InScope, IsResearchStaff)
+    act = REQUEST_PREDICTIONS
+    permission_classes = (IsAuthenticated, InScope, MayAct)
     parser_classes = (LargeJSONParser,)
 
     @extend_schema(
@@ -217,7 +210,8 @@ class Predictions(AssayView):
 
 
 class PredictionResult(AssayView):
-    permission_classes = (IsAuthenticated, InScope, IsResearchStaff)
+    act = REQUEST_PREDICTIONS
+    permission_classes = (IsAuthenticated, InScope, MayAct)
 
     @extend_schema(
         operation_id="predictions_result",

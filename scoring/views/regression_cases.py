@@ -18,10 +18,11 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.http import breadcrumbs, parse_int
 from annotation.core.text_templates import render_text
-from annotation.models import MANAGER, RESEARCHER, Guideline, Response
-from annotation.selectors.access import has_role, sealed_datasets
+from annotation.domain.permissions import EDIT_REGRESSION_CASES, READ_SCORERS
+from annotation.models import Guideline, Response
+from annotation.selectors.access import sealed_datasets
 from annotation.selectors.guidelines import criterion_label, label_text, level_text
-from annotation.views.access import accepts_body, person_of, role_required
+from annotation.views.access import accepts_body, act_required, person_of
 from scoring.domain.training_data import level_name
 from scoring.forms.regression_cases import MAX_FILE_BYTES, MustFailFileForm, MustFailForm, ResponseSearchForm
 from scoring.models import RegressionCase
@@ -35,14 +36,14 @@ ITEMS_PER_PAGE = 50
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_SCORERS)
 def must_fail(request: HttpRequest, guideline: str) -> HttpResponse:
     """The set; with a response in the address, that one to be added."""
     return _render_page(request, get_latest_guideline(guideline))
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(EDIT_REGRESSION_CASES)
 def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
     """The response that the form names into the set, for one criterion."""
     guideline_version = get_latest_guideline(guideline)
@@ -75,7 +76,7 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(EDIT_REGRESSION_CASES)
 @accepts_body(MAX_FILE_BYTES)
 def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
     guideline_version = get_latest_guideline(guideline)
@@ -107,7 +108,7 @@ def _import_items(guideline_name: str, file: Any, request: HttpRequest) -> int:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(EDIT_REGRESSION_CASES)
 def must_fail_remove(request: HttpRequest, guideline: str, item_id: int) -> HttpResponse:
     guideline_version = get_latest_guideline(guideline)
     item = must_fail_item(item_id)
@@ -144,7 +145,6 @@ def _render_page(
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "lines": [_describe_item(item, guideline) for item in page.object_list],
-        "researches": has_role(person, RESEARCHER),
         "find": find,
         "nothing_found": is_searched and not offered,
         "offered": offered,

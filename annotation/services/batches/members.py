@@ -13,12 +13,11 @@ from django.db.models import Q, Sum
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.domain.permissions import READERS
 from annotation.models import (
     ADJUDICATION_SLOT,
     ADJUDICATOR,
     ANNOTATOR,
-    MANAGER,
-    RESEARCHER,
     Assignment,
     Batch,
     GoldQuestionTask,
@@ -177,7 +176,7 @@ def _refuse_closed(batch: Batch) -> None:
 def _refuse_possible_readers(batch: Batch, people: Sequence[Person]) -> None:
     if not batch.assignments.filter(state=Assignment.State.SUBMITTED).exists():
         return
-    reading = StudyMembership.objects.filter(study=batch.study_id, role__in=[MANAGER, RESEARCHER])
+    reading = StudyMembership.objects.filter(study=batch.study_id, role__in=READERS)
     readers = Person.objects.filter(Q(pk__in=reading.values("person")) | Q(is_superuser=True))
     reader = (
         readers.filter(pk__in=[person.pk for person in people])

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Forbidden, Unprocessable
+from annotation.domain.permissions import ADJUDICATE
 from annotation.forms.adjudication import (
     AdjudicationForm,
     QueueForm,
@@ -44,7 +45,7 @@ from annotation.selectors.wellbeing import is_budget_used_up
 from annotation.services import assignments
 from annotation.services.adjudication import disputes as answers
 from annotation.services.guidelines import record_introduction
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.annotations.highlights import mark_turns
 from annotation.views.annotations.workspace import (
     WorkRefusal,
@@ -55,8 +56,6 @@ from annotation.views.annotations.workspace import (
     list_side_cards,
 )
 from annotation.views.guidelines.introduction import show_introduction
-
-adjudicator_only = role_required(ADJUDICATOR)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class BatchQueue:
 
 @require_GET
 @never_cache
-@adjudicator_only
+@act_required(ADJUDICATE)
 def disputes(request: HttpRequest) -> HttpResponse:
     """What waits, by batch, dimension and age; it tells of no model, annotator or label."""
     dispute_filter = parse_dispute_filter(request.GET)
@@ -103,7 +102,7 @@ def disputes(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
-@adjudicator_only
+@act_required(ADJUDICATE)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """The next dispute; before the first of a guideline version its introduction, while nothing is claimed yet."""
     batch, unread = get_batch_to_enter(name, person_of(request), ADJUDICATOR)
@@ -114,7 +113,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@adjudicator_only
+@act_required(ADJUDICATE)
 def introduction(request: HttpRequest, name: str) -> HttpResponse:
     record_introduction(batch=name, person=person_of(request), role=ADJUDICATOR)
     return redirect(reverse("dispute-batch", args=[name]) + query_string(request))
@@ -122,7 +121,7 @@ def introduction(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @never_cache
-@adjudicator_only
+@act_required(ADJUDICATE)
 def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """The adjudicator's own judgement; the answer is the first that tells what others said."""
     person = person_of(request)
@@ -140,7 +139,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@adjudicator_only
+@act_required(ADJUDICATE)
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = get_open_dispute(assignment_id, person), AdjudicationForm(request.POST)
@@ -157,7 +156,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@adjudicator_only
+@act_required(ADJUDICATE)
 def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment = get_open_dispute(assignment_id, person)
@@ -172,7 +171,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@adjudicator_only
+@act_required(ADJUDICATE)
 def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Give the dispute back undecided; it may come again."""
     person = person_of(request)

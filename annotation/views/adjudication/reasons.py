@@ -12,18 +12,16 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import localize
+from annotation.domain.permissions import EDIT_DISPUTE_REASONS
 from annotation.forms.adjudication import ReasonForm
-from annotation.models import MANAGER
 from annotation.selectors.adjudication import list_reasons_with_use
 from annotation.services.adjudication import reasons
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.annotations.workspace import leave_page
-
-manager_only = role_required(MANAGER)
 
 
 @require_http_methods(["GET", "POST"])
-@manager_only
+@act_required(EDIT_DISPUTE_REASONS)
 def dispute_reasons(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return show_reasons(request, ReasonForm())
@@ -41,7 +39,7 @@ def dispute_reasons(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@manager_only
+@act_required(EDIT_DISPUTE_REASONS)
 def dispute_reason(request: HttpRequest, key: str) -> HttpResponse:
     """Other words for it, or other consequences."""
     form = ReasonForm(request.POST)
@@ -63,14 +61,14 @@ def dispute_reason(request: HttpRequest, key: str) -> HttpResponse:
 
 
 @require_POST
-@manager_only
+@act_required(EDIT_DISPUTE_REASONS)
 def dispute_reason_move(request: HttpRequest, key: str) -> HttpResponse:
     reasons.move_reason(key=key, up=request.POST.get("to") == "up", actor=person_of(request))
     return leave_page(request, "dispute-reasons")
 
 
 @require_POST
-@manager_only
+@act_required(EDIT_DISPUTE_REASONS)
 def dispute_reason_active(request: HttpRequest, key: str) -> HttpResponse:
     active = request.POST.get("active") == "yes"
     reasons.set_reason_active(key=key, active=active, actor=person_of(request))

@@ -12,8 +12,9 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import MANAGER, RESEARCHER, Batch
-from annotation.selectors.access import has_role, sealed_batches
+from annotation.domain.permissions import READ_AGREEMENT
+from annotation.models import Batch
+from annotation.selectors.access import sealed_batches
 from annotation.selectors.agreement import (
     LabelPatterns,
     PatternCounts,
@@ -22,7 +23,7 @@ from annotation.selectors.agreement import (
 )
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.selectors.quality.adjudicators import measure_adjudicator_agreement
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.agreement.query import AgreementChoice, TabQuery, encode_query, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
 from annotation.views.agreement.wording import (
@@ -47,7 +48,7 @@ TAB_CONTEXTS: dict[str, TabContext] = {
 
 @require_GET
 @never_cache
-@role_required(MANAGER, RESEARCHER)
+@act_required(READ_AGREEMENT)
 def agreement(request: HttpRequest) -> HttpResponse:
     person, choice = person_of(request), parse_choice(request)
     batches = open_readable_batches(person, choice.batches)
@@ -105,7 +106,6 @@ def frame_context(tab_query: TabQuery, choice: AgreementChoice) -> dict[str, Any
             name: value for name, value in choice.parameters().items() if name not in {"statistic", "across"}
         },
         "tabs": list_tabs(choice),
-        "manages": has_role(tab_query.person, MANAGER),
         "statistics": STATISTICS.items(),
         "chips": list_chips(choice.narrowing, tab_query.words, lambda name: url_without(choice, name)),
         "several": tab_query.words.several,

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import MANAGER, RESEARCHER
+from annotation.domain.permissions import READ_AGREEMENT
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.agreement import Narrowing
 from annotation.selectors.agreement.groupings import UNNAMED
@@ -20,7 +20,7 @@ from annotation.selectors.agreement.labels import ComparableLabels
 from annotation.selectors.agreement.tasks import CriterionLabels, LabelledTasks, TaskLabels
 from annotation.selectors.batches import list_readable_batches, open_readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.agreement.query import encode_query, parse_batches, parse_query_narrowing
 from annotation.views.agreement.wording import (
     FACETS,
@@ -49,7 +49,7 @@ MAX_NAMES = 200
 
 @require_GET
 @never_cache
-@role_required(MANAGER, RESEARCHER)
+@act_required(READ_AGREEMENT)
 def agreement_tasks(request: HttpRequest) -> HttpResponse:
     person, names = person_of(request), parse_batches(request)
     narrowing = parse_query_narrowing(request.GET)

@@ -19,8 +19,9 @@ from django.views.decorators.http import require_GET, require_POST
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.domain.guidelines import NA
+from annotation.domain.permissions import READ_OWN_LABELS
 from annotation.forms.annotations import HistoryForm, WorkForm
-from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
+from annotation.models import Assignment
 from annotation.selectors.annotations.history import (
     HistoryRow,
     find_outcome,
@@ -42,7 +43,7 @@ from annotation.selectors.origins import list_imported
 from annotation.selectors.wellbeing import build_item_wellbeing
 from annotation.services.annotations import submission as answers
 from annotation.services.annotations.drafts import build_submission, discard_draft
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.annotations.highlights import OWN_GROUP, mark_turns
 from annotation.views.annotations.outcomes import (
     DescribedOutcome,
@@ -64,12 +65,11 @@ from annotation.views.gold_questions.feedback import describe_feedback
 from annotation.views.guidelines.introduction import localize_introduction
 
 PAGE = 50
-worker_only = role_required(ANNOTATOR, ADJUDICATOR)
 
 
 @require_GET
 @never_cache
-@worker_only
+@act_required(READ_OWN_LABELS)
 def history(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = HistoryForm(request.GET, person=person)
@@ -136,7 +136,7 @@ def build_history_line(history_row: HistoryRow) -> HistoryLine:
 
 @require_GET
 @never_cache
-@worker_only
+@act_required(READ_OWN_LABELS)
 def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = get_own_assignment(assignment_id, person_of(request))
     return show_item(request, assignment, load_submitted_work(assignment), back=request.GET.get("back", ""))
@@ -144,7 +144,7 @@ def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@worker_only
+@act_required(READ_OWN_LABELS)
 def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person, back = person_of(request), request.POST.get("back", "")
     assignment = get_own_assignment(assignment_id, person)
@@ -169,7 +169,7 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@worker_only
+@act_required(READ_OWN_LABELS)
 def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Submit a kept draft once more: taken where its place is free again, else kept with the newer reason."""
     person = person_of(request)
@@ -185,7 +185,7 @@ def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@worker_only
+@act_required(READ_OWN_LABELS)
 def draft_discard(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     discard_draft(assignment_id=assignment_id, person=person_of(request))
     return leave_page(request, "history", say=_("The draft is discarded."))

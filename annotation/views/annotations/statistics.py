@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET
 from annotation.core.charts import SCHEMA, Spec, chart_url, make_quantity
 from annotation.core.formatting import format_duration, format_interval_percent, format_part
 from annotation.core.proportions import wilson
-from annotation.models import ADJUDICATOR, ANNOTATOR
+from annotation.domain.permissions import READ_OWN_LABELS
 from annotation.selectors.annotations.statistics import (
     GoldConfusion,
     OwnCounts,
@@ -29,7 +29,7 @@ from annotation.selectors.annotations.statistics import (
     measure_own_pace,
 )
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 WIDTH, HEIGHT = 480, 150
 # A label for each week, so that they do not run into each other.
@@ -80,7 +80,7 @@ class ConfusionGrid:
 
 @require_GET
 @never_cache
-@role_required(ANNOTATOR, ADJUDICATOR)
+@act_required(READ_OWN_LABELS)
 def own_statistics(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     tallies, pace = list_own_counts(person), measure_own_pace(person)

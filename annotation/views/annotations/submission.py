@@ -23,8 +23,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError, Forbidden
+from annotation.domain.permissions import HANDLE_CLAIMS, LABEL
 from annotation.forms.annotations import SkipForm, WorkForm
-from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
+from annotation.models import ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.annotations.own_work import (
     SubmittedWork,
     find_other_claim,
@@ -45,7 +46,7 @@ from annotation.services.annotations.drafts import save_draft
 from annotation.services.annotations.submission import AlreadySubmitted
 from annotation.services.assignments import TooLate
 from annotation.services.guidelines import record_introduction
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.annotations import history
 from annotation.views.annotations.workspace import (
     WorkRefusal,
@@ -57,7 +58,6 @@ from annotation.views.annotations.workspace import (
 from annotation.views.gold_questions.feedback import describe_feedback, find_failed_attempt
 from annotation.views.guidelines.introduction import show_introduction
 
-annotator_only = role_required(ANNOTATOR)
 # What came of a submit: "taken" with the receipt, "kept" as a draft, or "refused" with the item to mend.
 OUTCOME, RECEIPT = "Assay-Outcome", "Assay-Receipt"
 SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells it
@@ -65,7 +65,7 @@ SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells i
 
 @require_GET
 @never_cache
-@annotator_only
+@act_required(LABEL)
 def work(request: HttpRequest) -> HttpResponse:
     """My batches; straight in where there is just one (``?list`` stays)."""
     batches = [
@@ -78,7 +78,7 @@ def work(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
-@annotator_only
+@act_required(LABEL)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """The next item; before the first of a guideline version its introduction, while nothing is claimed yet."""
     batch, unread = get_batch_to_enter(name, person_of(request), ANNOTATOR)
@@ -88,7 +88,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@annotator_only
+@act_required(LABEL)
 def introduction(request: HttpRequest, name: str) -> HttpResponse:
     record_introduction(batch=name, person=person_of(request), role=ANNOTATOR)
     return redirect("work-batch", name)
@@ -96,7 +96,7 @@ def introduction(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@annotator_only
+@act_required(LABEL)
 def undo(request: HttpRequest, name: str) -> HttpResponse:
     """Back to the last submitted item of the batch, to revise it."""
     last = find_last_submission(get_batch(name), person_of(request))
@@ -107,7 +107,7 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @never_cache
-@annotator_only
+@act_required(LABEL)
 def claim_next(request: HttpRequest, name: str) -> HttpResponse:
     """One item more than those that the page ``had``, claimed for it; 204 where there is none to be had."""
     batch = get_batch(name)
@@ -117,7 +117,7 @@ def claim_next(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @never_cache
-@annotator_only
+@act_required(LABEL)
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """What is no item of the person's to annotate does not exist for them, whatever the service says of it."""
     person = person_of(request)
@@ -140,7 +140,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@annotator_only
+@act_required(LABEL)
 def draft(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Save what is on the page, finished or not; ``extend`` asks for a fresh lease too.
 
@@ -160,7 +160,7 @@ def draft(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 @require_POST
 @never_cache
-@annotator_only
+@act_required(LABEL)
 def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment = get_own_item(assignment_id, person)
@@ -174,7 +174,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@role_required(ANNOTATOR, ADJUDICATOR)
+@act_required(HANDLE_CLAIMS)
 def extend(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Called by the page while somebody works on it."""
     assignments.extend_lease(assignment_id=assignment_id, person=person_of(request))
@@ -182,7 +182,7 @@ def extend(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@annotator_only
+@act_required(LABEL)
 def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     """Called by the page that is left, for the item that nobody has looked at."""
     person = person_of(request)

@@ -16,9 +16,10 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
 from annotation.core.study_scope import build_study_filter
+from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.policy import PolicyForm
-from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
-from annotation.selectors.access import has_role, is_awaiting_confirmation, sealed_batches
+from annotation.models import Batch, Guideline, Person, Response
+from annotation.selectors.access import is_awaiting_confirmation, sealed_batches
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
 from annotation.selectors.batches.plan import measure_pace, plan_batch
@@ -31,7 +32,7 @@ from annotation.services.batches.batches import confirm_closing, set_state
 from annotation.services.batches.collection import enqueue_end
 from annotation.services.batches.monitoring import mark_alarm_seen
 from annotation.services.batches.policy import may_set_threshold, set_terms
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.batches.creation import describe_plan
 from annotation.views.batches.progress import board_context, facts_context, format_chance, progress_context
 
@@ -40,7 +41,7 @@ AT_RISK = 0.5  # from this probability on the list warns that a batch will be la
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batches(request: HttpRequest) -> HttpResponse:
     """The batches that run or are to run; with ``?closed=1`` those that are over."""
     closed = "closed" in request.GET
@@ -67,7 +68,7 @@ def batches(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     open_batch = get_batch(name)
     context = batch_context(open_batch, person_of(request), tab="progress") | board_context(
@@ -85,7 +86,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
     """The counts alone; an open batch's page asks for them again and again."""
     live_batch = get_batch(name)
@@ -98,7 +99,7 @@ def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_state(request: HttpRequest, name: str) -> HttpResponse:
     changed_batch = set_state(batch=get_batch(name), state=parse_state(request), actor=person_of(request))
     words = {
@@ -113,7 +114,7 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_end_collection(request: HttpRequest, name: str) -> HttpResponse:
     enqueue_end(batch=get_batch(name), actor=person_of(request))
     messages.success(
@@ -126,7 +127,7 @@ def batch_end_collection(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
     confirm_closing(batch=get_batch(name), actor=person_of(request))
     messages.success(
@@ -136,7 +137,7 @@ def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_close(request: HttpRequest, name: str) -> HttpResponse:
     """Asks before closing, because it cannot be undone."""
     open_batch = get_batch(name)
@@ -147,7 +148,7 @@ def batch_close(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
     """What of the policy may change while people work: the due date, the lease, the alarm, repeat adjudications."""
     open_batch = get_batch(name)
@@ -166,7 +167,7 @@ def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_alarm_seen(request: HttpRequest, name: str) -> HttpResponse:
     if mark_alarm_seen(batch=get_batch(name), actor=person_of(request)):
         messages.success(
@@ -186,7 +187,6 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "unconfirmed": is_awaiting_confirmation(batch),
         "crumbs": breadcrumbs(*ancestors, title=page_title or batch.name),
-        "researches": has_role(person, RESEARCHER),
     }
 
 

@@ -20,14 +20,15 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.formatting import format_duration
 from annotation.core.http import breadcrumbs
+from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.batches import BatchForm
-from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
+from annotation.models import Batch, Dataset, Guideline, Job
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.batches.plan import Plan, measure_pace, plan_responses
 from annotation.selectors.datasets import get_dataset, list_dataset_rows
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, create_or_enqueue_batch, filter_responses
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 
 def describe_plan(plan: Plan, guideline: Guideline | None, due: date | None) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def describe_plan(plan: Plan, guideline: Guideline | None, due: date | None) -> 
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_dataset(request: HttpRequest) -> HttpResponse:
     """The first step: which dataset's responses are to be judged."""
     context = {
@@ -63,7 +64,7 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
     chosen_dataset = get_dataset(dataset)
     form = build_form(request, chosen_dataset)
@@ -85,7 +86,7 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
     """A batch that a job makes: how far it is, and afterwards the batch, or why there is none."""
     job = Job.objects.filter(pk=job_id, kind=JOB_KIND).first()
@@ -100,7 +101,7 @@ def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
     """The plan of the form as it stands, complete or not."""
     chosen_dataset = get_dataset(dataset)

@@ -15,9 +15,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
+from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.batches import JoinForm
 from annotation.forms.batches.tasks import LimitsForm
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch, CorrectionRequest
+from annotation.models import ADJUDICATOR, ANNOTATOR, Batch, CorrectionRequest
 from annotation.selectors.access import list_openings, refuse_sealed_gold
 from annotation.selectors.annotations.corrections import get_correction, list_corrections
 from annotation.selectors.batches import get_batch
@@ -27,7 +28,7 @@ from annotation.selectors.guidelines import criterion_label, dimension_label, la
 from annotation.selectors.people import get_person
 from annotation.services.annotations.submission import handle_correction_request
 from annotation.services.batches.members import join_batch, set_limits, set_member_active
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.batches.batches import batch_context
 from annotation.views.notices import render_notice
 
@@ -39,7 +40,7 @@ MEMBERS_PER_PAGE = 100
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_members(request: HttpRequest, name: str) -> HttpResponse:
     """Who works in the batch; POST adds people in the role that ``role`` names."""
     open_batch = get_batch(name)
@@ -70,7 +71,7 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_member(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
     """Let a member go (``active=0``) or take them in again (``active=1``)."""
     active = request.POST.get("active") == "1"
@@ -84,7 +85,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_member_limits(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
     """At most how many items a member gets, and none of which dimensions."""
     open_batch = get_batch(name)
@@ -112,7 +113,7 @@ def batch_member_limits(request: HttpRequest, name: str, username: str, role: st
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_items(request: HttpRequest, name: str) -> HttpResponse:
     """Skipped items and requests for correction: they show responses and labels."""
     open_batch = get_batch(name)
@@ -149,7 +150,7 @@ def correction_row(
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def correction_handled(request: HttpRequest, name: str, request_id: int) -> HttpResponse:
     open_batch = get_batch(name)
     refuse_sealed_gold(person_of(request), [open_batch])

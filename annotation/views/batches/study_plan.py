@@ -24,10 +24,10 @@ from annotation.core.charts import (
     make_quantity,
 )
 from annotation.core.http import breadcrumbs
+from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.domain.planning import POWER, AgreementPlan, ComparisonPlan, space_prompts
 from annotation.forms.batches.study_plan import USUAL, StudyPlanForm
-from annotation.models import MANAGER
-from annotation.views.access import role_required
+from annotation.views.access import act_required
 
 WIDTH, HEIGHT = 270, 200
 RULE_STYLE = {"strokeDash": [4, 4], "strokeWidth": 1}
@@ -35,7 +35,7 @@ RULE_STYLE = {"strokeDash": [4, 4], "strokeWidth": 1}
 
 @require_GET
 @vary_on_headers("HX-Request")
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def study_plan(request: HttpRequest) -> HttpResponse:
     """The whole page, or, for a script, the form with its plan alone."""
     form = StudyPlanForm(USUAL | {name: request.GET[name] for name in USUAL if name in request.GET})

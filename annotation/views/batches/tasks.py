@@ -26,8 +26,9 @@ from annotation.domain.assignments.eligibility import (
     NOT_THIS_TOPIC,
     OWN_MODEL,
 )
+from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.tasks import ASSIGN, EVERYBODY, PRIORITY, WITHDRAW, ChangeForm, FindTasksForm
-from annotation.models import MANAGER, Assignment, Batch, Person
+from annotation.models import Assignment, Batch, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.needs import (
@@ -44,7 +45,7 @@ from annotation.selectors.batches.needs import (
 from annotation.selectors.batches.tasks import BatchItem, find_tasks
 from annotation.selectors.guidelines import dimension_label
 from annotation.services.batches import tasks
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.batches.batches import batch_context
 from annotation.views.notices import render_notice
 
@@ -100,7 +101,7 @@ MAX_PAGES = 20
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
     """The items that fit the filters; POST changes the chosen ones."""
     open_batch = get_unsealed_batch(request, name)
@@ -131,7 +132,7 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
     """The items that nobody left may take, and why; POST changes the chosen ones."""
     open_batch = get_unsealed_batch(request, name)
@@ -157,7 +158,7 @@ def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_BATCHES)
 def batch_needs_notice(request: HttpRequest, name: str) -> HttpResponse:
     """How many need a person; the batch's page asks for it apart, so that the page itself waits for nothing."""
     open_batch = get_unsealed_batch(request, name)

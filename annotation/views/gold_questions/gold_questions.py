@@ -23,6 +23,7 @@ from annotation.core.errors import AssayError
 from annotation.core.formatting import format_compact, format_decimal, format_percent
 from annotation.domain.gold_questions import MIN_ITEMS, MIN_SHARE, Confusion
 from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.permissions import MANAGE_GOLD_QUESTIONS
 from annotation.forms.gold_questions import (
     AGAIN,
     FROM_FILE,
@@ -32,7 +33,7 @@ from annotation.forms.gold_questions import (
     GoldForm,
     QualificationForm,
 )
-from annotation.models import MANAGER, Batch, GoldQuestion, Person, Qualification
+from annotation.models import Batch, GoldQuestion, Person, Qualification
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import get_batch
 from annotation.selectors.gold_questions import (
@@ -50,7 +51,7 @@ from annotation.selectors.people import get_person
 from annotation.services.batches.members import start_attempt, waive_qualification
 from annotation.services.gold_questions.gold_questions import set_question_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
-from annotation.views.access import accepts_body, person_of, role_required
+from annotation.views.access import accepts_body, act_required, person_of
 from annotation.views.batches.batches import batch_context
 from annotation.views.gold_questions.feedback import explain_too_few, format_reached, format_threshold
 from annotation.views.notices import add_notice
@@ -60,7 +61,7 @@ PAGE = 50
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_GOLD_QUESTIONS)
 @accepts_body(MAX_FILE_BYTES)
 def batch_known(request: HttpRequest, name: str) -> HttpResponse:
     """The gold questions of a batch, and who had them right; POST adds some, from gold or from a file."""
@@ -106,7 +107,7 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_GOLD_QUESTIONS)
 def batch_known_item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """Take an item out (``active=0``) or put it in again (``active=1``)."""
     open_batch, active = get_unsealed_batch(request, name), request.POST.get("active") == "1"
@@ -122,7 +123,7 @@ def batch_known_item(request: HttpRequest, name: str, item_id: int) -> HttpRespo
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_GOLD_QUESTIONS)
 def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
     """Everybody's qualification: the value with its interval, what was confused, and what to do about it."""
     open_batch = get_unsealed_batch(request, name)
@@ -142,7 +143,7 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_GOLD_QUESTIONS)
 def batch_round(request: HttpRequest, name: str, username: str) -> HttpResponse:
     """Let somebody in whatever came out, or give them another round; with a reason."""
     open_batch, person = get_unsealed_batch(request, name), get_person(username)

@@ -23,8 +23,8 @@ from annotation.domain.guidelines.comparison import (
     Key,
     compare,
 )
-from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
-from annotation.selectors.access import has_role
+from annotation.domain.permissions import READ_GUIDELINES, WRITE_GUIDELINES
+from annotation.models import Guideline, GuidelineNote, Person
 from annotation.selectors.guidelines import (
     ClauseKey,
     choose_language,
@@ -34,7 +34,7 @@ from annotation.selectors.guidelines import (
     list_open_notes,
     record_note_openings,
 )
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, may, person_of
 from annotation.views.guidelines.wording import FIELDS, KINDS, guideline_text, language_name
 
 # Notes stand once, beside the clause itself and not beside its examples.
@@ -67,11 +67,11 @@ class ClauseSection:
 
 
 @require_GET
-@role_required(*ROLES)
+@act_required(READ_GUIDELINES)
 def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
     """``?old=`` and ``?new=`` are versions; without them the latest against the one published before it."""
     person = person_of(request)
-    manages = has_role(person, MANAGER)
+    manages = may(person, WRITE_GUIDELINES)
     versions = list_guideline_versions(name, drafts=manages)
     if not versions:
         raise NotFound(N_("There is no guideline {name}."), name=name)
@@ -97,7 +97,6 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
         "counts": count_changes(comparison),
         "whole_notes": notes.get(("", None), ()),
         "sections": list_sections(comparison, notes),
-        "manages": manages,
         "crumbs": breadcrumbs(
             (_("Guidelines"), "guidelines", []),
             (str(new), "guideline", [name, new.version]),

@@ -17,9 +17,9 @@ from annotation.core.formatting import format_compact
 from annotation.core.http import breadcrumbs
 from annotation.domain.guidelines import Criterion, GuidelineDocument
 from annotation.domain.guidelines.prose import split_blocks
+from annotation.domain.permissions import READ_GUIDELINES, WRITE_GUIDELINES
 from annotation.forms.guidelines import GuidelineForm, clause_value
-from annotation.models import MANAGER, ROLES, GuidelineNote
-from annotation.selectors.access import has_role
+from annotation.models import GuidelineNote
 from annotation.selectors.guidelines import (
     ClauseKey,
     choose_language,
@@ -35,7 +35,7 @@ from annotation.selectors.guidelines import (
     to_language,
 )
 from annotation.services.guidelines import load_guideline, publish_guideline
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, may, person_of
 from annotation.views.guidelines.comparison import compare_with_published
 from annotation.views.guidelines.wording import format_severity, guideline_text, language_name
 from annotation.views.notices import add_notice
@@ -51,11 +51,11 @@ class SourceLine:
 
 
 @require_GET
-@role_required(*ROLES)
+@act_required(READ_GUIDELINES)
 def guidelines(request: HttpRequest) -> HttpResponse:
     """Every guideline by name. Drafts, and the batches that use a version, are for managers."""
     person = person_of(request)
-    manages = has_role(person, MANAGER)
+    manages = may(person, WRITE_GUIDELINES)
     language = get_language() or "en"
     waiting = count_open_notes(person) if manages else {}
     listed = [
@@ -66,15 +66,15 @@ def guidelines(request: HttpRequest) -> HttpResponse:
         )
         for family in list_families(drafts=manages)
     ]
-    return render(request, "annotation/guidelines/list.html", {"families": listed, "manages": manages})
+    return render(request, "annotation/guidelines/list.html", {"families": listed})
 
 
 @require_GET
-@role_required(*ROLES)
+@act_required(READ_GUIDELINES)
 def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """A version to read, in the reader's language or in the one asked for with ``?language=``."""
     person = person_of(request)
-    manages = has_role(person, MANAGER)
+    manages = may(person, WRITE_GUIDELINES)
     found_version = get_guideline_version(name, version, drafts=manages)
     document = found_version.document
     language = choose_language(document, request.GET.get("language") or get_language() or "en")
@@ -98,7 +98,6 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "other_versions": other_versions,
         "language": language,
         "languages": [(code, language_name(code)) for code in document.languages],
-        "manages": manages,
         "batches": found_version.batches.all() if manages else (),
         "since": compare_with_published(person, found_version)
         if manages and not found_version.is_published
@@ -109,7 +108,7 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(WRITE_GUIDELINES)
 def guideline_new(request: HttpRequest) -> HttpResponse:
     form = GuidelineForm(request.POST or None, request.FILES or None)
     if not form.is_valid():
@@ -127,7 +126,7 @@ def guideline_new(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(WRITE_GUIDELINES)
 def guideline_publish(request: HttpRequest, name: str, version: str) -> HttpResponse:
     draft = get_guideline_version(name, version, drafts=True)
     publish_guideline(guideline=draft, actor=person_of(request))

@@ -13,8 +13,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.http import breadcrumbs
+from annotation.domain.permissions import WRITE_GUIDELINES
 from annotation.forms.guidelines import NoteFilterForm, NoteForm, format_clause
-from annotation.models import MANAGER, Guideline, GuidelineNote
+from annotation.models import Guideline, GuidelineNote
 from annotation.selectors.guidelines import (
     criterion_label,
     get_guideline_version,
@@ -24,13 +25,13 @@ from annotation.selectors.guidelines import (
     record_note_openings,
 )
 from annotation.services.guidelines import leave_own_note, resolve_note
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 PAGE = 50
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(MANAGER)
+@act_required(WRITE_GUIDELINES)
 def guideline_notes(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """The notes on a version, by ``?state=`` and ``?source=``. POST adds one of the manager's own.
 
@@ -55,7 +56,7 @@ def guideline_notes(request: HttpRequest, name: str, version: str) -> HttpRespon
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(WRITE_GUIDELINES)
 def note_resolve(request: HttpRequest, note_id: int) -> HttpResponse:
     """``resolved=1`` says that the note was dealt with, ``resolved=0`` opens it again. htmx gets the note alone,
     with its clause where it stood (``with_clause``).

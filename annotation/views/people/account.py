@@ -16,10 +16,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
+from annotation.domain.permissions import READ_OWN_LABELS
 from annotation.forms.people import NameForm, OwnPasswordForm, TokenForm
 from annotation.forms.wellbeing import ReadingForm, TopicsForm
-from annotation.models import ADJUDICATOR, ANNOTATOR
-from annotation.selectors.access import has_role
 from annotation.selectors.people import list_recent_setup_links, list_sign_ins, list_tokens
 from annotation.selectors.wellbeing import exposure_today, find_exposure_budget
 from annotation.services.people import people as services
@@ -27,7 +26,7 @@ from annotation.services.people.setup_links import confirm_links_seen
 from annotation.services.people.sign_ins import check_present_password
 from annotation.services.people.tokens import make_token, revoke_token
 from annotation.services.wellbeing import set_item_display
-from annotation.views.access import person_of, post_form
+from annotation.views.access import may, person_of, post_form
 from annotation.views.notices import add_notice, render_notice
 
 
@@ -126,7 +125,7 @@ def show_account(request: HttpRequest, **changes: Any) -> HttpResponse:
         "sign_ins": list_sign_ins(person),
         "reading_form": ReadingForm(person=person),
         "topics_form": TopicsForm(person=person),
-        "reads": has_role(person, ANNOTATOR, ADJUDICATOR),
+        "reads": may(person, READ_OWN_LABELS),
         "points": exposure_today(person),
         "budget": find_exposure_budget(person),
         "password_form": OwnPasswordForm(person=person),

@@ -12,17 +12,18 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.http import build_study_url
 from annotation.core.study_scope import get_study_scope, limit_to_studies
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
+from annotation.domain.permissions import CUT_RELEASE, MANAGE_BATCHES, READ_AGREEMENT
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, ROLES, VIEWER, Person
 from annotation.selectors.access import list_visible_studies, roles_of
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.batches.progress import list_batch_rows
 from annotation.selectors.overview import list_current_batches, list_own_jobs, list_pending_work
 from annotation.selectors.people import list_people_in_role
 from annotation.selectors.studies import list_studies
-from annotation.views.access import has_role, person_of
+from annotation.views.access import may, person_of
 from annotation.views.releases.verdicts import list_unreliable
 
-LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes"}
+LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", VIEWER: "runs"}
 MAX_BATCHES = 10
 
 
@@ -35,7 +36,7 @@ def home(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     if len(get_study_scope() or ()) > 1:
         return render(request, "annotation/studies/list.html", {"rows": list_study_rows(person)})
-    if has_role(person, MANAGER, RESEARCHER):
+    if may(person, READ_AGREEMENT):
         return render(request, "annotation/people/overview.html", overview_context(person))
     place = find_landing_page(person)
     if place is not None:
@@ -71,12 +72,11 @@ def find_landing_page(person: Person) -> str | None:
 
 
 def overview_context(person: Person) -> dict[str, Any]:
-    manages = has_role(person, MANAGER)
+    manages = may(person, MANAGE_BATCHES)
     batches = list_current_batches(limit=MAX_BATCHES) if manages else []
     return {
         "pending": list_pending_work(person),
-        "unreliable": list_unreliable(person, get_language() or "en") if has_role(person, RESEARCHER) else [],
+        "unreliable": list_unreliable(person, get_language() or "en") if may(person, CUT_RELEASE) else [],
         "jobs": list_own_jobs(person),
         "batches": list_batch_rows(batches, person),
-        "manages": manages,
     }

@@ -21,8 +21,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs, build_site_url
+from annotation.domain.permissions import MANAGE_PEOPLE
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
-from annotation.models import MANAGER, Invitation, Person
+from annotation.models import Invitation, Person
 from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.people import (
     LinkState,
@@ -41,7 +42,7 @@ from annotation.services.people.invitations import (
 )
 from annotation.services.people.setup_links import ENDED as SETUP_ENDED
 from annotation.services.people.setup_links import use_setup_link
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.demo import BACKEND
 from annotation.views.notices import add_notice
 
@@ -59,7 +60,7 @@ BADGES = {
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def invitations(request: HttpRequest) -> HttpResponse:
     """The invitations; POST makes one, and its answer alone shows the link."""
     form = InvitationForm(request.POST or None, known=list_prompt_languages())
@@ -93,7 +94,7 @@ def invitations(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def invitation_revoke(request: HttpRequest, invitation_id: int) -> HttpResponse:
     revoke_invitation(invitation_id=invitation_id, actor=person_of(request))
     messages.success(request, _("The invitation is withdrawn: its link opens nothing any more."))

@@ -20,6 +20,7 @@ from annotation.core.errors import AssayError
 from annotation.core.formatting import format_duration, format_interval_percent, format_percent
 from annotation.core.http import breadcrumbs, build_site_url
 from annotation.core.study_scope import get_study_scope
+from annotation.domain.permissions import MANAGE_PEOPLE
 from annotation.forms.people import (
     ROLE_CHOICES,
     FindPeopleForm,
@@ -30,7 +31,7 @@ from annotation.forms.people import (
     RolesForm,
 )
 from annotation.forms.wellbeing import ExposureForm
-from annotation.models import MANAGER, Batch, Person
+from annotation.models import Batch, Person
 from annotation.selectors.access import (
     is_of_others,
     record_openings,
@@ -61,14 +62,14 @@ from annotation.selectors.quality import (
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
-from annotation.views.access import person_of, post_form, role_required
+from annotation.views.access import act_required, person_of, post_form
 from annotation.views.notices import add_notice, render_notice
 
 PAGE = 100
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def people(request: HttpRequest) -> HttpResponse:
     """Everybody with what they have to do; a search by name, a filter by group."""
     reader, filters = person_of(request), FindPeopleForm(request.GET)
@@ -94,7 +95,7 @@ def list_role_names(person: Person) -> list[str]:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def person_new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST or None)
     if form.is_valid():
@@ -116,12 +117,12 @@ def person_new(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def person(request: HttpRequest, username: str) -> HttpResponse:
     return show_person(request, get_person(username))
 
 
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 @post_form("person")
 def person_roles(request: HttpRequest, username: str) -> HttpResponse:
     member, form = get_person(username), RolesForm(request.POST)
@@ -132,7 +133,7 @@ def person_roles(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 @post_form("person")
 def person_name(request: HttpRequest, username: str) -> HttpResponse:
     member, form = get_person(username), NameForm(request.POST)
@@ -142,7 +143,7 @@ def person_name(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 @post_form("person")
 def person_languages(request: HttpRequest, username: str) -> HttpResponse:
     member = get_person(username)
@@ -156,7 +157,7 @@ def person_languages(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 @post_form("person")
 def person_models(request: HttpRequest, username: str) -> HttpResponse:
     member, open_models = get_person(username), list(unsealed_models(person_of(request)))
@@ -171,7 +172,7 @@ def person_models(request: HttpRequest, username: str) -> HttpResponse:
 
 
 @never_cache
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 @post_form("person")
 def person_link(request: HttpRequest, username: str) -> HttpResponse:
     """Make a link by which the person sets their own password; this answer alone shows it."""
@@ -179,7 +180,7 @@ def person_link(request: HttpRequest, username: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def person_link_revoke(request: HttpRequest, username: str, link_id: int) -> HttpResponse:
     revoke_setup_link(link_id=link_id, person=get_person(username), actor=person_of(request))
     messages.success(request, _("The link is withdrawn: it opens nothing any more."))
@@ -187,7 +188,7 @@ def person_link_revoke(request: HttpRequest, username: str, link_id: int) -> Htt
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> HttpResponse:
     """End a token of somebody's; nobody but them makes one or reads it."""
     token = revoke_token(token_id=token_id, person=get_person(username), actor=person_of(request))
@@ -195,7 +196,7 @@ def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> H
     return redirect("person", username)
 
 
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 @post_form("person")
 def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
     member = get_person(username)
@@ -208,7 +209,7 @@ def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
 
 
 @require_GET
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
     """Asks before somebody is deactivated, and says what becomes of their work."""
     member, reader = get_person(username), person_of(request)
@@ -227,7 +228,7 @@ def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(MANAGER)
+@act_required(MANAGE_PEOPLE)
 def person_active(request: HttpRequest, username: str) -> HttpResponse:
     """Deactivate the person (``active=0``) or activate them again (``active=1``)."""
     member, actor = get_person(username), person_of(request)

@@ -22,7 +22,8 @@ from django.views.decorators.http import require_GET
 from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.http import breadcrumbs, parse_level, parse_ordinal
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import MANAGER, Batch, Membership, Person
+from annotation.domain.permissions import REVIEW_QUALITY
+from annotation.models import Batch, Membership, Person
 from annotation.selectors.access import record_openings, sealed_batches
 from annotation.selectors.batches import get_batch, list_readable_batches, open_readable_batches
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
@@ -36,7 +37,7 @@ from annotation.selectors.quality import (
     list_items,
     list_prompts,
 )
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.agreement.query import parse_batches
 from annotation.views.batches.batches import batch_context
 from annotation.views.quality.annotator import item_line, part_context
@@ -49,7 +50,7 @@ MAX_BATCHES = 20
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(REVIEW_QUALITY)
 def quality(request: HttpRequest) -> HttpResponse:
     """Everybody in the batches that the address names, else in the latest that the reader may open, taken together: a
     response that several of them have counts once.
@@ -75,7 +76,7 @@ def quality(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(REVIEW_QUALITY)
 def batch_quality(request: HttpRequest, name: str) -> HttpResponse:
     open_batch = get_readable_batch(request, name)
     context = batch_context(open_batch, person_of(request), tab="quality") | tab_context(
@@ -86,7 +87,7 @@ def batch_quality(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(REVIEW_QUALITY)
 def batch_quality_person(request: HttpRequest, name: str, username: str) -> HttpResponse:
     """One person's part in a batch: as annotator, as adjudicator, or both."""
     open_batch, person = get_member(request, name, username)
@@ -97,7 +98,7 @@ def batch_quality_person(request: HttpRequest, name: str, username: str) -> Http
 
 @require_GET
 @never_cache
-@role_required(MANAGER)
+@act_required(REVIEW_QUALITY)
 def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpResponse:
     """The items behind a figure of the person, with what everybody said of each."""
     open_batch, person = get_member(request, name, username)

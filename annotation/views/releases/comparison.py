@@ -16,8 +16,9 @@ from django.views.decorators.http import require_GET
 from annotation.core.http import as_attachment
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.values import strip_turn
+from annotation.domain.permissions import READ_RELEASES
 from annotation.domain.releases.canonical import number
-from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
+from annotation.models import GoldRelease, Guideline, Person
 from annotation.models.sql.releases import LabelChange, LabelSide
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.releases.comparison import (
@@ -36,14 +37,14 @@ from annotation.selectors.releases.comparison import (
     list_changes,
 )
 from annotation.selectors.releases.releases import find_successor, get_release_for, list_releases
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 PAGE = 50
 
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def release_compare(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     release = get_release_for(person, name)
@@ -63,7 +64,7 @@ def release_compare(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def release_changes_file(request: HttpRequest, name: str) -> HttpResponseBase:
     """Every change as CSV, streamed; the filters of the page hold here as well."""
     person = person_of(request)

@@ -15,7 +15,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.http import as_attachment, breadcrumbs, parse_int
-from annotation.models import RESEARCHER, Batch
+from annotation.domain.permissions import CUT_RELEASE
+from annotation.models import Batch
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.releases.candidates import (
@@ -24,7 +25,7 @@ from annotation.selectors.releases.candidates import (
     list_contradicted_keys,
     list_contradictions,
 )
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 PAGE = 50
 CHUNK = 500
@@ -32,7 +33,7 @@ CHUNK = 500
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER)
+@act_required(CUT_RELEASE)
 def release_conflicts(request: HttpRequest) -> HttpResponse:
     batches = list_requested_batches(request)
     if not batches:
@@ -54,7 +55,7 @@ def release_conflicts(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@role_required(RESEARCHER)
+@act_required(CUT_RELEASE)
 def release_conflicts_file(request: HttpRequest) -> HttpResponseBase:
     """All of them as CSV, a line for each label."""
     lines = (

@@ -14,17 +14,17 @@ from django.views.decorators.http import require_GET
 
 from annotation.domain.annotations import flag_text
 from annotation.domain.guidelines import GuidelineDocument, localize
-from annotation.models import MANAGER, RESEARCHER, Annotation, Response
-from annotation.selectors.access import has_role
+from annotation.domain.permissions import READ_TASKS
+from annotation.models import Annotation, Response
 from annotation.selectors.guidelines import criterion_label, label_text, list_answer_words
 from annotation.selectors.origins import find_origin
 from annotation.selectors.releases.lineage import TaskHistory, get_task_history
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 
 
 @require_GET
 @never_cache
-@role_required(MANAGER, RESEARCHER)
+@act_required(READ_TASKS)
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     person = person_of(request)
     history = get_task_history(person, pk)
@@ -54,7 +54,6 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         ],
         "released": history.released,
         "events": [(event, describe_event(document, event.data)) for event in history.events],
-        "manages": has_role(person, MANAGER),
     }
     return render(request, "annotation/releases/task.html", context)
 

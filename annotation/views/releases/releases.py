@@ -24,12 +24,13 @@ from annotation.core.formatting import format_compact, format_part
 from annotation.core.http import as_attachment, breadcrumbs
 from annotation.domain.guidelines import GuidelineDocument, localize
 from annotation.domain.guidelines.values import Label, parse_level
+from annotation.domain.permissions import CUT_RELEASE, READ_RELEASES
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.domain.releases.datasheet import GuidelineTexts
 from annotation.domain.releases.gold_file import FORMATS
 from annotation.domain.releases.manifest import index_dimensions, order_manifest
-from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
-from annotation.selectors.access import has_role, refuse_sealed_gold
+from annotation.models import Batch, GoldLabel, GoldRelease, Job, Person
+from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.selectors.jobs import get_job_for
 from annotation.selectors.origins import add_origins, find_origin
@@ -60,7 +61,7 @@ from annotation.services.releases import (
     Contradicted,
     create_or_enqueue_release,
 )
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from annotation.views.releases.conflicts import conflict_lines
 from annotation.views.releases.verdicts import list_choice_rows, list_verdicts
 
@@ -122,12 +123,11 @@ class ReleaseForm(forms.Form):
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def releases(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     context = {
         "releases": list_releases(person),
-        "researches": has_role(person, RESEARCHER),
         "cutting": Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
     }
     return render(request, "annotation/releases/list.html", context)
@@ -135,7 +135,7 @@ def releases(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(CUT_RELEASE)
 def release_new(request: HttpRequest) -> HttpResponse:
     """The form, and cutting the release; what is refused comes back with its reason on the form."""
     person = person_of(request)
@@ -188,7 +188,7 @@ def contradictions_context(batches: Iterable[Batch]) -> dict[str, Any]:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER)
+@act_required(CUT_RELEASE)
 def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
     """A release that a job cuts: how far it is, and afterwards the release, or why there is none."""
     job = get_job_for(person_of(request), job_id, any_job=True)
@@ -209,7 +209,7 @@ def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def release(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     gold_release = get_release_for(person, name)
@@ -228,14 +228,13 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
         "imported": manifest["imported"],
         "warnings": render_warnings(gold_release.manifest),
         "formats": list(FORMATS.values()),
-        "researches": has_role(person, RESEARCHER),
     }
     return render(request, "annotation/releases/detail.html", context)
 
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def release_labels(request: HttpRequest, name: str) -> HttpResponse:
     """Every label with what stands behind it."""
     gold_release = get_release_for(person_of(request), name)
@@ -255,7 +254,7 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     """The datasheet in the reader's language; the other one is a link away."""
     gold_release = get_release_for(person_of(request), name)
@@ -271,7 +270,7 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_RELEASES)
 def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
     gold_release = get_release_for(person_of(request), name)

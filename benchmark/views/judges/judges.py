@@ -17,11 +17,11 @@ from annotation.core.errors import N_, AssayError, NotFound
 from annotation.core.http import parse_int
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.comparison import text_pieces
-from annotation.models import MANAGER, RESEARCHER, Guideline, Response
-from annotation.selectors.access import has_role
+from annotation.domain.permissions import ASK_JUDGES, READ_JUDGES
+from annotation.models import Guideline, Response
 from annotation.selectors.guidelines import criterion_label, get_guideline, label_text
 from annotation.selectors.releases.releases import get_release_for
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, may, person_of
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.prompts import (
     build_messages,
@@ -70,7 +70,7 @@ MAX_ROWS = 20
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_JUDGES)
 def judges(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     releases = list_comparable_releases(person)
@@ -82,12 +82,12 @@ def judges(request: HttpRequest) -> HttpResponse:
         {"guideline": name, "judges": by_guideline.get(name, []), "releases": releases.get(name, [])}
         for name in sorted({*by_guideline, *releases})
     ]
-    context = {"groups": groups, "may_make": has_role(person, RESEARCHER)}
+    context = {"groups": groups}
     return render(request, "benchmark/judges/list.html", context)
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(RESEARCHER)
+@act_required(ASK_JUDGES)
 def new_judge(request: HttpRequest) -> HttpResponse:
     form = NewJudgeForm(request.POST or None)
     made = None
@@ -103,7 +103,7 @@ def new_judge(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_JUDGES)
 def judge(request: HttpRequest, name: str) -> HttpResponse:
     return _render_judge(request, get_open_judge(person_of(request), name))
 
@@ -139,7 +139,7 @@ def _render_judge(request: HttpRequest, found_judge: Judge, form: AskForm | None
         ],
         "sources": [line.partition("  ")[::2] for line in found_judge.source.splitlines()],
         "is_listed": is_listed,
-        "may_ask": has_role(person, RESEARCHER) and found_judge.kind == Judge.Kind.ENDPOINT and is_listed,
+        "may_ask": may(person, ASK_JUDGES) and found_judge.kind == Judge.Kind.ENDPOINT and is_listed,
         "form": form or AskForm(person=person),
     }
     return render(request, "benchmark/judges/one.html", context, status=400 if form else 200)
@@ -163,7 +163,7 @@ def _failures(judging: JudgeRun, document: GuidelineDocument) -> list[dict[str, 
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(ASK_JUDGES)
 def ask(request: HttpRequest, name: str) -> HttpResponse:
     """Ask about the responses to a dataset, in a job."""
     person = person_of(request)
@@ -179,7 +179,7 @@ def ask(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(ASK_JUDGES)
 def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
     """What was not answered is asked again."""
     person = person_of(request)
@@ -193,7 +193,7 @@ def resume(request: HttpRequest, judging_id: int) -> HttpResponse:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_JUDGES)
 def template(request: HttpRequest, name: str) -> HttpResponse:
     """The versions of a guideline's template, what each changed, and one of them on a sample response."""
     guideline = get_guideline(name)
@@ -208,7 +208,7 @@ def template(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(ASK_JUDGES)
 def save(request: HttpRequest, name: str) -> HttpResponse:
     """Save the next version; or show the form's texts on a sample response, and save nothing."""
     guideline = get_guideline(name)
@@ -244,7 +244,6 @@ def _template_page(
     preview: dict[str, str] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    person = person_of(request)
     versions = list_templates(guideline.name)
     texts = preview or _template_texts(guideline, current_template)
     context = {
@@ -258,7 +257,6 @@ def _template_page(
         "is_preview": preview is not None,
         "shown": texts,
         "preview": _preview(request, guideline, texts),
-        "may_save": has_role(person, RESEARCHER),
     }
     return render(request, "benchmark/judges/template.html", context, status=status)
 
@@ -317,7 +315,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_JUDGES)
 def compare(request: HttpRequest, name: str) -> HttpResponse:
     """Scorers, judges and people beside each other on a gold release; POST has a job compare on a large one."""
     person = person_of(request)

@@ -14,10 +14,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from annotation.domain.guidelines import GuidelineDocument, localize
-from annotation.models import MANAGER, RESEARCHER
+from annotation.domain.permissions import READ_BOARDS, READ_TASKS
+from annotation.models import Person
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.origins import has_imported
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, may, person_of
 from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.comparison import ItemChange, list_changes
@@ -56,11 +57,11 @@ MAX_CHANGES = 100
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def cell(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..&dimension=..``; without a dimension the whole row of the model."""
-    run = get_run(name)
-    refuse_sealed_run(person_of(request), run)
+    run, reader = get_run(name), person_of(request)
+    refuse_sealed_run(reader, run)
     model, scope = request.GET.get("model", ""), request.GET.get("dimension")
     row = _get_row(run, model)
     view = overall_view(run, row) if scope is None else cell_view(run, model, scope, _get_cell(row, scope))
@@ -77,7 +78,7 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "heading": heading,
         "cell": view,
         "levels": _levels(document, row, scope),
-        "items": [_item_row(item, document) for item in page],
+        "items": [_item_row(item, document, reader) for item in page],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": query.urlencode(),
@@ -86,7 +87,7 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "scope": scope,
         "crumbs": _crumbs(run, heading),
         "steps": list_lineage_steps(run, [{"kind": _("Number"), "label": heading, "note": view.composition}]),
-        "changes": [_change_row(change, document) for change in changed[:MAX_CHANGES]],
+        "changes": [_change_row(change, document, reader) for change in changed[:MAX_CHANGES]],
         "changed": len(changed),
         "estimates": estimates,
         "estimate_heads": list_heads(),
@@ -164,12 +165,12 @@ def _join_origins(items: QuerySet[RunItem]) -> QuerySet[RunItem]:
     ).annotate(is_imported=has_imported("released_label__task"))
 
 
-def _item_row(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
+def _item_row(item: RunItem, document: GuidelineDocument, reader: Person) -> dict[str, Any]:
     return {
         "item": item,
         "text": response_text(item.response.text, item.response.turns),
         "level": label_text(document, item.criterion, item.value),
-        "url": source_url(item),
+        "url": source_url(item, reader),
     }
 
 
@@ -178,9 +179,9 @@ def level_name(document: GuidelineDocument, criterion: str, value: float) -> str
     return "" if level is None else localize(level.name, get_language() or "en")
 
 
-def source_url(item: RunItem) -> str:
-    """Where the value comes from: the task that was labelled, or what the scorer predicted."""
-    if item.released_label is not None:
+def source_url(item: RunItem, reader: Person) -> str:
+    """Where the value comes from: the task that was labelled, where the reader may see it, or what was counted."""
+    if item.released_label is not None and may(reader, READ_TASKS):
         return reverse("task", args=[item.released_label.task_id])
     return reverse("run-item", args=[item.run.name, item.pk])
 
@@ -214,12 +215,12 @@ def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[ItemChang
     ]
 
 
-def _change_row(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:
+def _change_row(change: ItemChange, document: GuidelineDocument, reader: Person) -> dict[str, Any]:
     """With the old and the new level, as ``3 Harmless``, and what each rests on."""
     return {
         "change": change,
         "word": change_word(change.kind),
-        "url": source_url(change.item),
+        "url": source_url(change.item, reader),
         "sides": [
             side
             and {"level": label_text(document, side.criterion, side.value), "basis": side.get_basis_display()}
@@ -241,7 +242,7 @@ def change_word(kind: str) -> str:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """One counted value: the texts, the probabilities, and which model of the scorer said it."""
     run = get_run(name)

@@ -23,10 +23,10 @@ from annotation.core.errors import AssayError
 from annotation.core.formatting import format_grouped
 from annotation.core.http import breadcrumbs
 from annotation.core.text_templates import join_names, render_text
-from annotation.models import MANAGER, RESEARCHER, Person
-from annotation.selectors.access import has_role
+from annotation.domain.permissions import COMPUTE_SENSITIVITY, READ_BOARDS, RUN_BENCHMARK
+from annotation.models import Person
 from annotation.selectors.releases.releases import get_release_for
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from benchmark.forms.leaderboards import NewRunForm
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.comparison import ExplainedChange, compare_run
@@ -73,7 +73,7 @@ from scoring.views.scorers.promotions import find_promotion_reason
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def runs(request: HttpRequest) -> HttpResponse:
     """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
@@ -89,9 +89,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         }
         for listed_run in listed
     ]
-    return render(
-        request, "benchmark/leaderboards/runs.html", {"runs": lines, "may_run": has_role(person, RESEARCHER)}
-    )
+    return render(request, "benchmark/leaderboards/runs.html", {"runs": lines})
 
 
 def _find_leader_row(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
@@ -109,7 +107,7 @@ def _count_compared(benchmark_run: BenchmarkRun) -> int:
 
 
 @require_http_methods(["GET", "POST"])
-@role_required(RESEARCHER)
+@act_required(RUN_BENCHMARK)
 def new_run(request: HttpRequest) -> HttpResponse:
     form = NewRunForm(request.POST or None, person=person_of(request))
     made = _create_run(request, form) if request.method == "POST" and form.is_valid() else None
@@ -134,7 +132,7 @@ def _create_run(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def run(request: HttpRequest, name: str) -> HttpResponse:
     """``?view=..`` is the tab; while the job runs, its progress alone."""
     benchmark_run, person = get_run(name), person_of(request)
@@ -143,7 +141,6 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
         "run": benchmark_run,
         "job": benchmark_run.job,
         "crumbs": _run_breadcrumbs(benchmark_run.name),
-        "may_run": has_role(person, RESEARCHER),
         "freshness": compute_freshness(benchmark_run),
         "gate_reason": find_promotion_reason(benchmark_run.scorer),
     }
@@ -194,7 +191,7 @@ def _run_breadcrumbs(label: str) -> list[dict[str, str]]:
 
 
 @require_POST
-@role_required(RESEARCHER, MANAGER)
+@act_required(COMPUTE_SENSITIVITY)
 def sensitivity(request: HttpRequest, name: str) -> HttpResponse:
     """Once more, where the job that was to compute it did not come to its end."""
     person = person_of(request)
@@ -206,7 +203,7 @@ def sensitivity(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(RUN_BENCHMARK)
 def rerun(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     run = get_run(name)
@@ -218,7 +215,7 @@ def rerun(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(RUN_BENCHMARK)
 def retrain(request: HttpRequest, release: str) -> HttpResponse:
     """First what would be trained and run again; POST, with what was ``seen`` there, starts it.
 
@@ -250,7 +247,7 @@ def retrain(request: HttpRequest, release: str) -> HttpResponse:
 
 
 @require_GET
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
     """The chain of jobs while it goes on; then old beside new."""
     retrainings = Retraining.objects.select_related("release", "scorer__job", "scorer__guideline")

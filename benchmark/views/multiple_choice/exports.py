@@ -14,9 +14,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.core.http import as_attachment
+from annotation.domain.permissions import READ_BOARDS
 from annotation.domain.releases.gold_file import csv_cell
-from annotation.models import MANAGER, RESEARCHER
-from annotation.views.access import role_required
+from annotation.views.access import act_required
 from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, result_to_json
 from benchmark.services.multiple_choice import compute_result
 from benchmark.views.multiple_choice.reports import get_open_report, read_rule
@@ -44,7 +44,7 @@ ANSWERS = (
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """``csv`` and ``json`` are the numbers, ``answers`` each answer as CSV."""
     report = get_open_report(request, name)

@@ -14,9 +14,9 @@ from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import Crumb, breadcrumbs
 from annotation.core.text_templates import render_text
-from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
-from annotation.selectors.access import has_role
-from annotation.views.access import person_of, role_required
+from annotation.domain.permissions import MANAGE_BATCHES, READ_BOARDS, REPORT_CHOICES
+from annotation.models import EvaluatedModel, Person
+from annotation.views.access import act_required, may, person_of
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.scores import PUBLISHED, STRICT
 from benchmark.forms.multiple_choice import ChoiceReportForm
@@ -58,12 +58,11 @@ PER_PAGE = 20
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def reports(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     context = {
         "reports": list_report_rows(person),
-        "may_make": has_role(person, RESEARCHER),
         "any_questions": list_question_datasets(list_open_datasets(person)).exists(),
     }
     return render(request, "benchmark/multiple_choice/reports.html", context)
@@ -71,7 +70,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(REPORT_CHOICES)
 def new_report(request: HttpRequest) -> HttpResponse:
     form = ChoiceReportForm(request.POST or None, person=person_of(request))
     made = _create_report(request, form) if request.method == "POST" and form.is_valid() else None
@@ -109,7 +108,7 @@ def read_rule(request: HttpRequest, choice_report: ChoiceReport) -> str:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def report(request: HttpRequest, name: str) -> HttpResponse:
     choice_report = get_open_report(request, name)
     rule = read_rule(request, choice_report)
@@ -127,7 +126,6 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
         "source": source_words(choice_report),
         "version": VERSION,
         "is_published": rule == PUBLISHED,
-        "may_make": has_role(person_of(request), RESEARCHER),
         "crumbs": _crumbs(choice_report.name),
     }
     return render(request, "benchmark/multiple_choice/report.html", context)
@@ -135,7 +133,7 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def model_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
     choice_report = get_open_report(request, name)
@@ -206,7 +204,7 @@ def _count_questions(choice_report: ChoiceReport, questions: list[AnsweredQuesti
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(REPORT_CHOICES)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """One click: what people must say, as a batch."""
     person = person_of(request)
@@ -221,7 +219,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _is_manager(person: Person) -> bool:
-    return has_role(person, MANAGER)
+    return may(person, MANAGE_BATCHES)
 
 
 def _crumbs(label: str, choice_report: ChoiceReport | None = None) -> list[Crumb]:

@@ -6,9 +6,10 @@ from typing import Any
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
 from annotation.core.formatting import format_percent_number, format_percent_signed
+from annotation.domain.permissions import PROMOTE_SCORER
 from annotation.management.base import AssayCommand
-from annotation.models import RESEARCHER, Person
-from annotation.selectors.access import has_role
+from annotation.models import Person
+from annotation.selectors.access import may
 from annotation.selectors.people import get_person
 from scoring.domain.gate import MARGIN
 from scoring.models import Scorer
@@ -87,7 +88,7 @@ class Command(AssayCommand):
 
 def _get_researcher(name: str) -> Person:
     person = get_person(name)
-    if not has_role(person, RESEARCHER):
+    if not may(person, PROMOTE_SCORER):
         raise Forbidden(N_("{name} is no researcher: only a researcher promotes."), name=name)
     return person
 

@@ -15,8 +15,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from annotation.core.errors import N_, AssayError, Conflict, Forbidden
-from annotation.models import RESEARCHER, Guideline, Job, Person
-from annotation.selectors.access import has_role, refuse_sealed_gold
+from annotation.domain.permissions import PROMOTE_SCORER
+from annotation.models import Guideline, Job, Person
+from annotation.selectors.access import may, refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from scoring.domain.gate import MARGIN, MAX_MARGIN, MIN_MARGIN, VERSION
@@ -82,7 +83,7 @@ def _check_margin(margin: float) -> None:
 
 def _check_reason(reason: str, actor: Person | None) -> str:
     """The reason as it is kept. It stands on cards and boards, so that somebody must answer for it."""
-    if actor is None or not has_role(actor, RESEARCHER):
+    if actor is None or not may(actor, PROMOTE_SCORER):
         raise Forbidden(N_("Only a researcher may promote with a reason."))
     stated = reason.strip()
     if not stated:

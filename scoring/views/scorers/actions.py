@@ -19,9 +19,15 @@ from annotation.core.http import Crumb, breadcrumbs, parse_int, stream_file
 from annotation.core.text_templates import render_text
 from annotation.core.version import code_version
 from annotation.core.zip_stream import build_segments
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Job
-from annotation.selectors.access import has_role
-from annotation.views.access import person_of, role_required
+from annotation.domain.permissions import (
+    EXPORT_SCORER,
+    LABEL_ABSTENTIONS,
+    MANAGE_BATCHES,
+    PROMOTE_SCORER,
+    USE_SCORER,
+)
+from annotation.models import ADJUDICATOR, ANNOTATOR, Job
+from annotation.views.access import act_required, may, person_of
 from scoring.domain.gate import MAX_MARGIN, MIN_MARGIN
 from scoring.forms.predictions import AbstainedForm, AbstainedMixForm, DriftForm, ScoreForm
 from scoring.forms.promotion import MarginForm, PromotionReasonForm
@@ -45,7 +51,7 @@ MARGIN_POINTS = {"low": f"{100 * MIN_MARGIN:g}", "high": f"{100 * MAX_MARGIN:g}"
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(PROMOTE_SCORER)
 def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
     """Have the gate judge the scorer; its tab shows how far it is, and then the verdict."""
     scorer = _get_ready_scorer(request, name)
@@ -57,7 +63,7 @@ def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(PROMOTE_SCORER)
 def scorer_reason(request: HttpRequest, name: str) -> HttpResponse:
     """Promote with a reason what the verdict that the person saw has neither shown nor refused."""
     scorer = _get_ready_scorer(request, name)
@@ -72,7 +78,7 @@ def scorer_reason(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(PROMOTE_SCORER)
 def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     """From this scorer back to the one before it. ``number`` is the promotion that the person saw as the last."""
     scorer = get_scorer_for(person_of(request), name)
@@ -91,7 +97,7 @@ def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@role_required(RESEARCHER)
+@act_required(USE_SCORER)
 def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
     """Compare a model's responses with what it has learned from; the tab of new models shows what came of it."""
     scorer = _get_ready_scorer(request, name)
@@ -107,7 +113,7 @@ def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_safe
-@role_required(RESEARCHER, MANAGER)
+@act_required(EXPORT_SCORER)
 def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
     """The folder that loads outside, as a zip that is made while it is sent."""
     person = person_of(request)
@@ -128,7 +134,7 @@ def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(USE_SCORER)
 def scorer_score(request: HttpRequest, name: str) -> HttpResponse:
     """Have it predict a dataset; below, what it was told to predict before."""
     scorer = _get_ready_scorer(request, name)
@@ -172,11 +178,11 @@ def _describe_scoring(job: Job) -> dict[str, Any]:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(LABEL_ABSTENTIONS)
 def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     """How many responses of a dataset it is not sure of; a POST makes a batch of them."""
     scorer, person = _get_ready_scorer(request, name), person_of(request)
-    manages = has_role(person, MANAGER)
+    manages = may(person, MANAGE_BATCHES)
     choice = AbstainedForm(request.GET if "dataset" in request.GET else None, person=person)
     abstentions: Abstentions | None = None
     refusal = ""
@@ -218,8 +224,6 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
         "abstention": abstentions,
         "refusal": refusal,
         "form": form,
-        "manages": manages,
-        "researches": has_role(person, RESEARCHER),
     }
     status = 422 if request.method == "POST" else 200
     return render(request, "scoring/predictions/abstained.html", context, status=status)

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_GET
 
 from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
-from annotation.models import MANAGER, RESEARCHER, Person
-from annotation.selectors.access import has_role
+from annotation.domain.permissions import READ_SCORERS
+from annotation.models import Person
 from annotation.selectors.jobs import list_curves
-from annotation.views.access import person_of, role_required
+from annotation.views.access import act_required, person_of
 from scoring.domain.evaluation.soft_labels import LABEL
 from scoring.models import Scorer
 from scoring.selectors.scorers import (
@@ -37,7 +37,7 @@ VIEWS = (OVERVIEW, "figures", "calibration", "models", "gate", "card")
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_SCORERS)
 def scorer(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     scorer = get_scorer_for(person, name)
@@ -52,7 +52,6 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         "scorer": scorer,
         "card": scorer.card,
         "crumbs": breadcrumbs((_("Scorers"), "scorers", []), title=scorer.name),
-        "researches": has_role(person, RESEARCHER),
         "steps": _list_lineage_steps(scorer),
         "curves": list_curves(scorer.job) if scorer.job else [],
     }

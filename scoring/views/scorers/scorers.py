@@ -13,9 +13,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
 from annotation.core.http import breadcrumbs
-from annotation.models import MANAGER, RESEARCHER, Person
-from annotation.selectors.access import has_role
-from annotation.views.access import person_of, role_required
+from annotation.domain.permissions import READ_SCORERS, TRAIN_SCORER
+from annotation.models import Person
+from annotation.views.access import act_required, person_of
 from scoring.forms.training import AdaptForm, NewScorerForm, TrainingForm
 from scoring.models import Scorer
 from scoring.selectors.scorers import (
@@ -34,14 +34,13 @@ INITIAL_FIELDS = {"release", "name", "base", "adapt_to", "kind", "encoder", "tun
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_SCORERS)
 def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     rows = list_scorer_rows(person)
     context = {
         "groups": _group_rows([row for row in rows if not row.sealed]),
         "sealed": [row.scorer for row in rows if row.sealed],
-        "researches": has_role(person, RESEARCHER),
     }
     return render(request, "scoring/scorers/list.html", context)
 
@@ -81,7 +80,7 @@ def _describe_row(scorer: Scorer, status: ScorerStatus) -> dict[str, Any]:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@role_required(RESEARCHER)
+@act_required(TRAIN_SCORER)
 def scorer_new(request: HttpRequest) -> HttpResponse:
     """The form, and starting the training; with a ``base`` in the address, adapting that one to a model.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from uuid import uuid4
 
@@ -263,10 +264,10 @@ def test_no_page_tells_the_model_or_the_annotators(disputed: Batch, wu: Person) 
         visitor.get("/history/"),
         visitor.get(f"/history/{assignment.pk}/"),
     ]
-    secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", ">lin<"]
+    secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", "lin"]
     for answer in pages:
         content = text(answer) + str(answer.headers)
-        assert [secret for secret in secrets if secret in content] == []
+        assert [secret for secret in secrets if re.search(rf"\b{secret}\b", content)] == []
 
 
 def test_a_third_value_settles_the_task(disputed: Batch, wu: Person) -> None:

@@ -299,7 +299,7 @@ def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, 
 def render_freshness(run: BenchmarkRun, *, may_run: bool = True) -> str:
     request = RequestFactory().get("/")
     freshness = compute_freshness(anew(run))
-    context = {"run": run, "freshness": freshness, "may_run": may_run}
+    context = {"run": run, "freshness": freshness, "may": {"run_benchmark": may_run}}
     return render_to_string("benchmark/leaderboards/_freshness.html", context, request=request)
 
 

@@ -21,9 +21,10 @@ from annotation.core.documents import DocumentTable
 from annotation.core.http import as_attachment
 from annotation.core.latex import escape_latex, format_table
 from annotation.core.text_templates import join_sentences, render_text
+from annotation.domain.permissions import READ_BOARDS
 from annotation.domain.releases.gold_file import csv_cell
-from annotation.models import MANAGER, RESEARCHER, Person
-from annotation.views.access import person_of, role_required
+from annotation.models import Person
+from annotation.views.access import act_required, person_of
 from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates.sensitivity import list_participant_pseudonyms
@@ -60,7 +61,7 @@ MEASURED, PUBLISHED = "measured", "published"
 
 @require_GET
 @never_cache
-@role_required(RESEARCHER, MANAGER)
+@act_required(READ_BOARDS)
 def export(request: HttpRequest, name: str) -> HttpResponseBase:
     """``?format=`` csv, json, latex, or report (a page)."""
     run = get_run(name)

@@ -1,0 +1,107 @@
+"""Who may do what. Each act is named once, with the roles in a study that permit it; nothing else decides by role.
+
+An admin may do everything. What a role permits ends at the study in which a person has it, and blindness
+(annotation/selectors/access.py) takes from it. docs/permissions.md is generated from this module and the addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from annotation.core.errors import N_
+
+ANNOTATOR = "annotator"
+ADJUDICATOR = "adjudicator"
+MANAGER = "manager"
+RESEARCHER = "researcher"
+VIEWER = "viewer"
+ROLES = (ANNOTATOR, ADJUDICATOR, MANAGER, RESEARCHER, VIEWER)
+READERS = (MANAGER, RESEARCHER, VIEWER)
+"""The roles in which somebody can open labels and results."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that a person does. ``name`` is a verb phrase."""
+
+    name: str
+    roles: tuple[str, ...]
+
+
+# Labelling.
+LABEL = Act(N_("label responses"), (ANNOTATOR,))
+ADJUDICATE = Act(N_("settle disputes"), (ADJUDICATOR,))
+HANDLE_CLAIMS = Act(N_("skip, give back and extend claimed items"), (ANNOTATOR, ADJUDICATOR))
+READ_OWN_GUIDELINE = Act(N_("read the guideline of one's batch"), (ANNOTATOR, ADJUDICATOR))
+READ_OWN_LABELS = Act(N_("read and correct one's own labels"), (ANNOTATOR, ADJUDICATOR))
+READ_GUIDELINES = Act(N_("read guidelines"), ROLES)
+SEE_CHARTS = Act(N_("load the picture of a chart"), ROLES)
+
+# Managing.
+IMPORT_DATA = Act(N_("import data"), (MANAGER,))
+MANAGE_BATCHES = Act(N_("make batches and assign work"), (MANAGER,))
+MANAGE_GOLD_QUESTIONS = Act(N_("set gold questions and repeated items"), (MANAGER,))
+REVIEW_QUALITY = Act(N_("review the quality of people's work"), (MANAGER,))
+WRITE_GUIDELINES = Act(N_("write and publish guidelines"), (MANAGER,))
+EDIT_DISPUTE_REASONS = Act(N_("edit the reasons for disputes"), (MANAGER,))
+MANAGE_PEOPLE = Act(N_("invite people and set their roles"), (MANAGER,))
+LIMIT_EXPOSURE = Act(N_("limit the exposure to severe content"), (MANAGER,))
+NAME_ANNOTATORS = Act(N_("export the real names of annotators"), (MANAGER,))
+
+# Reading results.
+READ_AGREEMENT = Act(N_("read agreement"), (MANAGER, RESEARCHER))
+READ_TASKS = Act(N_("read every label of a response"), (MANAGER, RESEARCHER))
+READ_RELEASES = Act(N_("read gold releases"), READERS)
+READ_SCORERS = Act(N_("read scorers and regression cases"), READERS)
+READ_BOARDS = Act(N_("read leaderboards"), READERS)
+WATCH_JOBS = Act(N_("watch jobs of others"), READERS)
+STOP_JOBS = Act(N_("stop jobs of others"), (MANAGER, RESEARCHER))
+
+# Gold.
+EXPORT_RELEASE = Act(N_("export a gold release"), (MANAGER, RESEARCHER))
+CUT_RELEASE = Act(N_("cut a gold release"), (RESEARCHER,))
+
+# Scorers.
+TRAIN_SCORER = Act(N_("train a scorer"), (RESEARCHER,))
+PROMOTE_SCORER = Act(N_("promote a scorer"), (RESEARCHER,))
+USE_SCORER = Act(N_("score responses"), (RESEARCHER,))
+REQUEST_PREDICTIONS = Act(N_("request predictions by the API"), (MANAGER, RESEARCHER))
+EXPORT_SCORER = Act(N_("export a scorer"), (MANAGER, RESEARCHER))
+LABEL_ABSTENTIONS = Act(N_("have abstentions labelled"), (MANAGER, RESEARCHER))
+EDIT_REGRESSION_CASES = Act(N_("edit regression cases"), (RESEARCHER,))
+
+# Leaderboards.
+RUN_BENCHMARK = Act(N_("run a benchmark, retrain and run again"), (RESEARCHER,))
+COMPUTE_SENSITIVITY = Act(N_("compute the sensitivity of a leaderboard"), (MANAGER, RESEARCHER))
+READ_LABEL_PLANS = Act(N_("read label plans"), (MANAGER, RESEARCHER))
+PLAN_LABELS = Act(N_("make a batch from a label plan"), (RESEARCHER,))
+READ_LINKS = Act(N_("read the links to a leaderboard"), (MANAGER, RESEARCHER))
+SHARE_BOARD = Act(N_("share a leaderboard by a link"), (RESEARCHER,))
+ENTER_PUBLISHED_TABLE = Act(N_("enter published tables"), (RESEARCHER,))
+REPORT_CHOICES = Act(N_("report on multiple choice"), (RESEARCHER,))
+
+# Endpoints.
+READ_COLLECTIONS = Act(N_("read how responses were collected"), (MANAGER, RESEARCHER))
+COLLECT_RESPONSES = Act(N_("collect responses"), (RESEARCHER,))
+READ_JUDGES = Act(N_("read judges and how they compare"), (MANAGER, RESEARCHER))
+ASK_JUDGES = Act(N_("set up and ask judges"), (RESEARCHER,))
+
+ACTS: dict[str, Act] = {name.lower(): act for name, act in list(globals().items()) if isinstance(act, Act)}
+"""By the lower-case name of the constant, in the order of this module."""
+
+ANYBODY = "anybody"
+SIGNED_IN = "anybody signed in, of what is theirs"
+UNGUARDED = {
+    **dict.fromkeys(["login", "account_login", "logout", "set_language", "api-nowhere"], ANYBODY),
+    **dict.fromkeys(["demo", "demo-sign-in"], "anybody, in the process of the demo alone"),
+    **dict.fromkeys(["join", "set-up"], "the holder of the link, once"),
+    **dict.fromkeys(["shared", "shared-in", "shared-chart"], "the holder of the link, while it stands"),
+    "job-progress": "whoever began the job, and who may watch jobs of others",
+    "job-cancel": "whoever began the job, and who may stop jobs of others",
+    **dict.fromkeys(["home", "account", "admin-own-password", "api-schema", "api-docs"], SIGNED_IN),
+    **dict.fromkeys(["account-name", "account-care", "account-topics", "account-password"], SIGNED_IN),
+    **dict.fromkeys(
+        ["account-token", "account-token-revoke", "account-links-seen", "api-batches"], SIGNED_IN
+    ),
+}
+"""Who may open the addresses that no act guards, by the names of the addresses."""
