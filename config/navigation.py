@@ -64,6 +64,10 @@ PLACES = (
 """Act, URL name, label: whoever may do the act has the place in their bar."""
 
 
+MAX_STUDIES = 8
+"""Of the menu; the page of studies has all."""
+
+
 class Permissions:
     """``may.cut_release`` of a template: whether the reader may do the act of that name."""
 
@@ -84,7 +88,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     setup_notices: Callable[[], Sequence[Any]] = tuple
     roles: frozenset[str] = frozenset()
     current_study = ""
-    visible: dict[int, str] = {}
+    names: list[str] = []
     if user is not None and user.is_authenticated:
         visible = list_visible_studies(user)
         roles, setup_notices = roles_of(user), partial(list_setup_link_notices, user)
@@ -92,6 +96,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             "batches": (count_standing_alarms, _("alarms")),
             "guidelines": (lambda: list_open_notes(user).count(), _("open notes")),
         }
+        names = list(visible.values()) if len(visible) > 1 else []
         scope = get_study_scope() or frozenset()
         if len(visible) > 1 and len(scope) == 1:
             current_study = visible.get(next(iter(scope)), "")
@@ -105,7 +110,8 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     return {
         "navigation": items,
         "current_study": current_study,
-        "studies": [(name, build_study_url(name)) for name in visible.values() if len(visible) > 1],
+        "studies_url": "/studies/",  # without the study of the request
+        "studies": [(name, build_study_url(name)) for name in names[:MAX_STUDIES]],
         "own_roles": [role for role in ROLES if role in roles],
         "may": Permissions(user),
         "setup_notices": setup_notices,

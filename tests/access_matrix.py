@@ -47,10 +47,18 @@ REFUSED = frozenset({403, 404, 405})
 # What only members of the world's batch, and whoever holds its claims, are given.
 OF_THE_BATCH = frozenset({"api-next", "api-next-dispute", "work-batch", "work-ahead", "dispute-batch"})
 # What has a parameter and is of no study.
-OF_THE_SITE = ("chart", "dispute-reason", "guideline", "import-template", "judge-template", "note-resolve")
+OF_THE_SITE = (
+    "chart",
+    "dispute-reason",
+    "guideline",
+    "import-template",
+    "judge-template",
+    "must-fail",
+    "note-resolve",
+)
 # Forms on another page: whoever opens their address is led to that page, whether it is there or not.
 FORMS = frozenset(
-    {f"person-{form}" for form in ("roles", "name", "languages", "models", "link", "exposure")}
+    {f"person-{form}" for form in ("add", "roles", "name", "languages", "models", "link", "exposure")}
     | {"import-check", "import-confirm"}
 )
 OFFICE = frozenset({"manager", "researcher"})
@@ -214,13 +222,13 @@ def make_expired_token(person: Person) -> Client:
 def requests(
     kinds: Sequence[Kind], share: float = 1.0, seed: int = 0
 ) -> Iterator[tuple[str, list[str], str, Kind]]:
-    """Name, parameters, method and kind of people of each request: the GETs and POSTs of each role and of strangers,
-    and of all the others a share drawn by ``seed``.
+    """Name, parameters, method and kind of people of each request: the GETs and POSTs of strangers and of each role,
+    here and in another study, and of all the others a share drawn by ``seed``.
     """
     rng = random.Random(seed)
     for name, parameters in ADDRESSES:
         for method, kind in product(METHODS, kinds):
-            is_basic = kind.name in BASIC_KINDS and method in {"GET", "POST"}
+            is_basic = (kind.name in BASIC_KINDS or kind.is_elsewhere) and method in {"GET", "POST"}
             if name != "logout" and (is_basic or rng.random() < share):
                 yield name, parameters, method, kind
 
@@ -286,7 +294,7 @@ def fault(
     """What is wrong with the answer, if anything is."""
     if status >= 500:
         return "broken"
-    leak = find_leak(kind, path, status, content)
+    leak = None if kind.is_elsewhere and name in PUBLIC else find_leak(kind, path, status, content)
     if leak:
         return f"tells {leak}"
     expected = "nowhere" if kind.study else expect(kind, name, path, method)
@@ -330,10 +338,16 @@ def expect(kind: Kind, name: str, path: str, method: str) -> str:
         return "refused"
     if not kind.owns and (name in OF_ITS_OWNER or "assignment_id" in dict(ADDRESSES)[name]):
         return "not theirs"
-    is_there = not kind.is_elsewhere or not dict(ADDRESSES)[name] or name.startswith(OF_THE_SITE)
+    is_there = not kind.is_elsewhere or is_of_the_site(name)
     if not is_there or (not kind.is_member and name in OF_THE_BATCH):
         return "either" if name in FORMS and method in SAFE else "refused"
     return "either" if kind.is_blind and kind.roles & OFFICE else "theirs"
+
+
+def is_of_the_site(name: str) -> bool:
+    """Whether the address names nothing that is of a study."""
+    parameters = dict(ADDRESSES)[name]
+    return not parameters or (name.startswith(OF_THE_SITE) and "item_id" not in parameters)
 
 
 def is_asked_by_page(kind: Kind) -> bool:

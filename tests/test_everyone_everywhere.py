@@ -197,9 +197,13 @@ MAY: dict[str, frozenset[str]] = {
     "dispute-reason": MANAGER,
     "dispute-reason-move": MANAGER,
     "dispute-reason-active": MANAGER,
+    "studies": ALL,
+    "study-new": NOBODY,  # an admin's
+    "study-title": MANAGER,
     "people": MANAGER,
     "person": MANAGER,
     "person-new": MANAGER,
+    "person-add": MANAGER,
     "person-leaving": MANAGER,
     "invitations": MANAGER,
     "invitation-revoke": MANAGER,

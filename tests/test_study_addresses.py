@@ -166,6 +166,24 @@ def test_who_is_shared_by_two_studies_keeps_their_account(studies: dict[str, Stu
     assert roles == {("alpha", "adjudicator"), ("beta", "annotator")}
 
 
+def test_a_manager_takes_somebody_in_by_their_whole_name(studies: dict[str, Study]):
+    boss, other = visit("boss-alpha"), Person.objects.get(username="boss-beta")
+    for name in ("boss", "boss-bet", "Boss-Beta", "nobody"):
+        answer = boss.post("/people/-/add/", {"username": name, "roles": ["annotator"]})
+        assert answer.status_code == 422
+        assert f"Nobody signs in as {name}." in answer.content.decode()
+    assert boss.post("/people/-/add/", {"username": "boss-beta", "roles": []}).status_code == 422
+    answer = boss.post("/people/-/add/", {"username": "boss-beta", "roles": ["annotator"]})
+    assert answer["Location"] == "/people/boss-beta/"
+    page = boss.get("/people/boss-beta/").content.decode()
+    assert "They work in another study, too" in page
+    assert 'action="/people/boss-beta/groups/"' in page
+    assert 'action="/people/boss-beta/name/"' not in page
+    assert boss.post("/people/boss-beta/groups/", {"roles": ["viewer"]}).status_code == 302
+    roles = other.study_memberships.order_by("study__name", "role").values_list("study__name", "role")
+    assert list(roles) == [("alpha", "viewer"), ("beta", "manager"), ("beta", "researcher")]
+
+
 def test_an_admin_may_open_every_study(studies: dict[str, Study]):
     Person.objects.create_superuser("root")
     root = visit("root")
@@ -173,6 +191,28 @@ def test_an_admin_may_open_every_study(studies: dict[str, Study]):
         assert root.get(f"/s/{name}/batches/").status_code == 200
         assert root.get(f"/batches/only-{name}/").status_code == 200
     assert root.get("/").status_code == 200
+
+
+def test_an_admin_makes_a_study_with_its_managers(studies: dict[str, Study], lin: Person):
+    Person.objects.create_superuser("root")
+    root, boss = visit("root"), visit("boss-alpha")
+    assert "New study" in root.get("/studies/").content.decode()
+    assert "New study" not in boss.get("/studies/").content.decode()
+    assert boss.post("/studies/-/new/", {"name": "own", "managers": "boss-alpha"}).status_code == 403
+    for wrong in ({"name": "alpha"}, {"name": "a/b"}, {"managers": "boss"}, {"managers": ""}):
+        assert root.post("/studies/-/new/", {"name": "own", "managers": "lin", **wrong}).status_code == 422
+    form = {"name": "own", "title": "Safety of answers", "managers": "lin\nboss-alpha\n"}
+    assert root.post("/studies/-/new/", form)["Location"] == "/s/own/"
+    made = Study.objects.get(name="own")
+    assert set(made.memberships.values_list("person__username", "role")) == {
+        ("lin", "manager"),
+        ("boss-alpha", "manager"),
+    }
+    assert "Safety of answers" in boss.get("/studies/").content.decode()
+    assert boss.post("/s/own/people/-/study/", {"title": "Harm"}).status_code == 302
+    assert boss.post("/s/beta/people/-/study/", {"title": "Harm"}).status_code == 404
+    made.refresh_from_db()
+    assert made.title == "Harm"
 
 
 def test_the_operator_makes_a_study_and_sets_roles_in_it(

@@ -47,6 +47,8 @@ EDIT_DISPUTE_REASONS = Act(N_("edit the reasons for disputes"), (MANAGER,))
 MANAGE_PEOPLE = Act(N_("invite people and set their roles"), (MANAGER,))
 LIMIT_EXPOSURE = Act(N_("limit the exposure to severe content"), (MANAGER,))
 NAME_ANNOTATORS = Act(N_("export the real names of annotators"), (MANAGER,))
+NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
+MAKE_STUDY = Act(N_("make a study"), ())
 
 # Reading results.
 READ_AGREEMENT = Act(N_("read agreement"), (MANAGER, RESEARCHER))
@@ -98,7 +100,9 @@ UNGUARDED = {
     **dict.fromkeys(["shared", "shared-in", "shared-chart"], "the holder of the link, while it stands"),
     "job-progress": "whoever began the job, and who may watch jobs of others",
     "job-cancel": "whoever began the job, and who may stop jobs of others",
-    **dict.fromkeys(["home", "account", "admin-own-password", "api-schema", "api-docs"], SIGNED_IN),
+    **dict.fromkeys(
+        ["home", "studies", "account", "admin-own-password", "api-schema", "api-docs"], SIGNED_IN
+    ),
     **dict.fromkeys(["account-name", "account-care", "account-topics", "account-password"], SIGNED_IN),
     **dict.fromkeys(
         ["account-token", "account-token-revoke", "account-links-seen", "api-batches"], SIGNED_IN

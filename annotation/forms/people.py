@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.utils.functional import lazy
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
@@ -22,6 +23,7 @@ from annotation.models import (
     RESEARCHER,
     ROLES,
     VIEWER,
+    Batch,
     EvaluatedModel,
     Person,
 )
@@ -37,6 +39,8 @@ ROLE_CHOICES = (
     (VIEWER, _("Viewer: reads gold releases and leaderboards, changes nothing")),
 )
 USUAL_DAYS = 7
+MAX_INVITED = 100
+MAX_NOTE = 200
 SCOPE_CHOICES = (
     ("work", _("Work: the calls by which items are claimed, labelled and decided, and nothing else")),
     ("read", _("Read: every call that changes nothing")),
@@ -79,6 +83,38 @@ class PersonForm(RolesForm):
     name = forms.CharField(label=_("Name to sign in with"), max_length=150)
     display_name = forms.CharField(label=_("Display name"), max_length=150, required=False)
     field_order = ("name", "display_name", "roles")
+
+
+class MemberForm(RolesForm):
+    """Somebody who has an account, by the whole name with which they sign in: nothing lists or completes it."""
+
+    username = forms.CharField(
+        label=_("Name with which they sign in"), max_length=150, help_text=_("The whole name, exactly.")
+    )
+    field_order = ("username", "roles")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["roles"].required = True
+
+
+class TitleForm(forms.Form):
+    title = forms.CharField(label=_("Title of the study"), max_length=200, required=False)
+
+
+class StudyForm(TitleForm):
+    name = forms.CharField(
+        label=_("Name"), max_length=100, help_text=_("It stands in addresses and commands, and stays.")
+    )
+    managers = forms.CharField(
+        label=_("Managers"),
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("Names with which they sign in, one a line."),
+    )
+    field_order = ("name", "title", "managers")
+
+    def clean_managers(self) -> list[str]:
+        return [line.strip() for line in self.cleaned_data["managers"].splitlines() if line.strip()]
 
 
 class NewPasswordForm(forms.Form):
@@ -192,17 +228,50 @@ class LanguagesForm(forms.Form):
 
 
 class InvitationForm(LanguagesForm, RolesForm):
-    note = forms.CharField(
-        label=_("For whom"), max_length=200, required=False, help_text=_("Only managers read it.")
+    notes = forms.CharField(
+        label=_("For whom"),
+        max_length=MAX_INVITED * MAX_NOTE,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=_("One person a line: each gets a link of their own. Only managers read it."),
+    )
+    batch = forms.ModelChoiceField(
+        label=_("Batch"),
+        queryset=Batch.objects.none(),
+        required=False,
+        empty_label=_("none yet"),
+        help_text=_("Whoever accepts works in it at once."),
     )
     days = forms.IntegerField(
         label=_("Valid for so many days"), min_value=1, max_value=MAX_DAYS, initial=USUAL_DAYS
     )
-    field_order = ("roles", "note", "days", "languages", "others")
+    field_order = ("notes", "roles", "batch", "days", "languages", "others")
 
-    def __init__(self, data: Any = None, *, known: Sequence[str]) -> None:
+    def __init__(
+        self, data: Any = None, *, known: Sequence[str], batches: QuerySet[Batch], batch: str = ""
+    ) -> None:
+        """``batch``: the name of the one that is chosen at first."""
         super().__init__(data, known=known)
         self.fields["roles"].required = True
+        field = self.fields["batch"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = batches
+        chosen_batch = batches.filter(name=batch).first() if batch else None
+        if chosen_batch is not None:
+            self.initial = {**self.initial, "batch": chosen_batch.pk, "roles": [ANNOTATOR]}
+
+    def clean_notes(self) -> list[str]:
+        """A note for each invitation; one without a note where no line has any."""
+        notes = [line.strip() for line in self.cleaned_data["notes"].splitlines() if line.strip()]
+        if len(notes) > MAX_INVITED:
+            raise ValidationError(_now("Invite at most %(most)s people at once.") % {"most": MAX_INVITED})
+        long = [note for note in notes if len(note) > MAX_NOTE]
+        if long:
+            raise ValidationError(
+                _now("A line has at most %(most)s characters: %(line)s…")
+                % {"most": MAX_NOTE, "line": long[0][:40]}
+            )
+        return notes or [""]
 
 
 class AccountForm(LanguagesForm):

@@ -131,19 +131,24 @@ class OneTimeLink(Authored):
 
 
 class Invitation(OneTimeLink):
-    """A link by which one person makes their own account, with the roles in the study that the manager chose."""
+    """A link by which one person makes their own account, with the roles in the study that the manager chose. Somebody
+    who has an account joins the study by it. Either becomes a member of the batch, if the manager chose one.
+    """
 
     study = models.ForeignKey(Study, models.CASCADE, null=True, related_name="+", verbose_name=_("study"))
 
     roles = models.JSONField(_("roles"))
     languages = models.JSONField(_("languages"), default=list, blank=True)
     note = models.CharField(_("for whom"), max_length=200, blank=True)
-    accepted_by = models.OneToOneField(
+    batch = models.ForeignKey(
+        "annotation.Batch", models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("batch")
+    )
+    accepted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.PROTECT,
         null=True,
         blank=True,
-        related_name="invitation",
+        related_name="invitations",
         verbose_name=_("accepted by"),
     )
 

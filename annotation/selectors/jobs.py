@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q, QuerySet
 
 from annotation.core.databases import seconds_ago
 from annotation.core.errors import N_, NotFound
@@ -55,12 +56,19 @@ class Curve:
         return f"{self.last:,.0f}" if is_whole else f"{self.last:.3f}"
 
 
+def list_visible_jobs(person: Person) -> QuerySet[Job]:
+    """Those of the studies in question, and the person's own that are of no study: of the site, or of before."""
+    studies = get_study_scope()
+    if studies is None:
+        return Job.objects.all()
+    return Job.objects.filter(Q(study__in=studies) | Q(study=None, created_by=person))
+
+
 def get_job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     """A job that the person made, or any job of the studies in question for those who may see all."""
-    job = Job.objects.filter(pk=job_id).first()
-    studies = get_study_scope()
-    is_within = studies is None or (job is not None and job.study_id in studies)
-    if job is None or not ((any_job and is_within) or job.created_by_id == person.pk):
+    own = Job.objects.filter(created_by=person)
+    job = (list_visible_jobs(person) | own if any_job else own).filter(pk=job_id).first()
+    if job is None:
         raise NotFound(N_("There is no such job."))
     if "import" in job.payload:  # its errors and its file's name can tell what this person judges blind
         get_visible_import(person, job.payload["import"])

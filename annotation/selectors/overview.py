@@ -10,7 +10,6 @@ from datetime import date, timedelta
 from django.db.models import F, Q
 from django.utils import timezone
 
-from annotation.core.study_scope import build_study_filter
 from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.models import ADJUDICATOR, Batch, Job, Person, Task
 from annotation.selectors.access import blind_batches, may, sealed_batches, unconfirmed_closings
@@ -18,7 +17,7 @@ from annotation.selectors.adjudication import select_disputed_at
 from annotation.selectors.annotations.own_work import count_drafts
 from annotation.selectors.batches.monitoring import list_alarmed
 from annotation.selectors.batches.own_progress import list_own_batches
-from annotation.selectors.jobs import AT_WORK
+from annotation.selectors.jobs import AT_WORK, list_visible_jobs
 
 LONG_WAIT = timedelta(days=3)
 RECENT = timedelta(days=7)
@@ -86,9 +85,8 @@ def _count_old_disputes(batches: list[Batch]) -> Counter[int]:
 
 def list_own_jobs(person: Person) -> list[Job]:
     """The latest jobs of the person in the studies in question that wait, run, or failed a short while ago."""
-    within = Q(study=None) | Q(**build_study_filter("study"))  # null: of the site, or of before
     at_work, failed = Q(state__in=AT_WORK), Q(state=Job.State.FAILED, finished_at__gt=timezone.now() - RECENT)
-    return list(Job.objects.filter(at_work | failed, within, created_by=person)[:MAX_JOBS])
+    return list(list_visible_jobs(person).filter(at_work | failed, created_by=person)[:MAX_JOBS])
 
 
 def list_current_batches(*, limit: int) -> list[Batch]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -42,6 +43,16 @@ def get_people(names: list[str]) -> list[Person]:
     if unknown:
         raise NotFound(N_("There is no person named {names}."), names=", ".join(unknown))
     return [people[name] for name in dict.fromkeys(names)]
+
+
+def get_account(username: str) -> Person:
+    """The active person who signs in by this whole name, in whatever study they are; NotFound for anybody else, such as
+    somebody whose name came with labels that were made elsewhere.
+    """
+    person = Person.objects.filter(username=username.strip(), is_active=True).first()
+    if person is None or not (person.has_usable_password() or person.study_memberships.exists()):
+        raise NotFound(N_("Nobody signs in as {name}."), name=username)
+    return person
 
 
 def list_people_in_role(role: str) -> QuerySet[Person]:
@@ -129,11 +140,21 @@ def hash_secret(secret: str) -> str:
 
 def list_invitations() -> QuerySet[Invitation]:
     """Those of the studies that the work under way is about, the latest first, with what ``read_link_state`` reads."""
-    invitations = Invitation.objects.select_related("created_by", "accepted_by")
+    invitations = Invitation.objects.select_related("created_by", "accepted_by", "batch", "study")
     studies = get_study_scope()
     if studies is not None:
         invitations = invitations.filter(study__in=studies)
     return invitations.prefetch_related("created_by__study_memberships").order_by("-id")
+
+
+def list_left_out(invitations: Iterable[Invitation]) -> frozenset[int]:
+    """The ids of those whose person has accepted and is no member of their batch."""
+    accepted = [
+        invitation.pk for invitation in invitations if invitation.batch_id and invitation.accepted_by_id
+    ]
+    members = Membership.objects.filter(batch=OuterRef("batch"), person=OuterRef("accepted_by"))
+    left_out = Invitation.objects.filter(~Exists(members), pk__in=accepted)
+    return frozenset(left_out.values_list("pk", flat=True))
 
 
 def find_invitation(secret: str) -> Invitation | None:

@@ -73,6 +73,7 @@ OF_THE_SITE = (
     "history/",
     "jobs/",
     "sign-in/",
+    "studies/",
     "wellbeing/",
 )
 OF_THE_SITE_ALONE = frozenset({"", "api/v1/", "api/v1/batches/", "api/v1/docs/", "api/v1/schema/"})

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db import IntegrityError, transaction
 
 from annotation.core.errors import N_, Conflict
 from annotation.core.names import check_name
-from annotation.models import Person, Study
+from annotation.models import MANAGER, Person, Study, StudyMembership
 from annotation.selectors.studies import DEFAULT, find_study
 from annotation.services.audit import record
 
 
 @transaction.atomic
-def create_study(*, name: str, title: str = "", actor: Person | None = None) -> Study:
+def create_study(
+    *, name: str, title: str = "", managers: Iterable[Person] = (), actor: Person | None = None
+) -> Study:
+    """A study with its first managers."""
+    people = list(dict.fromkeys(managers))
     try:
         with transaction.atomic():
             study = Study.objects.create(name=check_name(name), title=title.strip(), created_by=actor)
     except IntegrityError as error:
         raise Conflict(N_("There is already a study named {name}."), name=name) from error
-    record(actor=actor, verb="make_study", target=f"study:{name}")
+    memberships = [
+        StudyMembership(study=study, person=person, role=MANAGER, created_by=actor) for person in people
+    ]
+    StudyMembership.objects.bulk_create(memberships)
+    names = [person.username for person in people]
+    record(actor=actor, verb="make_study", target=f"study:{name}", managers=names)
     return study
+
+
+@transaction.atomic
+def set_title(*, study: Study, title: str, actor: Person) -> None:
+    """Other words for the study on its pages; its name, which stands in addresses and commands, stays."""
+    before, study.title = study.title, title.strip()
+    if study.title != before:
+        study.save(update_fields=["title"])
+        record(actor=actor, verb="set_study_title", target=f"study:{study.name}", title=study.title)
 
 
 @transaction.atomic

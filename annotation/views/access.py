@@ -47,6 +47,8 @@ def act_required(act: Act) -> Callable[[View], View]:
 
 
 def refuse_act(act: Act) -> NoReturn:
+    if not act.roles:
+        raise Forbidden(N_("Only an admin may {act}."), act=gettext(act.name))
     roles = ", ".join(str(StudyMembership.Role(role).label) for role in act.roles)
     raise Forbidden(
         N_(

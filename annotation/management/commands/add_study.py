@@ -3,13 +3,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.db import transaction
-
-from annotation.core.study_scope import limit_to_studies
 from annotation.management.base import AssayCommand
-from annotation.models import MANAGER
-from annotation.selectors.people import get_people
-from annotation.services.people.people import set_roles
+from annotation.selectors.people import get_account
 from annotation.services.studies import create_study
 
 
@@ -22,13 +17,9 @@ class Command(AssayCommand):
         parser.add_argument("--title", default="")
         parser.add_argument("--managers", nargs="*", default=[], help="people who have an account")
 
-    @transaction.atomic
     def act(self, **options: Any) -> dict[str, Any]:
-        people = get_people(options["managers"])
-        study = create_study(name=options["name"], title=options["title"])
-        with limit_to_studies([study.pk]):
-            for person in people:
-                set_roles(person=person, roles=[MANAGER])
+        people = [get_account(name) for name in options["managers"]]
+        study = create_study(name=options["name"], title=options["title"], managers=people)
         return {"study": study.name, "managers": [person.username for person in people]}
 
     def show(self, data: dict[str, Any]) -> None:

@@ -65,3 +65,8 @@ def list_readable_batches(person: Person) -> QuerySet[Batch]:
     judged = Stratum.objects.filter(dataset__in=sealed_datasets(person).values("pk")).order_by()
     sealed = Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged.values("batch"))
     return Batch.objects.exclude(sealed)
+
+
+def list_unfinished_batches() -> QuerySet[Batch]:
+    """Those that people can still join, the newest first."""
+    return Batch.objects.exclude(state=Batch.State.CLOSED).order_by("-pk")

@@ -1,4 +1,5 @@
-"""Invitations: a link by which one person makes their own account, with the roles that a manager chose.
+"""Invitations: a link by which one person makes their own account, or joins with theirs, in the roles that a manager
+chose.
 
 The secret in the link is told once, to whoever invites; only its hash is stored. With its 256 bits nobody guesses
 one, however often they try. It stands in no log and in no audit event: config/logs.py, and ids here.
@@ -14,17 +15,18 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
-from annotation.core.study_scope import limit_to_studies
-from annotation.models import Invitation, Person
+from annotation.core.study_scope import build_study_filter, limit_to_studies
+from annotation.models import Batch, Invitation, Membership, Person
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.audit import record
-from annotation.services.people.people import add_person, language_tags, refuse_unknown_roles
+from annotation.services.batches.members import join_batch
+from annotation.services.people.people import add_member, add_person, language_tags, refuse_unknown_roles
 from annotation.services.studies import find_or_make_study
 
 SECRET_BYTES = 32
 MAX_DAYS = 90
 ENDED = {
-    LinkState.ACCEPTED: N_("This invitation was used already: it makes one account."),
+    LinkState.ACCEPTED: N_("This invitation was used already: it is for one person."),
     LinkState.EXPIRED: N_("This invitation has expired."),
     LinkState.REVOKED: N_("This invitation was withdrawn."),
 }
@@ -39,15 +41,27 @@ class LinkEnded(AssayError):
 
 @transaction.atomic
 def invite(
-    *, roles: Iterable[str], languages: Sequence[str] = (), note: str = "", days: int, actor: Person
+    *,
+    roles: Iterable[str],
+    languages: Sequence[str] = (),
+    note: str = "",
+    days: int,
+    batch: Batch | None = None,
+    actor: Person,
 ) -> tuple[Invitation, str]:
-    """Make an invitation that ends after ``days``, and the secret of its link, which nobody can be told again."""
+    """Make an invitation that ends after ``days``, and the secret of its link, which nobody can be told again. Whoever
+    accepts it becomes a member of ``batch``, in those of the roles that one has in a batch.
+    """
     roles = list(roles)
     refuse_unknown_roles(roles)
     if not roles:
         raise AssayError(N_("An invitation needs a role: say what the person is to do."))
     if not 1 <= days <= MAX_DAYS:
         raise AssayError(N_("An invitation is valid for 1 to {most} days."), most=MAX_DAYS)
+    if batch is not None and not set(roles) & set(Membership.Role.values):
+        raise AssayError(
+            N_("Nobody in these roles works in a batch: choose no batch, or annotator or adjudicator.")
+        )
     secret = secrets.token_urlsafe(SECRET_BYTES)
     invitation = Invitation.objects.create(
         study=find_or_make_study(actor=actor),
@@ -55,6 +69,7 @@ def invite(
         roles=roles,
         languages=language_tags(languages),
         note=note,
+        batch=batch,
         expires_at=timezone.now() + timedelta(days=days),
         created_by=actor,
     )
@@ -74,10 +89,7 @@ def accept_invitation(
     *, secret: str, name: str, password: str, display_name: str = "", languages: Sequence[str] = ()
 ) -> Person:
     """Make the person that the invitation is for. Of several who come with one link at once, one is let in."""
-    invitation = _lock_invitation(secret_sha256=hash_secret(secret))
-    state = read_link_state(invitation)
-    if state != LinkState.WAITING:
-        raise LinkEnded(ENDED[state])
+    invitation = _lock_waiting(secret)
     try:
         with transaction.atomic(), limit_to_studies([invitation.study_id] if invitation.study_id else None):
             person = add_person(
@@ -90,16 +102,53 @@ def accept_invitation(
             )
     except IntegrityError as error:  # somebody with another link took the name at the same moment
         raise AssayError(N_("There is already a person named {name}."), name=name) from error
+    _close(invitation, person)
+    return person
+
+
+@transaction.atomic
+def join_study(*, secret: str, person: Person) -> Invitation:
+    """Give somebody who has an account the roles of the invitation, beside those that they have in its study."""
+    invitation = _lock_waiting(secret)
+    with limit_to_studies([invitation.study_id] if invitation.study_id else None):
+        add_member(username=person.username, roles=invitation.roles, actor=invitation.created_by)
+    _close(invitation, person)
+    return invitation
+
+
+def _close(invitation: Invitation, person: Person) -> None:
     invitation.accepted_at, invitation.accepted_by = timezone.now(), person
     invitation.save(update_fields=["accepted_at", "accepted_by"])
     record(actor=person, verb="accept_invitation", target=_target(invitation), person=person.username)
-    return person
+    if invitation.batch is not None:
+        _join_batch(invitation, invitation.batch, person)
+
+
+def _join_batch(invitation: Invitation, batch: Batch, person: Person) -> None:
+    """A batch that has closed since, or whose results the person can read, does not keep them out of the study: the
+    managers' list of invitations says that they are not in the batch.
+    """
+    for role in Membership.Role.values:
+        if role not in invitation.roles:
+            continue
+        try:
+            with transaction.atomic():
+                join_batch(batch=batch, role=role, people=[person], actor=invitation.created_by)
+        except AssayError as error:
+            record(
+                actor=person,
+                verb="join_batch_refused",
+                target=f"batch:{batch.name}",
+                person=person.username,
+                role=role,
+                error=str(error),
+            )
 
 
 @transaction.atomic
 def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
     """End the link. Twice changes nothing; an account that was made with it stays."""
-    invitation = _lock_invitation(pk=invitation_id)
+    invitation = _lock_invitation(pk=invitation_id, **build_study_filter("study"))
     if invitation.accepted_at is not None:
         raise Conflict(
             N_("This invitation was used already; to shut the person out, deactivate the account.")
@@ -109,6 +158,14 @@ def revoke_invitation(*, invitation_id: int, actor: Person) -> None:
     invitation.revoked_at = timezone.now()
     invitation.save(update_fields=["revoked_at"])
     record(actor=actor, verb="revoke_invitation", target=_target(invitation))
+
+
+def _lock_waiting(secret: str) -> Invitation:
+    invitation = _lock_invitation(secret_sha256=hash_secret(secret))
+    state = read_link_state(invitation)
+    if state != LinkState.WAITING:
+        raise LinkEnded(ENDED[state])
+    return invitation
 
 
 def _lock_invitation(**lookup: object) -> Invitation:

@@ -33,6 +33,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import is_of_others
 from annotation.selectors.assignments.availability import list_ruled_out_strata
+from annotation.selectors.people import get_account
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import plan_orphaned_tasks, replan_member
 from annotation.services.audit import record
@@ -130,6 +131,16 @@ def refuse_imported_name(person: Person) -> None:
             ),
             name=person.username,
         ) from error
+
+
+@transaction.atomic
+def add_member(*, username: str, roles: Iterable[str], actor: Person | None = None) -> Person:
+    """Give somebody who has an account on the site roles in the study, beside those that they have there."""
+    person = get_account(username)
+    study = find_or_make_study(actor=actor)
+    held = person.study_memberships.filter(study=study).values_list("role", flat=True)
+    set_roles(person=person, roles=sorted({*held, *roles}), actor=actor)
+    return person
 
 
 @transaction.atomic

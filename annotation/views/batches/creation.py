@@ -27,6 +27,7 @@ from annotation.selectors.access import sealed_datasets
 from annotation.selectors.batches.plan import Plan, measure_pace, plan_responses
 from annotation.selectors.datasets import get_dataset, list_dataset_rows
 from annotation.selectors.guidelines import dimension_label
+from annotation.selectors.jobs import get_job_for, list_visible_jobs
 from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, create_or_enqueue_batch, filter_responses
 from annotation.views.access import act_required, person_of
 
@@ -56,7 +57,7 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
     """The first step: which dataset's responses are to be judged."""
     context = {
         "choices": list_dataset_rows(),
-        "making": Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY),
+        "making": list_visible_jobs(person_of(request)).filter(kind=JOB_KIND, state__in=UNDER_WAY),
         "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
         "crumbs": breadcrumbs((_("Batches"), "batches", []), title=_("New batch")),
     }
@@ -89,8 +90,8 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
 @act_required(MANAGE_BATCHES)
 def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
     """A batch that a job makes: how far it is, and afterwards the batch, or why there is none."""
-    job = Job.objects.filter(pk=job_id, kind=JOB_KIND).first()
-    if job is None:
+    job = get_job_for(person_of(request), job_id, any_job=True)
+    if job.kind != JOB_KIND:
         raise NotFound(N_("There is no such job."))
     if job.state == Job.State.DONE and Batch.objects.filter(name=job.title).exists():
         return redirect("batch", job.title)

@@ -10,17 +10,17 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.core.http import build_study_url
 from annotation.core.study_scope import get_study_scope, limit_to_studies
 from annotation.domain.permissions import CUT_RELEASE, MANAGE_BATCHES, READ_AGREEMENT
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, ROLES, VIEWER, Person
-from annotation.selectors.access import list_visible_studies, roles_of
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, VIEWER, Person
+from annotation.selectors.access import roles_of
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.batches.progress import list_batch_rows
 from annotation.selectors.overview import list_current_batches, list_own_jobs, list_pending_work
 from annotation.selectors.people import list_people_in_role
 from annotation.selectors.studies import list_studies
 from annotation.views.access import may, person_of
+from annotation.views.people.studies import show_studies
 from annotation.views.releases.verdicts import list_unreliable
 
 LANDING_PAGES = {ANNOTATOR: "work", ADJUDICATOR: "disputes", VIEWER: "runs"}
@@ -35,7 +35,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """
     person = person_of(request)
     if len(get_study_scope() or ()) > 1:
-        return render(request, "annotation/studies/list.html", {"rows": list_study_rows(person)})
+        return show_studies(request)
     if may(person, READ_AGREEMENT):
         return render(request, "annotation/people/overview.html", overview_context(person))
     place = find_landing_page(person)
@@ -44,24 +44,6 @@ def home(request: HttpRequest) -> HttpResponse:
     with limit_to_studies(None):  # who has no role yet is of the only study, if there is one
         managers = list_people_in_role(MANAGER) if list_studies().count() == 1 else []
     return render(request, "annotation/people/home.html", {"managers": managers})
-
-
-def list_study_rows(person: Person) -> list[dict[str, Any]]:
-    """Each study that the person may see, with their roles and how much work waits for them there. Releases are not
-    asked: to read of their agreement is to open results.
-    """
-    rows = []
-    for study, name in list_visible_studies(person).items():
-        with limit_to_studies([study]):
-            rows.append(
-                {
-                    "name": name,
-                    "url": build_study_url(name),
-                    "roles": [role for role in ROLES if role in roles_of(person)],
-                    "waiting": len(list_pending_work(person)),
-                }
-            )
-    return rows
 
 
 def find_landing_page(person: Person) -> str | None:

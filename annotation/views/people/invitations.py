@@ -5,12 +5,14 @@ Whoever opens an invitation has no account yet; a set-up link is for a person wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -20,15 +22,18 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.error_messages import error_text
 from annotation.core.errors import AssayError
-from annotation.core.http import breadcrumbs, build_site_url
+from annotation.core.http import breadcrumbs, build_site_url, build_study_url
 from annotation.domain.permissions import MANAGE_PEOPLE
 from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import Invitation, Person
+from annotation.selectors.access import list_visible_studies
+from annotation.selectors.batches import list_unfinished_batches
 from annotation.selectors.datasets import list_prompt_languages
 from annotation.selectors.people import (
     LinkState,
     find_invitation,
     find_setup_link,
+    list_left_out,
     read_link_state,
     read_setup_link_state,
 )
@@ -38,6 +43,7 @@ from annotation.services.people.invitations import (
     LinkEnded,
     accept_invitation,
     invite,
+    join_study,
     revoke_invitation,
 )
 from annotation.services.people.setup_links import ENDED as SETUP_ENDED
@@ -62,35 +68,44 @@ BADGES = {
 @never_cache
 @act_required(MANAGE_PEOPLE)
 def invitations(request: HttpRequest) -> HttpResponse:
-    """The invitations; POST makes one, and its answer alone shows the link."""
-    form = InvitationForm(request.POST or None, known=list_prompt_languages())
+    """The invitations; POST makes them, and its answer alone shows the links. ``?batch=NAME`` chooses the batch."""
+    options: dict[str, Any] = {"known": list_prompt_languages(), "batches": list_unfinished_batches()}
+    form = InvitationForm(request.POST or None, batch=request.GET.get("batch", ""), **options)
     context: dict[str, Any] = {}
     if form.is_valid():
-        data = form.cleaned_data
         try:
-            made, secret = invite(
-                roles=data["roles"],
-                languages=form.tags(),
-                note=data["note"],
-                days=data["days"],
-                actor=person_of(request),
-            )
+            made = invite_people(form, person_of(request))
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            link = build_site_url(request, "join", secret)
-            context = {"made": made, "link": link}
-            form = InvitationForm(known=list_prompt_languages())
+            context = {
+                "links": [
+                    (invitation, build_site_url(request, "join", secret)) for invitation, secret in made
+                ]
+            }
+            form = InvitationForm(**options)
     page = Paginator(all_invitations(), PAGE).get_page(request.GET.get("page"))
+    left_out = list_left_out(page.object_list)
     context |= {
         "form": form,
         "page": page,
-        "rows": [invitation_row(invitation) for invitation in page.object_list],
+        "rows": [
+            invitation_row(invitation) | {"left_out": invitation.pk in left_out}
+            for invitation in page.object_list
+        ],
         "crumbs": breadcrumbs((_("People"), "people", []), title=_("Invitations")),
     }
     return render(
         request, "annotation/people/invitations.html", context, status=422 if form.is_bound else 200
     )
+
+
+@transaction.atomic
+def invite_people(form: InvitationForm, actor: Person) -> list[tuple[Invitation, str]]:
+    """An invitation for each line of the form, with the secrets of their links; all or none."""
+    data = form.cleaned_data
+    options: dict[str, Any] = {"languages": form.tags(), "days": data["days"], "batch": data["batch"]}
+    return [invite(roles=data["roles"], note=note, actor=actor, **options) for note in data["notes"]]
 
 
 @require_POST
@@ -105,7 +120,7 @@ def invitation_revoke(request: HttpRequest, invitation_id: int) -> HttpResponse:
 @never_cache
 @login_not_required
 def join(request: HttpRequest, secret: str) -> HttpResponse:
-    """Whoever was invited makes their account, and is signed in with it."""
+    """Whoever was invited makes their account, and is signed in with it; whoever is signed in joins the study."""
     invitation = find_invitation(secret)
     if invitation is None:
         return show_join(request, status=404)
@@ -114,9 +129,9 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
         return show_join(
             request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410
         )
+    roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
     if request.user.is_authenticated:
-        status = 409 if request.method == "POST" else 200
-        return show_join(request, invitation=invitation, signed_in=True, status=status)
+        return join_signed_in(request, secret, invitation, roles)
     languages, known_languages = invitation.languages, list_prompt_languages()
     form = AccountForm(
         request.POST if request.method == "POST" else None, selected=languages, known=known_languages
@@ -132,7 +147,6 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
             login(request, person, backend=BACKEND)
             add_notice(request, "welcome", name=person)
             return redirect("home")
-    roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
     return show_join(
         request, form=form, invitation=invitation, roles=roles, status=422 if form.is_bound else 200
     )
@@ -163,6 +177,23 @@ def set_up(request: HttpRequest, secret: str) -> HttpResponse:
     login(request, person, backend=BACKEND)
     messages.success(request, _("Your password is set."))
     return redirect("home")
+
+
+def join_signed_in(
+    request: HttpRequest, secret: str, invitation: Invitation, roles: Sequence[Any]
+) -> HttpResponse:
+    """They say that they join; then they are on the first page of the study."""
+    person = person_of(request)
+    if request.method != "POST":
+        return show_join(request, invitation=invitation, roles=roles, signed_in=True, status=200)
+    try:
+        joined = join_study(secret=secret, person=person)
+    except AssayError as error:
+        return show_join(request, ended=error_text(error), invitation=invitation, status=error.status)
+    messages.success(request, _("You have joined."))
+    person = Person.objects.get(pk=person.pk)  # with the roles of now
+    is_among_several = joined.study is not None and len(list_visible_studies(person)) > 1
+    return redirect(build_study_url(joined.study.name) if is_among_several and joined.study else "home")
 
 
 def show_set_up(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:

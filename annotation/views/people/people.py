@@ -25,10 +25,12 @@ from annotation.forms.people import (
     ROLE_CHOICES,
     FindPeopleForm,
     LanguagesForm,
+    MemberForm,
     NameForm,
     OwnModelsForm,
     PersonForm,
     RolesForm,
+    TitleForm,
 )
 from annotation.forms.wellbeing import ExposureForm
 from annotation.models import Batch, Person
@@ -59,6 +61,7 @@ from annotation.selectors.quality import (
     summarize_adjudicator,
     summarize_annotator,
 )
+from annotation.selectors.studies import find_study
 from annotation.services.people import people as services
 from annotation.services.people.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.people.tokens import revoke_token
@@ -72,7 +75,7 @@ PAGE = 100
 @act_required(MANAGE_PEOPLE)
 def people(request: HttpRequest) -> HttpResponse:
     """Everybody with what they have to do; a search by name, a filter by group."""
-    reader, filters = person_of(request), FindPeopleForm(request.GET)
+    reader, filters, study = person_of(request), FindPeopleForm(request.GET), find_study()
     words, role = filters.parse_search()
     page = Paginator(list_people(words, role), PAGE).get_page(request.GET.get("page"))
     page_people = list(page.object_list)
@@ -84,6 +87,8 @@ def people(request: HttpRequest) -> HttpResponse:
         "filtered": bool(words or role),
         "query": urlencode({name: value for name, value in (("words", words), ("role", role)) if value}),
         "some_sealed": sealed_batches(reader).exists(),
+        "title_form": TitleForm(initial={"title": study.title if study else ""}),
+        "study": study,
     }
     return render(request, "annotation/people/list.html", context)
 
@@ -91,6 +96,22 @@ def people(request: HttpRequest) -> HttpResponse:
 def list_role_names(person: Person) -> list[str]:
     """The person's roles in the studies of the request, and that they are an admin."""
     return ["admin"] * person.is_superuser + list_roles(person)
+
+
+@act_required(MANAGE_PEOPLE)
+@post_form("person-new")
+def person_add(request: HttpRequest) -> HttpResponse:
+    """Take somebody into the study who has an account on the site."""
+    form = MemberForm(request.POST, auto_id="member_%s")
+    if form.is_valid():
+        try:
+            member = services.add_member(**form.cleaned_data, actor=person_of(request))
+        except AssayError as error:
+            form.add_error("username", error_text(error))
+        else:
+            add_notice(request, "roles_changed", name=member)
+            return redirect("person", member.username)
+    return show_new_person(request, member_form=form, status=422)
 
 
 @require_http_methods(["GET", "POST"])
@@ -112,8 +133,16 @@ def person_new(request: HttpRequest) -> HttpResponse:
         else:
             add_notice(request, "person_added", name=made)
             return show_setup_link(request, made)
-    context = {"form": form, "crumbs": breadcrumbs((_("People"), "people", []), title=_("New person"))}
-    return render(request, "annotation/people/new.html", context, status=422 if form.is_bound else 200)
+    return show_new_person(request, form=form, status=422 if form.is_bound else 200)
+
+
+def show_new_person(request: HttpRequest, *, status: int, **forms: Any) -> HttpResponse:
+    context = {
+        "form": PersonForm(),
+        "member_form": MemberForm(auto_id="member_%s"),
+        "crumbs": breadcrumbs((_("People"), "people", []), title=_("New person")),
+    }
+    return render(request, "annotation/people/new.html", context | forms, status=status)
 
 
 @require_GET
@@ -289,6 +318,7 @@ def show_person(request: HttpRequest, person: Person, **changes: Any) -> HttpRes
         "exposure_form": ExposureForm(person=person),
         "topics": [label for name, label in topic_labels(person).items() if name in person.opted_out],
         "above": is_above(person, reader),
+        "is_admin_to_reader": person.is_superuser and is_above(person, reader),
         "self": person == reader,
     }
     failed = any(isinstance(value, forms.Form) for value in changes.values())

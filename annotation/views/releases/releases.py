@@ -32,7 +32,7 @@ from annotation.domain.releases.manifest import index_dimensions, order_manifest
 from annotation.models import Batch, GoldLabel, GoldRelease, Job, Person
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.guidelines import criterion_label, label_text
-from annotation.selectors.jobs import get_job_for
+from annotation.selectors.jobs import get_job_for, list_visible_jobs
 from annotation.selectors.origins import add_origins, find_origin
 from annotation.selectors.releases.candidates import list_contradicted_keys
 from annotation.selectors.releases.lineage import LabelSources, list_label_sources
@@ -128,7 +128,7 @@ def releases(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     context = {
         "releases": list_releases(person),
-        "cutting": Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
+        "cutting": list_visible_jobs(person).filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
     }
     return render(request, "annotation/releases/list.html", context)
 

@@ -19,10 +19,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.core.errors import AssayError, Conflict
-from annotation.models import AuditEvent, Invitation, Person
+from annotation.core.study_scope import limit_to_studies
+from annotation.models import AuditEvent, Batch, Invitation, Person
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
 from annotation.services.people.invitations import LinkEnded, accept_invitation, invite, revoke_invitation
-from annotation.services.people.people import deactivate_person, set_roles
+from annotation.services.people.people import add_person, deactivate_person, set_roles
+from annotation.services.studies import create_study
 from config.logs import SecretsFilter
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +41,7 @@ def manager(client: Client, ma: Person) -> Client:
 
 def made_by(client: Client, **changes: Any) -> tuple[str, str]:
     """The path of a new invitation's link and its secret."""
-    sent = {"roles": ["annotator"], "note": "Gao of the second floor", "days": "7", **changes}
+    sent = {"roles": ["annotator"], "notes": "Gao of the second floor", "days": "7", **changes}
     answer = client.post(reverse("invitations"), sent)
     assert answer.status_code == 200
     match = LINK.search(answer.content.decode())
@@ -179,11 +181,71 @@ def test_an_account_that_cannot_be_is_refused_and_the_link_stays(
     assert guest.post(reverse("join", args=[secret]), FORM).status_code == 302
 
 
-def test_who_is_signed_in_makes_no_second_account(manager: Client, ma: Person) -> None:
+def test_who_is_signed_in_joins_with_their_account(manager: Client, ma: Person, he: Person) -> None:
+    """Opening the link changes nothing; the roles of the invitation come to those that they have in the study."""
     path, _secret = made_by(manager)
-    assert "You are signed in as ma" in manager.get(path).content.decode()
-    assert manager.post(path, FORM).status_code == 409
+    guest = Client()
+    guest.force_login(he)
+    assert "You are signed in as he" in guest.get(path).content.decode()
+    assert roles_in_all_studies(he) == ["researcher"]
+    assert guest.post(path, FORM)["location"] == reverse("home")
+    assert roles_in_all_studies(he) == ["annotator", "researcher"]
     assert not Person.objects.filter(username="gao").exists()
+    assert guest.post(path).status_code == 410
+    assert Invitation.objects.get().accepted_by == he
+
+
+def test_an_account_of_one_study_joins_another(manager: Client, ma: Person, he: Person) -> None:
+    path, _secret = made_by(manager)
+    other = create_study(name="other")
+    with limit_to_studies([other.pk]):
+        zoe = add_person(name="zoe", roles=["manager"])
+    guest = Client()
+    guest.force_login(zoe)
+    assert guest.post(path)["location"] == "/s/default/"
+    assert guest.get("/s/default/work/").status_code == 200
+    assert guest.get("/s/default/people/").status_code == 403
+    second, _secret = made_by(manager)  # somebody accepts several invitations, one for each study or role
+    assert guest.post(second)["location"] == "/s/default/"
+    assert zoe.invitations.count() == 2
+
+
+def test_who_accepts_works_in_the_batch_at_once(manager: Client, batch: Batch) -> None:
+    path, _secret = made_by(manager, batch=str(batch.pk), roles=["annotator", "researcher"])
+    guest = Client()
+    assert guest.post(path, FORM).status_code == 302
+    assert [(m.batch, m.role) for m in Person.objects.get(username="gao").memberships.all()] == [
+        (batch, "annotator")
+    ]
+    assert guest.get(f"/work/{batch.name}/").status_code == 200
+
+
+def test_a_batch_that_closed_since_keeps_nobody_out_of_the_study(manager: Client, batch: Batch) -> None:
+    path, _secret = made_by(manager, batch=str(batch.pk))
+    Batch.objects.filter(pk=batch.pk).update(state=Batch.State.CLOSED)
+    guest = Client()
+    assert guest.post(path, FORM).status_code == 302
+    gao = Person.objects.get(username="gao")
+    assert (roles_in_all_studies(gao), gao.memberships.count()) == (["annotator"], 0)
+    assert "not in the batch" in manager.get(reverse("invitations")).content.decode()
+    assert "closed" in AuditEvent.objects.get(verb="join_batch_refused").data["error"]
+
+
+def test_a_line_for_each_person_makes_a_link_for_each(manager: Client, batch: Batch) -> None:
+    form = {"roles": ["annotator"], "days": "7", "batch": str(batch.pk), "notes": " Gao \n\nLi Na\n"}
+    page = manager.post(reverse("invitations"), form).content.decode()
+    assert len({secret for _path, secret in LINK.findall(page)}) == 2
+    assert sorted(Invitation.objects.values_list("note", "batch")) == [("Gao", batch.pk), ("Li Na", batch.pk)]
+    for notes in ("x" * 201, "\n".join("x" * 101)):
+        assert manager.post(reverse("invitations"), form | {"notes": notes}).status_code == 422
+    assert manager.post(reverse("invitations"), form | {"roles": ["manager"]}).status_code == 422
+    assert Invitation.objects.count() == 2
+    page = manager.get(reverse("invitations"), {"batch": batch.name}).content.decode()
+    assert f'<option value="{batch.pk}" selected>' in page
+
+
+def roles_in_all_studies(person: Person) -> list[str]:
+    return sorted(person.study_memberships.values_list("role", flat=True))
 
 
 def test_only_managers_invite_and_an_invitation_gives_only_groups(

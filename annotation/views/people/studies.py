@@ -1,0 +1,87 @@
+"""The studies that a person may see: where they choose one, and where an admin makes one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import build_study_url
+from annotation.core.study_scope import limit_to_studies
+from annotation.domain.permissions import MAKE_STUDY, NAME_STUDY, ROLES
+from annotation.forms.people import StudyForm, TitleForm
+from annotation.models import Person, Study
+from annotation.selectors.access import list_visible_studies, roles_of
+from annotation.selectors.overview import list_pending_work
+from annotation.selectors.people import get_account
+from annotation.selectors.studies import find_study
+from annotation.services.studies import create_study, set_title
+from annotation.views.access import act_required, person_of, post_form
+
+
+@require_GET
+@never_cache
+def studies(request: HttpRequest) -> HttpResponse:
+    return show_studies(request)
+
+
+@act_required(MAKE_STUDY)
+@post_form("studies")
+def study_new(request: HttpRequest) -> HttpResponse:
+    form = StudyForm(request.POST)
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            managers = [get_account(name) for name in data["managers"]]
+        except AssayError as error:
+            form.add_error("managers", error_text(error))
+            return show_studies(request, form)
+        try:
+            study = create_study(
+                name=data["name"], title=data["title"], managers=managers, actor=person_of(request)
+            )
+        except AssayError as error:
+            form.add_error("name", error_text(error))
+        else:
+            return redirect(build_study_url(study.name))
+    return show_studies(request, form)
+
+
+@act_required(NAME_STUDY)
+@post_form("people")
+def study_title(request: HttpRequest) -> HttpResponse:
+    """Set the title of the study that the request is about."""
+    study, form = find_study(), TitleForm(request.POST)
+    if study is not None and form.is_valid():
+        set_title(study=study, title=form.cleaned_data["title"], actor=person_of(request))
+    return redirect("people")
+
+
+def show_studies(request: HttpRequest, form: StudyForm | None = None) -> HttpResponse:
+    context = {"rows": list_study_rows(person_of(request)), "form": form or StudyForm()}
+    return render(request, "annotation/studies/list.html", context, status=200 if form is None else 422)
+
+
+def list_study_rows(person: Person) -> list[dict[str, Any]]:
+    """Each study that the person may see, with their roles and how much work waits for them there. Releases are not
+    asked: to read of their agreement is to open results.
+    """
+    titles = dict(Study.objects.values_list("pk", "title"))
+    rows = []
+    for study, name in list_visible_studies(person).items():
+        with limit_to_studies([study]):
+            rows.append(
+                {
+                    "name": name,
+                    "title": titles[study],
+                    "url": build_study_url(name),
+                    "roles": [role for role in ROLES if role in roles_of(person)],
+                    "waiting": len(list_pending_work(person)),
+                }
+            )
+    return rows
