@@ -312,8 +312,9 @@ def measure_page(reader: str, page: str, places: list[str], times: int) -> bool:
     with CaptureQueriesContext(connection) as queries:
         client.get(path)
     p95 = statistics.quantiles(took, n=20)[-1]
+    address = f"/{page}" if places == [""] else f"/s/STUDY/{page}"
     print(
-        f"{reader:<11} {'/' + page if places == [''] else '/s/STUDY/' + page:<30} {1000 * statistics.median(took):>7.0f} "
+        f"{reader:<11} {address:<30} {1000 * statistics.median(took):>7.0f} "
         f"{1000 * p95:>7.0f} {1000 * max(took):>7.0f} {len(queries):>7}",
         flush=True,
     )
