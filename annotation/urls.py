@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from annotation.views import agreement, charts, exports, imports, jobs, reports, wellbeing
+from annotation.views import agreement, charts, datasets, exports, imports, jobs, lists, reports, wellbeing
 from annotation.views.adjudication import disputes, reasons
 from annotation.views.annotations import history, statistics, submission
 from annotation.views.batches import batches, creation, members, study_plan, tasks
@@ -115,6 +115,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "guidelines/<str:name>/<str:version>/publish/", guidelines.guideline_publish, name="guideline-publish"
     ),
+    path("data/", datasets.datasets, name="datasets"),
+    path("data/<str:name>/", datasets.dataset, name="dataset"),
+    path("data/<str:name>/archive/", lists.archive_dataset, name="dataset-archive"),
+    path("batches/<str:name>/archive/", lists.archive_batch, name="batch-archive"),
+    path("releases/<str:name>/archive/", lists.archive_release, name="release-archive"),
+    path("scorers/<str:name>/archive/", lists.archive_scorer, name="scorer-archive"),
+    path("runs/<str:name>/archive/", lists.archive_run, name="run-archive"),
     path("studies/", studies.studies, name="studies"),
     path("studies/-/new/", studies.study_new, name="study-new"),
     path("people/-/study/", studies.study_title, name="study-title"),

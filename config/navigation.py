@@ -19,12 +19,12 @@ from annotation.core.study_scope import get_study_scope
 from annotation.domain.permissions import (
     ACTS,
     ADJUDICATE,
-    IMPORT_DATA,
     LABEL,
     MANAGE_BATCHES,
     MANAGE_PEOPLE,
     READ_AGREEMENT,
     READ_BOARDS,
+    READ_DATA,
     READ_OWN_LABELS,
     READ_RELEASES,
     READ_SCORERS,
@@ -53,7 +53,7 @@ PLACES = (
     (ADJUDICATE, "disputes", _("Disputes")),
     (READ_OWN_LABELS, "history", _("My work")),
     (MANAGE_BATCHES, "batches", _("Batches")),
-    (IMPORT_DATA, "imports", _("Imports")),
+    (READ_DATA, "datasets", _("Data")),
     (WRITE_GUIDELINES, "guidelines", _("Guidelines")),
     (MANAGE_PEOPLE, "people", _("People")),
     (READ_AGREEMENT, "agreement", _("Agreement")),
@@ -64,6 +64,8 @@ PLACES = (
 """Act, URL name, label: whoever may do the act has the place in their bar."""
 
 
+BELOW = {"datasets": ("imports",)}
+"""Other addresses at which the place is where the reader is."""
 MAX_STUDIES = 8
 """Of the menu; the page of studies has all."""
 
@@ -105,7 +107,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
             if not is_open and may(user, act):
                 url = reverse(name)
                 count, unit = waiting.get(name, (None, ""))
-                active = request.path.startswith(url)
+                active = request.path.startswith((url, *map(reverse, BELOW.get(name, ()))))
                 items.append(NavigationItem(url=url, label=label, active=active, count=count, unit=unit))
     return {
         "navigation": items,

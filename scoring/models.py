@@ -9,12 +9,12 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, OfStudy, Response
+from annotation.models import Archivable, EvaluatedModel, GoldRelease, Guideline, Job, OfStudy, Response
 from annotation.models.base import Authored
 from scoring.domain.spec import EMBEDDED, FORMER, Spec
 
 
-class Scorer(OfStudy, Authored):
+class Scorer(Archivable, Authored):
     """A trained model that predicts gold labels, with its card. ``ready_at`` is null until it is registered."""
 
     name = models.CharField(_("name"), max_length=100)

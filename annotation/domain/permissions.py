@@ -38,6 +38,7 @@ READ_GUIDELINES = Act(N_("read guidelines"), ROLES)
 SEE_CHARTS = Act(N_("load the picture of a chart"), ROLES)
 
 # Managing.
+READ_DATA = Act(N_("read what a dataset holds"), (MANAGER, RESEARCHER))
 IMPORT_DATA = Act(N_("import data"), (MANAGER,))
 MANAGE_BATCHES = Act(N_("make batches and assign work"), (MANAGER,))
 MANAGE_GOLD_QUESTIONS = Act(N_("set gold questions and repeated items"), (MANAGER,))

@@ -34,7 +34,7 @@ from annotation.models.releases import (
     LabelPosterior,
     ReleasedLabel,
 )
-from annotation.models.studies import OfStudy, Study, StudyMembership
+from annotation.models.studies import Archivable, OfStudy, Study, StudyMembership
 from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Alarm",
     "Annotation",
     "ApiToken",
+    "Archivable",
     "Assignment",
     "AuditEvent",
     "Batch",

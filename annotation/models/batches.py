@@ -9,10 +9,10 @@ from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POL
 from annotation.models.base import Authored
 from annotation.models.datasets import Dataset, EvaluatedModel
 from annotation.models.guidelines import Guideline
-from annotation.models.studies import OfStudy, StudyOfBatchManager
+from annotation.models.studies import Archivable, StudyOfBatchManager
 
 
-class Batch(OfStudy, Authored):
+class Batch(Archivable, Authored):
     """Responses, one guideline version, the people and the policy."""
 
     class State(models.TextChoices):

@@ -15,7 +15,7 @@ from annotation.models.assignments import Task
 from annotation.models.base import Authored
 from annotation.models.batches import Batch
 from annotation.models.jobs import Job
-from annotation.models.studies import OfStudy
+from annotation.models.studies import Archivable
 
 
 class GoldLabel(models.Model):
@@ -103,7 +103,7 @@ class BatchDraw(models.Model):
         return f"{self.batch_id}"
 
 
-class GoldRelease(OfStudy, Authored):
+class GoldRelease(Archivable, Authored):
     """A frozen, content-hashed set of gold labels (docs/gold.md describes the canonical form that is hashed)."""
 
     name = models.CharField(_("name"), max_length=100)

@@ -70,6 +70,15 @@ class OfStudy(models.Model):
         abstract = True
 
 
+class Archivable(OfStudy):
+    """A row that lists leave out once it is archived. Nothing else changes for it, and it can be restored."""
+
+    archived_at = models.DateTimeField(_("archived"), null=True, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+
 class StudyMembership(Authored):
     """A role of a person in a study. It is deleted when it is taken away; the audit trail keeps that it was."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter
-from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.selectors.access import select_models
+from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Prompt, Response, Stratum
+from annotation.selectors.access import sealed_datasets, select_models
 
 
 def get_dataset(name: str) -> Dataset:
@@ -39,18 +40,82 @@ class DatasetRow:
     dataset: Dataset
     prompts: int
     responses: int
+    batches: int
 
 
-def list_dataset_rows() -> list[DatasetRow]:
-    """Every dataset with its size; two queries. Nothing of a model."""
-    prompt_rows = Prompt.objects.filter(**build_study_filter("dataset__study")).order_by()
+def list_dataset_rows(rows: QuerySet[Dataset] | None = None) -> list[DatasetRow]:
+    """These datasets, or all that are not archived, with their sizes; three queries. Nothing of a model."""
+    datasets = list(Dataset.objects.filter(archived_at=None) if rows is None else rows)
+    ids = [dataset.pk for dataset in datasets]
+    prompt_rows = Prompt.objects.filter(dataset__in=ids).order_by()
     prompts = dict(prompt_rows.values_list("dataset").annotate(n=Count("pk")))
-    response_rows = Response.objects.filter(**build_study_filter("prompt__dataset__study")).order_by()
+    response_rows = Response.objects.filter(prompt__dataset__in=ids).order_by()
     responses = dict(response_rows.values_list("prompt__dataset").annotate(n=Count("pk")))
+    batch_rows = Stratum.objects.filter(dataset__in=ids).order_by()
+    batches = dict(batch_rows.values_list("dataset").annotate(n=Count("batch", distinct=True)))
     return [
-        DatasetRow(dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0))
-        for dataset in Dataset.objects.all()
+        DatasetRow(
+            dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0), batches.get(dataset.pk, 0)
+        )
+        for dataset in datasets
     ]
+
+
+@dataclass(frozen=True)
+class PartCount:
+    name: str
+    prompts: int
+    responses: int
+
+
+@dataclass(frozen=True)
+class DatasetParts:
+    """What a dataset holds. ``models`` is None where their names are sealed for the reader."""
+
+    prompts: int
+    responses: int
+    dimensions: tuple[PartCount, ...]
+    languages: tuple[PartCount, ...]
+    models: tuple[PartCount, ...] | None
+    batches: tuple[Batch, ...]
+
+
+def count_parts(dataset: Dataset, person: Person) -> DatasetParts:
+    """The prompts and responses by dimension and by language, the responses by model, and the batches on them. Of a
+    model, ``prompts`` counts those that it has answered.
+    """
+    prompts = Prompt.objects.filter(dataset=dataset).order_by()
+    responses = Response.objects.filter(prompt__dataset=dataset).order_by()
+    cells = list(
+        prompts.values_list("dimension", "language").annotate(
+            n=Count("pk", distinct=True), answers=Count("responses")
+        )
+    )
+    models = None
+    if not sealed_datasets(person).filter(pk=dataset.pk).exists():
+        counted = responses.values_list("model__name").annotate(
+            answered=Count("prompt", distinct=True), n=Count("pk")
+        )
+        models = tuple(PartCount(*row) for row in counted.order_by("model__name"))
+    return DatasetParts(
+        prompts=sum(n for *_names, n, _answers in cells),
+        responses=sum(answers for *_names, answers in cells),
+        dimensions=_sum_cells((dimension, n, answers) for dimension, _language, n, answers in cells),
+        languages=_sum_cells((language, n, answers) for _dimension, language, n, answers in cells),
+        models=models,
+        batches=tuple(
+            Batch.objects.filter(Exists(Stratum.objects.filter(batch=OuterRef("pk"), dataset=dataset)))
+        ),
+    )
+
+
+def _sum_cells(cells: Iterable[tuple[str, int, int]]) -> tuple[PartCount, ...]:
+    sums: dict[str, list[int]] = {}
+    for name, prompts, responses in cells:
+        part = sums.setdefault(name, [0, 0])
+        part[0] += prompts
+        part[1] += responses
+    return tuple(PartCount(name, *part) for name, part in sorted(sums.items()))
 
 
 def list_prompt_languages() -> list[str]:

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import (
+    Archivable,
     Batch,
     Collection,
     Dataset,
@@ -44,7 +45,7 @@ class Retraining(Authored):
         return f"{self.release} -> {self.scorer}"
 
 
-class BenchmarkRun(OfStudy, Authored):
+class BenchmarkRun(Archivable, Authored):
     """``replaces`` is the run that this one repeats with a newer scorer; the old one stays as it was."""
 
     name = models.CharField(_("name"), max_length=150)

@@ -70,7 +70,9 @@ class ScorerRow:
     sealed: bool
 
 
-def list_scorer_rows(person: Person) -> list[ScorerRow]:
+def list_scorer_rows(person: Person, scorers: QuerySet[Scorer] | None = None) -> list[ScorerRow]:
+    """These scorers, or all of them, the newest first."""
+    listed = select_scorers() if scorers is None else scorers
     batches = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
     return [
@@ -79,7 +81,7 @@ def list_scorer_rows(person: Person) -> list[ScorerRow]:
             sealed=any(batch.pk in batches for batch in scorer.release.batches.all())
             or not datasets.isdisjoint(scorer.release.manifest.get("datasets", ())),
         )
-        for scorer in select_scorers().defer("evaluation").prefetch_related("release__batches")
+        for scorer in listed.defer("evaluation").prefetch_related("release__batches")
     ]
 
 

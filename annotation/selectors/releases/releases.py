@@ -68,11 +68,12 @@ class ReleaseRow:
     successor: str
 
 
-def list_releases(person: Person) -> list[ReleaseRow]:
-    """Every release, the newest first."""
+def list_releases(person: Person, rows: QuerySet[GoldRelease] | None = None) -> list[ReleaseRow]:
+    """These rows, or every release, the newest first."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
-    releases = GoldRelease.objects.select_related("created_by").prefetch_related("batches")
+    listed = GoldRelease.objects.all() if rows is None else rows
+    releases = listed.select_related("created_by").prefetch_related("batches")
     successors = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
     return [
         ReleaseRow(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -35,6 +34,7 @@ from annotation.services.batches.policy import may_set_threshold, set_terms
 from annotation.views.access import act_required, person_of
 from annotation.views.batches.creation import describe_plan
 from annotation.views.batches.progress import board_context, facts_context, format_chance, progress_context
+from annotation.views.lists import narrow_by_request
 
 PAGE = 50
 AT_RISK = 0.5  # from this probability on the list warns that a batch will be late
@@ -51,13 +51,13 @@ def batches(request: HttpRequest) -> HttpResponse:
         if closed
         else all_batches.exclude(state=Batch.State.CLOSED)
     )
-    page = Paginator(batch_query, PAGE).get_page(request.GET.get("page"))
-    shown_lines = list_batch_rows(list(page.object_list), person_of(request))
+    fixed = {"closed": "1"} if closed else {}
+    narrowed = narrow_by_request(request, batch_query.select_related("created_by"), **fixed)
+    shown_lines = list_batch_rows(list(narrowed.rows), person_of(request))
     context = {
-        "page": page,
+        **narrowed.context,
         "rows": list_rows(shown_lines),
         "closed": closed,
-        "query": "closed=1" if closed else "",
         "some_sealed": any(line.settled is None for line in shown_lines),
         "any": all_batches.exists(),
         "has_responses": Response.objects.filter(**build_study_filter("prompt__dataset__study")).exists(),

@@ -62,6 +62,7 @@ from annotation.services.releases import (
     create_or_enqueue_release,
 )
 from annotation.views.access import act_required, person_of
+from annotation.views.lists import narrow_by_request
 from annotation.views.releases.conflicts import conflict_lines
 from annotation.views.releases.verdicts import list_choice_rows, list_verdicts
 
@@ -126,8 +127,11 @@ class ReleaseForm(forms.Form):
 @act_required(READ_RELEASES)
 def releases(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
+    narrowed = narrow_by_request(request, GoldRelease.objects.all())
     context = {
-        "releases": list_releases(person),
+        **narrowed.context,
+        "releases": list_releases(person, narrowed.rows),
+        "any": GoldRelease.objects.exists(),
         "cutting": list_visible_jobs(person).filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
     }
     return render(request, "annotation/releases/list.html", context)

@@ -252,10 +252,13 @@ class RunRow:
     sealed: bool
 
 
-def list_run_rows(person: Person) -> list[RunRow]:
+def list_run_rows(person: Person, rows: QuerySet[BenchmarkRun] | None = None) -> list[RunRow]:
+    """These runs, or all of them, the newest first."""
     batches = set(_list_sealed_batches(person))
     datasets = set(sealed_datasets(person).values_list("pk", flat=True))
-    runs = list_runs().prefetch_related("scorer__release__batches", "evaluated_models")
+    runs = (list_runs() if rows is None else rows).prefetch_related(
+        "scorer__release__batches", "evaluated_models"
+    )
     return [
         RunRow(
             run=run,

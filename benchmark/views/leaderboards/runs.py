@@ -27,6 +27,7 @@ from annotation.domain.permissions import COMPUTE_SENSITIVITY, READ_BOARDS, RUN_
 from annotation.models import Person
 from annotation.selectors.releases.releases import get_release_for
 from annotation.views.access import act_required, person_of
+from annotation.views.lists import narrow_by_request
 from benchmark.forms.leaderboards import NewRunForm
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.comparison import ExplainedChange, compare_run
@@ -39,6 +40,7 @@ from benchmark.selectors.leaderboards.runs import (
     list_jobs,
     list_retraining_runs,
     list_run_rows,
+    list_runs,
     plan_retraining,
     refuse_sealed_run,
 )
@@ -77,7 +79,8 @@ from scoring.views.scorers.promotions import find_promotion_reason
 def runs(request: HttpRequest) -> HttpResponse:
     """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
-    listed = list_run_rows(person)
+    narrowed = narrow_by_request(request, list_runs())
+    listed = list_run_rows(person, narrowed.rows)
     stale = find_stale_kinds([listed_run.run for listed_run in listed if not listed_run.sealed])
     lines = [
         {
@@ -89,7 +92,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         }
         for listed_run in listed
     ]
-    return render(request, "benchmark/leaderboards/runs.html", {"runs": lines})
+    context = {**narrowed.context, "runs": lines, "any": BenchmarkRun.objects.exists()}
+    return render(request, "benchmark/leaderboards/runs.html", context)
 
 
 def _find_leader_row(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:

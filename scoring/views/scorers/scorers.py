@@ -16,6 +16,7 @@ from annotation.core.http import breadcrumbs
 from annotation.domain.permissions import READ_SCORERS, TRAIN_SCORER
 from annotation.models import Person
 from annotation.views.access import act_required, person_of
+from annotation.views.lists import narrow_by_request
 from scoring.forms.training import AdaptForm, NewScorerForm, TrainingForm
 from scoring.models import Scorer
 from scoring.selectors.scorers import (
@@ -24,6 +25,7 @@ from scoring.selectors.scorers import (
     count_must_fail_items,
     list_scorer_rows,
     list_scorer_statuses,
+    select_scorers,
 )
 from scoring.services import create_scorer
 from scoring.views.scorers.wording import find_test_metrics, to_figure
@@ -37,8 +39,11 @@ INITIAL_FIELDS = {"release", "name", "base", "adapt_to", "kind", "encoder", "tun
 @act_required(READ_SCORERS)
 def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    rows = list_scorer_rows(person)
+    narrowed = narrow_by_request(request, select_scorers())
+    rows = list_scorer_rows(person, narrowed.rows)
     context = {
+        **narrowed.context,
+        "any": select_scorers().exists(),
         "groups": _group_rows([row for row in rows if not row.sealed]),
         "sealed": [row.scorer for row in rows if row.sealed],
     }

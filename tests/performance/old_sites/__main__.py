@@ -212,7 +212,8 @@ def read_hashes(name: str, site: Site) -> dict[str, Any]:
         out = site.folder / "gold" / release
         within = name_study(site, "annotation.GoldRelease", release)
         site.manage("export_gold", release, "--format", "jsonl", "--out", str(out), "--json", *within)
-        hashes[f"gold {release}"] = (out / "gold.jsonl").read_text()
+        lines = (out / "gold.jsonl").read_text().splitlines()
+        hashes[f"gold {release}"] = [json.loads(line) for line in lines]
     for board in BOARDS[name]:
         within = name_study(site, "benchmark.BenchmarkRun", board)
         hashes[f"board {board}"] = json.loads(site.manage("leaderboard", board, "--json", *within))

@@ -1,0 +1,24 @@
+"""Archiving: what lists leave out, until it is restored."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.core.errors import N_, Conflict
+from annotation.models import Archivable, Batch, Person
+from annotation.services.audit import record
+
+
+@transaction.atomic
+def set_archived(*, row: Archivable, archived: bool, actor: Person) -> bool:
+    """Whether anything changed. Only a closed batch is archived: work in it would be out of sight."""
+    locked = type(row)._base_manager.select_for_update(no_key=True).get(pk=row.pk)
+    if (locked.archived_at is not None) == archived:
+        return False
+    if archived and isinstance(locked, Batch) and locked.state != Batch.State.CLOSED:
+        raise Conflict(N_("Close the batch {name} before you archive it."), name=locked.name)
+    locked.archived_at = timezone.now() if archived else None
+    locked.save(update_fields=["archived_at"])
+    record(actor=actor, verb="archive" if archived else "restore", target=f"{row._meta.model_name}:{row}")
+    return True
