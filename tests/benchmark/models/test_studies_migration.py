@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from annotation.models import AuditEvent, Batch, Dataset, GoldRelease, Study, StudyMembership
+from annotation.models import AuditEvent, Batch, Dataset, GoldRelease, Job, Study, StudyMembership
 from benchmark.models import BenchmarkRun, Judge, JudgeTemplate, PublishedTable
 from scoring.models import GateAttempt, Promotion, RegressionCase, Scorer
 from tests.annotation.models.test_migrations import elsewhere  # noqa: F401  (a fixture)
@@ -93,6 +93,12 @@ class Site:
             template=self.template,
         )
         self.make("benchmark.JudgeRun", judge=judge, dataset=dataset, collection=self.collection)
+        for kind, payload in (
+            ("run_benchmark", {"run": run.pk}),
+            ("release", {"batches": [batch.pk]}),
+            ("lost", {"release": 10**6, "batch": batch.pk}),  # what it names first is gone
+        ):
+            self.make("annotation.Job", kind=kind, payload=payload, title=name)
         return SimpleNamespace(dataset=dataset, batch=batch, release=release, scorer=scorer, run=run)
 
 
@@ -156,6 +162,22 @@ def test_each_pipeline_becomes_a_study(before: Site):
         *((f"{name}-data", "he", "researcher") for name in ("alpha", "beta")),
         *((f"{name}-data", "ma", "manager") for name in ("alpha", "beta")),
     }
+
+
+def test_the_jobs_are_of_the_study_of_what_they_are_about(before: Site):
+    before.add_pipeline("alpha", "lin")
+    beta = before.add_pipeline("beta", "chen")
+    asked = before.make(
+        "benchmark.CollectionRun", dataset=beta.dataset, model=before.model, collection=before.collection
+    )
+    before.make("annotation.Job", kind="collect_responses", payload={"run": asked.pk}, title="beta")
+    before.make("annotation.Job", kind="run_benchmark", payload={"run": 10**6}, title="gone")
+    forward()
+    studies = {
+        (title, study) for title, study in Job.objects.exclude(title="").values_list("title", "study__name")
+    }
+    assert studies == {("alpha", "alpha-data"), ("beta", "beta-data"), ("gone", None)}
+    assert Job.objects.filter(study=None).count() == 1
 
 
 def test_what_hangs_together_is_the_study_default(before: Site):
