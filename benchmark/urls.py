@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
 
-from benchmark.views import collection, estimates, published_tables, sharing
+from benchmark.views import collection, estimates, pipeline, published_tables, sharing
 from benchmark.views.judges import judges
 from benchmark.views.leaderboards import cells, runs
 from benchmark.views.leaderboards.reports import exports
@@ -12,6 +12,7 @@ from benchmark.views.multiple_choice import exports as multiple_choice_exports
 from benchmark.views.multiple_choice import reports
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("pipeline/", pipeline.pipeline, name="pipeline"),
     path("runs/-/collection/", collection.collections, name="collecting"),
     path("runs/-/collection/new/", collection.new_collection, name="collecting-new"),
     path("runs/-/collection/<str:number>/", collection.collection_run, name="collecting-run"),

@@ -197,6 +197,7 @@ MAY: dict[str, frozenset[str]] = {
     "dispute-reason": MANAGER,
     "dispute-reason-move": MANAGER,
     "dispute-reason-active": MANAGER,
+    "pipeline": OFFICE,
     "datasets": OFFICE,
     "dataset": OFFICE,
     "dataset-archive": MANAGER,

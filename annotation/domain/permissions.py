@@ -52,6 +52,7 @@ NAME_STUDY = Act(N_("set the title of a study"), (MANAGER,))
 MAKE_STUDY = Act(N_("make a study"), ())
 
 # Reading results.
+READ_PIPELINE = Act(N_("see how far a study has come"), (MANAGER, RESEARCHER))
 READ_AGREEMENT = Act(N_("read agreement"), (MANAGER, RESEARCHER))
 READ_TASKS = Act(N_("read every label of a response"), (MANAGER, RESEARCHER))
 READ_RELEASES = Act(N_("read gold releases"), READERS)

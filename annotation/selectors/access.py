@@ -82,6 +82,15 @@ def may(person: Person, act: Act) -> bool:
     return person.is_superuser or not roles_of(person).isdisjoint(act.roles)
 
 
+def list_studies_to(person: Person, act: Act) -> frozenset[int] | None:
+    """The studies in question in which a role of the person permits the act; None where that is in all of them."""
+    studies = get_study_scope()
+    if person.is_superuser:
+        return studies
+    permitted = frozenset(study for study, _name, role in _read_roles(person) if role in act.roles)
+    return permitted if studies is None else permitted & studies
+
+
 def build_role_filter(role: str | OuterRef) -> Q:
     """The same of a queryset whose rows have a ``person`` and a ``batch``, whose study it is; the ``role`` may be a
     column of theirs.

@@ -12,7 +12,13 @@ from django.utils import timezone
 
 from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.models import ADJUDICATOR, Batch, Job, Person, Task
-from annotation.selectors.access import blind_batches, may, sealed_batches, unconfirmed_closings
+from annotation.selectors.access import (
+    blind_batches,
+    list_studies_to,
+    may,
+    sealed_batches,
+    unconfirmed_closings,
+)
 from annotation.selectors.adjudication import select_disputed_at
 from annotation.selectors.annotations.own_work import count_drafts
 from annotation.selectors.batches.monitoring import list_alarmed
@@ -26,10 +32,11 @@ MAX_JOBS = 5
 
 @dataclass(frozen=True)
 class PendingWork:
-    """Something that needs the person. ``name`` is that of a batch, ``n`` how many there are, ``due`` when the batch is
-    to be done. In words: ``templates/annotation/people/_pending.html``.
+    """Something that needs the person in a study. ``name`` is that of a batch, ``n`` how many there are, ``due`` when
+    the batch is to be done. In words: ``templates/annotation/people/_pending.html``.
     """
 
+    study: int
     code: str
     name: str = ""
     n: int = 0
@@ -37,7 +44,9 @@ class PendingWork:
 
 
 def list_pending_work(person: Person) -> list[PendingWork]:
-    """The person's own labelling first, then the batches that they manage."""
+    """The person's own labelling first, then the batches that they manage; in as many queries for several studies as
+    for one.
+    """
     managed = _list_managed(person) if may(person, MANAGE_BATCHES) else ()
     return [*_list_own(person), *managed]
 
@@ -46,15 +55,16 @@ def _list_own(person: Person) -> Iterator[PendingWork]:
     for progress in list_own_batches(person):
         if progress.left:
             code = "settle" if progress.role == ADJUDICATOR else "label"
-            yield PendingWork(code, progress.batch.name, progress.left, progress.due)
-    drafts = count_drafts(person)
-    if drafts:
-        yield PendingWork("drafts", n=drafts)
+            yield PendingWork(progress.batch.study_id, code, progress.batch.name, progress.left, progress.due)
+    for study, n in count_drafts(person).items():
+        yield PendingWork(study, "drafts", n=n)
 
 
 def _list_managed(person: Person) -> Iterator[PendingWork]:
     """Disputes only of batches that are not sealed for the person, and agreement only where they may read results."""
-    batches = list(Batch.objects.exclude(state=Batch.State.CLOSED))
+    studies = list_studies_to(person, MANAGE_BATCHES)
+    managed = Q() if studies is None else Q(study__in=studies)
+    batches = list(Batch.objects.exclude(state=Batch.State.CLOSED).filter(managed))
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     blind = set(blind_batches(person).values_list("pk", flat=True))
     alarmed = list_alarmed([batch for batch in batches if batch.pk not in blind])
@@ -62,14 +72,14 @@ def _list_managed(person: Person) -> Iterator[PendingWork]:
     today = timezone.localdate()
     for batch in batches:
         if batch.pk in alarmed:
-            yield PendingWork("alarm", batch.name)
+            yield PendingWork(batch.study_id, "alarm", batch.name)
         if disputes[batch.pk]:
-            yield PendingWork("old_disputes", batch.name, disputes[batch.pk])
+            yield PendingWork(batch.study_id, "old_disputes", batch.name, disputes[batch.pk])
         if batch.state == Batch.State.OPEN and batch.due_date is not None and batch.due_date < today:
-            yield PendingWork("overdue", batch.name, due=batch.due_date)
-    unconfirmed = unconfirmed_closings().exclude(closed_by=person).order_by("name")
-    for name in unconfirmed.values_list("name", flat=True):
-        yield PendingWork("confirm", name)
+            yield PendingWork(batch.study_id, "overdue", batch.name, due=batch.due_date)
+    unconfirmed = unconfirmed_closings().filter(managed).exclude(closed_by=person).order_by("name")
+    for study, name in unconfirmed.values_list("study", "name"):
+        yield PendingWork(study, "confirm", name)
 
 
 def _count_old_disputes(batches: list[Batch]) -> Counter[int]:

@@ -9,15 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from annotation.core.study_scope import build_study_filter
-from annotation.models import Batch, Dataset, GoldRelease, Person, Prompt, Response
-from annotation.selectors.access import blind_batches
+from annotation.models import Batch, GoldRelease, Person, Prompt, Response
 from annotation.selectors.batches.monitoring import list_alarmed, list_batch_stats
 from annotation.selectors.releases.releases import BatchChoice, list_batch_choices, list_releases
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.freshness import find_stale_kinds
 from benchmark.selectors.leaderboards.runs import list_run_rows
-from scoring.models import Scorer
-from scoring.selectors.scorers import list_scorer_rows, list_scorer_statuses
+from scoring.models import Promotion, Scorer
+from scoring.selectors.scorers import list_scorer_rows, select_scorers
+
+NEWEST = 5
+"""Of releases, scorers and boards, among which the newest that is open to the person is looked for."""
+OF_SCORER = ("card", "evaluation", "guideline__content", "guideline__source", "release__manifest")
+LARGE = ("board", "cost", *(f"scorer__{column}" for column in OF_SCORER))
+"""Columns of a board that nothing here reads, and that take most of the time."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,6 @@ class Pipeline:
     newest scorer of a guideline that has no current one.
     """
 
-    datasets: int
     prompts: int
     responses: int
     labelling: Labelling
@@ -51,11 +55,10 @@ class Pipeline:
     releases: int
     newest_release: GoldRelease | None
     unreleased: Batch | None
-    scorers: int
+    has_scorers: bool
     current: Scorer | None
     unpromoted: Scorer | None
     untrained: GoldRelease | None
-    runs: int
     newest_run: BenchmarkRun | None
     is_stale: bool
 
@@ -76,34 +79,36 @@ class Pipeline:
 
 
 def read_pipeline(person: Person) -> Pipeline:
-    """Of the study that the work under way is about; some twenty queries, whatever there is."""
+    """Of the study that the work under way is about; some thirty queries, whatever there is."""
     choices = list_batch_choices(person)
-    blind = set(blind_batches(person).values_list("pk", flat=True))
-    readable = [choice.batch for choice in choices if choice.batch.pk not in blind]
-    releases = [listed.release for listed in list_releases(person) if not listed.sealed]
-    scorers = [row.scorer for row in list_scorer_rows(person) if not row.sealed and row.scorer.is_ready]
-    statuses = list_scorer_statuses(scorers)
-    current = [scorer for scorer in scorers if statuses[scorer.pk].is_current]
-    promoted = {scorer.guideline.name for scorer in current}
-    runs = [row.run for row in list_run_rows(person) if not row.sealed]
-    newest_run = next((run for run in runs if run.finished_at is not None), None)
+    readable = [choice.batch for choice in choices if choice.may_read_agreement]
+    newest_releases = GoldRelease.objects.defer("manifest").order_by("-created_at", "-pk")[:NEWEST]
+    releases = [listed.release for listed in list_releases(person, newest_releases) if not listed.sealed]
+    newest_scorers = select_scorers().exclude(ready_at=None).defer(*OF_SCORER).order_by("-created_at", "-pk")
+    rows = list_scorer_rows(person, newest_scorers[:NEWEST])
+    scorers = [row.scorer for row in rows if not row.sealed]
+    promotions = Promotion.objects.order_by("guideline_name", "-number").select_related("scorer__guideline")
+    current: dict[str, Scorer] = {}
+    for promotion in promotions.defer(*LARGE[2:]):
+        current.setdefault(promotion.guideline_name, promotion.scorer)
+    runs = BenchmarkRun.objects.select_related("scorer__guideline", "scorer__release").defer(*LARGE)
+    finished = runs.exclude(finished_at=None).order_by("-created_at", "-pk")
+    newest_run = next((row.run for row in list_run_rows(person, finished[:NEWEST]) if not row.sealed), None)
     newest_release = releases[0] if releases else None
-    trained = {scorer.release_id for scorer in scorers}
+    is_trained = Scorer.objects.filter(release=newest_release).exists()
     return Pipeline(
-        datasets=Dataset.objects.count(),
         prompts=Prompt.objects.filter(**build_study_filter("dataset__study")).count(),
         responses=Response.objects.filter(**build_study_filter("prompt__dataset__study")).count(),
         labelling=_read_labelling(choices),
         measured=sum(bool(stats.agreement) for stats in list_batch_stats(readable).values()),
         alarmed=len(list_alarmed(readable)),
-        releases=len(releases),
+        releases=GoldRelease.objects.count(),
         newest_release=newest_release,
         unreleased=_find_unreleased(choices),
-        scorers=len(scorers),
-        current=current[0] if current else None,
-        unpromoted=next((scorer for scorer in scorers if scorer.guideline.name not in promoted), None),
-        untrained=newest_release if newest_release and newest_release.pk not in trained else None,
-        runs=len(runs),
+        has_scorers=bool(scorers),
+        current=next(iter(current.values()), None),
+        unpromoted=next((scorer for scorer in scorers if scorer.guideline.name not in current), None),
+        untrained=None if is_trained else newest_release,
         newest_run=newest_run,
         is_stale=newest_run is not None and newest_run.pk in find_stale_kinds([newest_run]),
     )

@@ -79,7 +79,7 @@ def list_scorer_rows(person: Person, scorers: QuerySet[Scorer] | None = None) ->
         ScorerRow(
             scorer,
             sealed=any(batch.pk in batches for batch in scorer.release.batches.all())
-            or not datasets.isdisjoint(scorer.release.manifest.get("datasets", ())),
+            or (bool(datasets) and not datasets.isdisjoint(scorer.release.manifest.get("datasets", ()))),
         )
         for scorer in listed.defer("evaluation").prefetch_related("release__batches")
     ]

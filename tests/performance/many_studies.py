@@ -29,7 +29,17 @@ COPIES = 10  # releases, scorers and boards of each study
 LIMIT = 0.2  # seconds, at the 95th percentile: "It must show" of issue 20
 GUIDELINE = str(world.ROOT / "fixtures" / "guidelines" / "xstest.yaml")
 STEP = 10_000_000  # between the ids of copies
-OFFICE = ("", "batches/", "batches/-/new/", "imports/", "guidelines/", "people/", "people/-/invitations/")
+OFFICE = (
+    "",
+    "pipeline/",
+    "data/",
+    "batches/",
+    "batches/-/new/",
+    "imports/",
+    "guidelines/",
+    "people/",
+    "people/-/invitations/",
+)
 OFFICE += ("releases/", "scorers/", "runs/", "runs/-/collection/", "runs/-/judges/", "runs/-/published/")
 SITE = ("", "studies/")
 ANNOTATOR = ("", "work/", "history/")
@@ -311,7 +321,7 @@ def measure_page(reader: str, page: str, places: list[str], times: int) -> bool:
             assert answer.status_code in (200, 302), (path, answer.status_code)
     with CaptureQueriesContext(connection) as queries:
         client.get(path)
-    p95 = statistics.quantiles(took, n=20)[-1]
+    p95 = statistics.quantiles(took, n=20, method="inclusive")[-1]
     address = f"/{page}" if places == [""] else f"/s/STUDY/{page}"
     print(
         f"{reader:<11} {address:<30} {1000 * statistics.median(took):>7.0f} "

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from annotation.core.error_messages import error_from_json
 from annotation.core.errors import N_, NotFound
+from annotation.core.study_scope import build_study_filter
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Person
 from annotation.models.sql.annotations import find_own_assignment, has_draft
@@ -124,9 +125,10 @@ def list_drafts(person: Person) -> list[DraftRow]:
     return [_build_draft_row(draft) for draft in drafts.order_by("-updated_at")]
 
 
-def count_drafts(person: Person) -> int:
-    """How many ``list_drafts`` has."""
-    return _filter_drafts(person).count()
+def count_drafts(person: Person) -> dict[int, int]:
+    """How many ``list_drafts`` has in each of the studies in question, by their ids."""
+    drafts = _filter_drafts(person).filter(**build_study_filter("assignment__batch__study")).order_by()
+    return dict(drafts.values_list("assignment__batch__study").annotate(n=Count("pk")))
 
 
 def _filter_drafts(person: Person) -> QuerySet[Draft]:

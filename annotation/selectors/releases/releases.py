@@ -80,7 +80,7 @@ def list_releases(person: Person, rows: QuerySet[GoldRelease] | None = None) -> 
             release=release,
             batches=tuple(sorted(batch.name for batch in release.batches.all())),
             sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())
-            or not datasets.isdisjoint(release.manifest.get("datasets", ())),
+            or (bool(datasets) and not datasets.isdisjoint(release.manifest.get("datasets", ()))),
             successor=successors.get(release.pk, ""),
         )
         for release in releases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -71,9 +72,11 @@ def list_study_rows(person: Person) -> list[dict[str, Any]]:
     """Each study that the person may see, with their roles and how much work waits for them there. Releases are not
     asked: to read of their agreement is to open results.
     """
-    titles = dict(Study.objects.values_list("pk", "title"))
+    titles, studies = dict(Study.objects.values_list("pk", "title")), list_visible_studies(person)
+    with limit_to_studies(studies):
+        waiting = Counter(line.study for line in list_pending_work(person))
     rows = []
-    for study, name in list_visible_studies(person).items():
+    for study, name in studies.items():
         with limit_to_studies([study]):
             rows.append(
                 {
@@ -81,7 +84,7 @@ def list_study_rows(person: Person) -> list[dict[str, Any]]:
                     "title": titles[study],
                     "url": build_study_url(name),
                     "roles": [role for role in ROLES if role in roles_of(person)],
-                    "waiting": len(list_pending_work(person)),
+                    "waiting": waiting[study],
                 }
             )
     return rows

@@ -72,9 +72,11 @@ def get_run(name: str) -> BenchmarkRun:
 
 
 def list_runs() -> QuerySet[BenchmarkRun]:
-    return BenchmarkRun.objects.select_related(
+    runs = BenchmarkRun.objects.select_related(
         "scorer__guideline", "scorer__release", "dataset", "collection", "job", "replaces", "retraining"
     )
+    # Large, and of the rows beside a board no list reads them.
+    return runs.defer("replaces__board", "replaces__cost", "scorer__card", "scorer__evaluation")
 
 
 def find_board(run: BenchmarkRun) -> dict[str, Any]:

@@ -167,10 +167,10 @@ def test_each_pipeline_becomes_a_study(before: Site):
 def test_the_jobs_are_of_the_study_of_what_they_are_about(before: Site):
     before.add_pipeline("alpha", "lin")
     beta = before.add_pipeline("beta", "chen")
-    asked = before.make(
+    gathering = before.make(
         "benchmark.CollectionRun", dataset=beta.dataset, model=before.model, collection=before.collection
     )
-    before.make("annotation.Job", kind="collect_responses", payload={"run": asked.pk}, title="beta")
+    before.make("annotation.Job", kind="collect_responses", payload={"run": gathering.pk}, title="beta")
     before.make("annotation.Job", kind="run_benchmark", payload={"run": 10**6}, title="gone")
     forward()
     studies = {

@@ -32,7 +32,8 @@ def read_stages(person: Person, language: str = "en") -> dict[str, str]:
     client = Client()
     client.force_login(person)
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = language
-    content = client.get("/").content.decode()
+    assert 'hx-get="/pipeline/"' in client.get("/").content.decode()
+    content = client.get("/pipeline/").content.decode()
     stages = {}
     for marked, stage in re.findall(
         r'<li class="pipeline__stage\s*(pipeline__stage--next)?">(.*?)</li>', content, re.DOTALL
