@@ -66,6 +66,8 @@ def narrow_by_request(request: HttpRequest, rows: QuerySet[A], **fixed: str) -> 
         "list_fixed": fixed.items(),
         "list_choice": choice,
         "is_narrowed": bool(choice.words),
+        "all_url": f"?{urlencode(fixed)}",
+        "archive_url": f"?{urlencode({**fixed, 'archived': '1'})}",
     }
     return NarrowedList(page, cast("QuerySet[A]", page.object_list), choice, context)
 

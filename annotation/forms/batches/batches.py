@@ -26,6 +26,7 @@ from annotation.models import (
     Person,
 )
 from annotation.selectors.access import list_openings
+from annotation.selectors.batches.plan import find_fitting_guideline, suggest_batch_name
 from annotation.selectors.datasets import list_collections, list_models
 from annotation.selectors.people import list_people_in_role
 
@@ -209,6 +210,8 @@ class BatchForm(CollectionPolicyForm, TermsForm):
         assert isinstance(pairs, PairsField)
         pairs.people = list(list_people_in_role(ANNOTATOR)) if data is not None else ()
         self._people("adjudicators", ADJUDICATOR)
+        self.fields["guideline"].initial = find_fitting_guideline(dataset)
+        self.fields["name"].initial = suggest_batch_name(dataset)
         if models_shown:
             self._choices("models", list_models(dataset))
             self._choices("collection", list_collections(dataset))

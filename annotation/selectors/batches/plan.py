@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 from math import ceil
 from statistics import median
 
@@ -23,17 +23,20 @@ from annotation.domain.assignments.plan import (
 from annotation.models import (
     Annotation,
     Batch,
+    Dataset,
     EvaluatedModel,
     Guideline,
     Membership,
     Panel,
     Person,
+    Prompt,
     Response,
 )
 from annotation.selectors.assignments.availability import build_kind, build_limits, list_working_members
 from annotation.selectors.counts import STATES, count_by_stratum
 
 MAX_MEASURED = 1000
+MAX_NAME = 100
 # Of so many people every pair's shared count is shown.
 MAX_SHOWN_PEOPLE = 12
 
@@ -174,6 +177,32 @@ class Plan:
     def nobody_settles(self) -> bool:
         """Disputes are possible, and nobody is there to decide them."""
         return self.overlap > 1 and not self.adjudicators
+
+
+def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
+    """The guideline for a new batch of the dataset: that of its newest batch, else the one published last, of those
+    that name all of its dimensions; failing these, of those that have a criterion for each of them.
+    """
+    prompts = Prompt.objects.filter(dataset=dataset).order_by()
+    dimensions = set(prompts.values_list("dimension", flat=True).distinct())
+    batches = Batch.objects.filter(strata__dataset=dataset).select_related("guideline").order_by("-pk")
+    published = Guideline.objects.exclude(published_at=None).order_by("-published_at", "-pk")
+    guidelines = [*(batch.guideline for batch in batches[:1]), *published]
+    naming = [guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names)]
+    answering = [
+        guideline
+        for guideline in guidelines
+        if all(guideline.document.criteria_for(dimension) for dimension in dimensions)
+    ]
+    return next(iter([*naming, *answering]), None)
+
+
+def suggest_batch_name(dataset: Dataset) -> str:
+    """The dataset's name, with a number where a batch of the study has it; empty where that is too long."""
+    names = set(Batch.objects.filter(name__startswith=dataset.name).values_list("name", flat=True))
+    candidates = (dataset.name if n == 1 else f"{dataset.name}-{n}" for n in count(1))
+    name = next(name for name in candidates if name not in names)
+    return name if len(name) <= MAX_NAME else ""
 
 
 def plan_responses(

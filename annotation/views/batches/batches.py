@@ -56,6 +56,7 @@ def batches(request: HttpRequest) -> HttpResponse:
     shown_lines = list_batch_rows(list(narrowed.rows), person_of(request))
     context = {
         **narrowed.context,
+        "archive_url": "?closed=1&archived=1",  # only closed ones are archived
         "rows": list_rows(shown_lines),
         "closed": closed,
         "some_sealed": any(line.settled is None for line in shown_lines),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -18,6 +20,7 @@ from annotation.models import (
     Dataset,
     Guideline,
     Person,
+    Prompt,
 )
 from annotation.selectors.batches.plan import Plan, measure_pace
 from annotation.selectors.batches.progress import list_batch_rows, measure_annotations, measure_progress
@@ -27,7 +30,15 @@ from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch, set_member_active
 from annotation.services.batches.tasks import withdraw_tasks
 from annotation.services.people.people import add_person, set_roles
-from tests.support import XSTEST_GUIDELINE, decide_next, label, label_next, make_batch, make_corpus
+from tests.support import (
+    FLAMES_GUIDELINE,
+    XSTEST_GUIDELINE,
+    decide_next,
+    label,
+    label_next,
+    make_batch,
+    make_corpus,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -595,3 +606,20 @@ def test_a_batch_leads_to_its_agreement_and_to_a_release_for_who_may_make_one(
     set_roles(person=ma, roles=["manager", "researcher"])
     page = client.get(reverse("batch", args=[batch.name])).content.decode()
     assert f"{reverse('release-new')}?batches={batch.pk}" in page
+
+
+def test_the_guideline_that_fits_and_a_free_name_are_filled_in(
+    manager: Client, batch: Batch, lin: Person, chen: Person
+) -> None:
+    flames = FLAMES_GUIDELINE.load()  # published later, and of other dimensions
+    make_corpus(prompts=2, models=["Hidden-13B"], name="other")
+    chosen_option = re.compile(r'<option value="(\d+)" selected>')
+    page = manager.get(reverse("batch-new", args=["other"])).content.decode()
+    assert chosen_option.findall(page)[0] == str(batch.guideline.pk) != str(flames.pk)
+    assert 'name="name" value="other"' in page
+    make_batch(batch.guideline, Dataset.objects.get(name="other"), annotators=[lin, chen], name="other")
+    page = manager.get(reverse("batch-new", args=["other"])).content.decode()
+    assert 'name="name" value="other-2"' in page
+    Prompt.objects.filter(dataset__name="other").update(dimension="Fairness")
+    page = manager.get(reverse("batch-new", args=["other"])).content.decode()
+    assert chosen_option.findall(page)[0] == str(flames.pk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from django.apps import apps
@@ -52,7 +53,7 @@ def office(client: Client, ma: Person) -> Client:
 
 def has_row(client: Client, address: str, name: str, **query: str) -> bool:
     path, _mark, fixed = address.partition("?")
-    parameters = dict([fixed.split("=")]) if fixed else {}
+    parameters = dict(parse_qsl(fixed))
     content = client.get(path, parameters | query).content.decode()
     table = content.partition("<tbody>")[2].rpartition("</tbody>")[0]
     return re.search(rf">\s*{name}\s*</a>", table) is not None
@@ -80,6 +81,9 @@ def test_what_is_archived_leaves_the_list_and_nothing_else(office: Client, kind:
     assert office.post(f"{path}{name}/archive/", {"archived": "1"}).status_code == 302
     assert not has_row(office, address, name)
     assert has_row(office, address, name, archived="1")
+    content = office.get(path).content.decode()
+    (archive,) = re.findall(r'href="(\?[^"]*archived=1)"', content)
+    assert has_row(office, path + archive.replace("&amp;", "&"), name)
     if kind != "scorers":  # the one that is there was never trained: it has no card to show
         assert office.get(f"{path}{name}/").status_code == 200
     row.refresh_from_db()
