@@ -374,6 +374,7 @@ RESULT_PLAIN = frozenset(
         "Not open to you now",
         "Not significantly different from",
         "Not worse, within the margin: the 95%% interval of the difference lies above minus the margin. Worse: it lies below 0. Anything else is not shown. The interval is over prompts and has an end even where no answer differs. At 80%% power: the loss that so many labels find in 8 of 10 trials, and the margin within which an equal scorer passes in 8 of 10.",
+        "Nothing fits.",
         "Now",
         "Number",
         "Number of such responses",
