@@ -61,6 +61,7 @@ FORMS = frozenset(
     {f"person-{form}" for form in ("add", "roles", "name", "languages", "models", "link", "exposure")}
     | {"import-check", "import-confirm"}
 )
+OF_ADMINS = frozenset({"study-new"})
 OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
@@ -328,7 +329,7 @@ def expect(kind: Kind, name: str, path: str, method: str) -> str:
     is_api = path.startswith("/api/") and name != "api-docs"
     if (
         name in PUBLIC
-        or (kind.is_admin and MAY.get(name))
+        or (kind.is_admin and (MAY.get(name) or name in OF_ADMINS))
         or (not MAY.get(name) and not is_asked_by_page(kind))
     ):
         return "either"
