@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 from urllib.parse import urlencode
 
 from django.apps import apps
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -23,7 +23,7 @@ from annotation.domain.permissions import (
     TRAIN_SCORER,
     Act,
 )
-from annotation.forms.lists import ListChoice, ListForm
+from annotation.forms.lists import ListForm
 from annotation.models import Archivable
 from annotation.services.lists import set_archived
 from annotation.views.access import View, act_required, person_of
@@ -37,10 +37,8 @@ PAGE = 50
 class NarrowedList(Generic[A]):
     """One page of a list. ``context`` is for its template, with ``components/list_tools.html``."""
 
-    page: Page[Any]
     rows: QuerySet[A]
     """Those of the page."""
-    choice: ListChoice
     context: Mapping[str, Any]
 
 
@@ -69,7 +67,7 @@ def narrow_by_request(request: HttpRequest, rows: QuerySet[A], **fixed: str) -> 
         "all_url": f"?{urlencode(fixed)}",
         "archive_url": f"?{urlencode({**fixed, 'archived': '1'})}",
     }
-    return NarrowedList(page, cast("QuerySet[A]", page.object_list), choice, context)
+    return NarrowedList(cast("QuerySet[A]", page.object_list), context)
 
 
 def build_archive_view(model: str, act: Act, back: str) -> View:

@@ -188,13 +188,11 @@ def find_fitting_guideline(dataset: Dataset) -> Guideline | None:
     batches = Batch.objects.filter(strata__dataset=dataset).select_related("guideline").order_by("-pk")
     published = Guideline.objects.exclude(published_at=None).order_by("-published_at", "-pk")
     guidelines = [*(batch.guideline for batch in batches[:1]), *published]
-    naming = [guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names)]
-    answering = [
-        guideline
-        for guideline in guidelines
-        if all(guideline.document.criteria_for(dimension) for dimension in dimensions)
-    ]
-    return next(iter([*naming, *answering]), None)
+    naming = (guideline for guideline in guidelines if dimensions <= set(guideline.document.dimension_names))
+    answering = (
+        guideline for guideline in guidelines if all(map(guideline.document.criteria_for, dimensions))
+    )
+    return next(naming, None) or next(answering, None)
 
 
 def suggest_batch_name(dataset: Dataset) -> str:
