@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from annotation.models import Person
 from tests.conftest import missing
@@ -28,6 +28,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # In a container the shared memory may be small, and a Chromium that fills it dies.
+    "--disable-dev-shm-usage",
 ]
 WINDOW = {"width": 1280, "height": 800}
 PATIENCE = 30_000  # milliseconds; two busy cores are slow
@@ -50,17 +52,37 @@ def until(page: Page, is_so: Callable[[], bool]) -> None:
         page.wait_for_timeout(50)
 
 
+class Chromium:
+    """One browser for all tests of a process, started anew when it has died: one crash fails one test."""
+
+    def __init__(self, playwright: Playwright, executable: str) -> None:
+        self.playwright = playwright
+        self.executable = executable
+        self.started: Browser | None = None
+
+    def start(self) -> Browser:
+        if self.started is None or not self.started.is_connected():
+            self.started = self.playwright.chromium.launch(executable_path=self.executable, args=ARGUMENTS)
+        return self.started
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def chromium() -> Iterator[Chromium]:
     executable = (
         CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium") or shutil.which("chromium-browser")
     )
     if executable is None:
         missing("chromium", f"there is no Chromium at {CHROMIUM}")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        yield started
-        started.close()
+        chromium = Chromium(playwright, executable)
+        yield chromium
+        if chromium.started is not None:
+            chromium.started.close()
+
+
+@pytest.fixture
+def browser(chromium: Chromium) -> Browser:
+    return chromium.start()
 
 
 @pytest.fixture
