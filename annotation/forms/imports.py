@@ -192,8 +192,8 @@ class ImportResponsesForm(TargetForm):
     guideline = build_guideline_field()
 
 
-class LogForm(ImportResponsesForm):
-    """The log of a harness brings its prompts along, so that its dataset may be new."""
+class ResponsesWithPromptsForm(ImportResponsesForm):
+    """A file that brings the prompts of its responses along may make its dataset."""
 
     needs_dataset = False
 
@@ -331,8 +331,8 @@ TARGETS: dict[str, type[TargetForm]] = {
 }
 
 
-def get_target_form(kind: str, format_name: str) -> type[TargetForm]:
-    return LogForm if kind == RESPONSES and FORMATS[format_name].is_log else TARGETS[kind]
+def get_target_form(kind: str, *, brings_prompts: bool) -> type[TargetForm]:
+    return ResponsesWithPromptsForm if brings_prompts else TARGETS[kind]
 
 
 def build_initial(target: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,10 @@ def get_dataset(name: str) -> Dataset:
     return dataset
 
 
+def has_responses() -> bool:
+    return Response.objects.filter(**build_study_filter("prompt__dataset__study")).exists()
+
+
 def get_models(names: list[str]) -> list[EvaluatedModel]:
     """The evaluated models of these names, in this order; an unknown name is an error."""
     models = {model.name: model for model in select_models().filter(name__in=names)}

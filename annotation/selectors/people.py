@@ -19,6 +19,7 @@ from django.utils import timezone
 from annotation.core.errors import N_, NotFound
 from annotation.core.study_scope import build_study_filter, get_study_scope
 from annotation.models import (
+    ANNOTATOR,
     MANAGER,
     ApiToken,
     AuditEvent,
@@ -169,6 +170,15 @@ def read_link_state(link: OneTimeLink) -> LinkState:
     if link.revoked_at is not None or not _may_invite(link.created_by, study):
         return LinkState.REVOKED
     return LinkState.EXPIRED if link.expires_at <= timezone.now() else LinkState.WAITING
+
+
+def count_invited_annotators(batch: Batch) -> int:
+    """How many people may still join the batch as annotators by an invitation."""
+    invitations = Invitation.objects.filter(batch=batch, accepted_at=None, revoked_at=None)
+    return sum(
+        ANNOTATOR in invitation.roles and read_link_state(invitation) == LinkState.WAITING
+        for invitation in invitations.select_related("created_by")
+    )
 
 
 def _may_invite(person: Person | None, study: int | None) -> bool:

@@ -46,12 +46,12 @@ from annotation.selectors.imports import (
     has_running_job,
     list_visible_imports,
 )
+from annotation.selectors.imports.targets import brings_prompts, guess_guideline, guess_target
 from annotation.selectors.imports.uploads import (
     build_problem,
     build_source,
     find_document,
     format_notes,
-    guess_guideline,
     list_columns,
     list_import_notes,
     list_outcome_problems,
@@ -136,7 +136,11 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     target = upload.reading.get("target") if "outcome" in upload.reading else upload.options
     initial = build_initial(target or guess_target(upload) | upload.reading.get("target", {}))
     initial["leave_out"] = upload.reading.get("left_out", [])
-    return _show_check(request, upload, get_target_form(upload.kind, upload.format)(initial=initial))
+    return _show_check(request, upload, _select_form(upload)(initial=initial))
+
+
+def _select_form(upload: Import) -> type[TargetForm]:
+    return get_target_form(upload.kind, brings_prompts=brings_prompts(upload))
 
 
 def _read_as_stated(upload: Import, request: HttpRequest, form: ImportKindForm) -> bool:
@@ -161,7 +165,7 @@ def import_check(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = get_visible_import(person_of(request), import_id)
     if upload.format == BUNDLE or not _read_as_stated(upload, request, ImportKindForm(request.POST)):
         return redirect("import-report", upload.pk)
-    form = get_target_form(upload.kind, upload.format)(request.POST)
+    form = _select_form(upload)(request.POST)
     try:
         if "anew" in request.POST:
             forget_columns(upload=upload, actor=person_of(request))
@@ -199,7 +203,7 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
         return _confirm_bundle(request, upload)
     if not _read_as_stated(upload, request, ImportKindForm(request.POST)):
         return redirect("import-report", upload.pk)
-    form = get_target_form(upload.kind, upload.format)(request.POST)
+    form = _select_form(upload)(request.POST)
     if not form.is_valid():
         return _show_check(request, upload, form, status=422)
     try:
@@ -332,18 +336,6 @@ def refusal_context(error: AssayError | None, upload: Import) -> dict[str, Any]:
     if "outcome" in upload.reading:
         return {"refused": list_outcome_problems(upload)}
     return {"refused": list_problems(upload)}
-
-
-def guess_target(upload: Import) -> dict[str, str]:
-    """A complete format names its own dataset and batch; with one dataset there is nothing to choose."""
-    form = FORMATS[upload.format]
-    names = list(Dataset.objects.values_list("name", flat=True)[:2])
-    only = names[0] if len(names) == 1 else ""
-    return {
-        "dataset": form.name if form.complete else only,
-        "batch": form.name if form.complete else "",
-        "model": form.model_of(upload.file_name) or "",
-    }
 
 
 def import_breadcrumbs(title: str) -> Any:

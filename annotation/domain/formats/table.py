@@ -76,8 +76,12 @@ def read_as(source: Source, kind: str) -> Source:
 
 def name_annotator(source: Source) -> str:
     """Whose labels a file holds by its name, where nobody and nothing in it says it: ``lin`` of ``lin.xlsx``."""
-    name = _EXTENSIONS.sub("", PurePath(source.name.replace("\\\\", "/")).name)
-    return name.strip()[:MAX_NAME_CHARACTERS]
+    return strip_ending(source.name)[:MAX_NAME_CHARACTERS]
+
+
+def strip_ending(file_name: str) -> str:
+    """``lin`` of ``folder/lin.csv.gz``."""
+    return _EXTENSIONS.sub("", PurePath(file_name.replace("\\", "/")).name).strip()
 
 
 def _read_rows(source: Source, *, kind: str) -> Rows:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -131,6 +131,25 @@ def split_names(line: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+FOLDS: Mapping[str, frozenset[str]] = {
+    "pairing": frozenset({"plan", "pairing", "pairs", "quota"}),
+    "settling": frozenset({"settling", "aggregation", "aggregation_threshold", "tolerance"}),
+    "order": frozenset({"order", "seed"}),
+    "time": frozenset({"lease_minutes", "seconds"}),
+    "monitoring": frozenset(
+        {
+            "agreement_threshold",
+            "alarm_action",
+            "second_reading_percent",
+            "second_reading_days",
+            "second_adjudicator_percent",
+        }
+    ),
+    "questions": frozenset({"check_percent", "check_feedback", "qualifying", "qualifying_threshold"}),
+}
+"""The parts of the page that are folded, with the fields of each: most batches leave them as they are."""
+
+
 class BatchForm(CollectionPolicyForm, TermsForm):
     """A new batch of one dataset's responses. ``models_shown`` is False where their names are sealed."""
 
@@ -241,6 +260,11 @@ class BatchForm(CollectionPolicyForm, TermsForm):
                 words = _now("{names}: that is {given}, and the overlap is {overlap}.")
                 names = " + ".join(map(str, pair))
                 self.add_error("pairs", words.format(names=names, given=len(pair), overlap=overlap))
+
+    @property
+    def open_folds(self) -> set[str]:
+        """The folded parts in which something is wrong."""
+        return {name for name, fields in FOLDS.items() if fields & self.errors.keys()}
 
     def build_spec(self, *, open_now: bool) -> BatchSpec:
         """Of a form that is valid. Raises AssayError where its parts do not fit."""

@@ -12,7 +12,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ from annotation.domain.formats.mapping.check import (
     NO_COLUMN_OR_COLUMNS,
     NO_MODEL,
 )
-from annotation.domain.formats.mapping.mapping import LABEL, LEFT_OUT, header_key
+from annotation.domain.formats.mapping.mapping import LEFT_OUT, header_key
 from annotation.domain.formats.preview import (
     Duplicates,
     FilePreview,
@@ -60,14 +59,12 @@ from annotation.domain.formats.preview import (
 )
 from annotation.domain.formats.tables import open_table
 from annotation.domain.guidelines import GuidelineDocument
-from annotation.models import Batch, Guideline, HeaderMapping, Import, Person
+from annotation.models import Batch, HeaderMapping, Import, Person
 from annotation.selectors.guidelines import get_guideline
 
 MAX_ROWS = 10
 MAX_PROBLEMS = 100
 MAX_NAMES = 12
-MAX_SAMPLED = 3000
-"""So many records say of which guideline the dimensions are."""
 MAX_COMPARED = 200_000
 """So many records are looked through for duplicates on a page, in some 60 MiB of memory."""
 MAX_SHOWN_CHARACTERS = 2000
@@ -185,58 +182,6 @@ def find_document(kind: str, target: Mapping[str, Any]) -> GuidelineDocument | N
         return None
     batch = Batch.objects.select_related("guideline").filter(name=target.get("batch") or "").first()
     return batch.guideline.document if batch is not None else None
-
-
-def guess_guideline(upload: Import) -> str:
-    """The latest version of the guideline that knows at least half of the prompts' dimensions, and the most of them; of
-    labels the one that knows the most of what they, or the columns of their table, are called.
-    """
-    words = _count_words(upload) if upload.kind == ANNOTATIONS else _count_dimensions(upload)
-    best, most = "", 0 if upload.kind == ANNOTATIONS else words.total() / 2
-    names = (
-        Guideline.objects.exclude(published_at=None)
-        .values_list("name", flat=True)
-        .distinct()
-        .order_by("name")
-    )
-    for name in names if words else ():
-        guideline = get_guideline(name)
-        known = sum(number for word, number in words.items() if _knows(guideline.document, word, upload.kind))
-        if known >= most and known:
-            best, most = str(guideline), known + 1
-    return best
-
-
-def _knows(document: GuidelineDocument, word: str, kind: str) -> bool:
-    if kind == ANNOTATIONS:
-        return not list_unknown_words(document, [word], [], [])
-    return document.dimension(word) is not None
-
-
-def _count_words(upload: Import) -> Counter[str]:
-    """What labels may be called: the columns of a table, or the controls of the first records."""
-    if upload.format == tables.NAME:
-        try:
-            return Counter(column.removeprefix(LABEL) for column in list_columns(upload))
-        except AssayError:
-            return Counter()
-    items = get_format(upload.format).annotation_reader().items(build_source(upload))
-    return Counter(
-        word
-        for item in islice(items, MAX_SAMPLED)
-        if not isinstance(item, InputError)
-        for word in item.labels
-    )
-
-
-def _count_dimensions(upload: Import) -> Counter[str]:
-    dimensions: Counter[str] = Counter()
-    items = get_format(upload.format).reader(upload.kind).items(build_source(upload))
-    for item in islice(items, MAX_SAMPLED):
-        prompt = item if isinstance(item, PromptRecord) else getattr(item, "prompt", None)
-        if prompt is not None and prompt.dimension:
-            dimensions[prompt.dimension] += 1
-    return dimensions
 
 
 @dataclass(frozen=True)

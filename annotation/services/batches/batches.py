@@ -43,6 +43,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import is_awaiting_confirmation
 from annotation.selectors.counts import count_tasks
+from annotation.selectors.people import count_invited_annotators
 from annotation.services import jobs
 from annotation.services.assignments import end_claims
 from annotation.services.assignments.plan import (
@@ -349,7 +350,9 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
             name=batch.name,
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
-        check_annotators(batch.overlap, count_annotators(batch))
+        # A pool needs no plan: whoever is invited begins when they have joined.
+        invited = count_invited_annotators(batch) if batch.pairing == Batch.Pairing.POOL else 0
+        check_annotators(batch.overlap, count_annotators(batch) + invited)
         check_enough_questions(locked)
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:

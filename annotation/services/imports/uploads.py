@@ -33,13 +33,13 @@ from annotation.domain.formats.tables import is_table
 from annotation.models import Batch, HeaderMapping, Import, Job, Person
 from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
 from annotation.selectors.imports import has_running_job
+from annotation.selectors.imports.targets import brings_prompts, guess_guideline
 from annotation.selectors.imports.uploads import (
     MAX_PROBLEMS,
     build_source,
     find_document,
     find_remembered,
     group_to_json,
-    guess_guideline,
     list_columns,
     remember_columns,
     to_json_params,
@@ -344,6 +344,7 @@ def _import_file(upload: Import, run: Run) -> ImportReport:
             model=options.get("model"),
             collection=options.get("collection"),
             guideline=options.get("guideline"),
+            make_dataset=brings_prompts(upload),
             run=run,
         )
     request = ImportRequest(

@@ -14,15 +14,16 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.core.error_messages import error_text
 from annotation.core.errors import N_, AssayError
 from annotation.core.http import breadcrumbs
-from annotation.core.study_scope import build_study_filter
 from annotation.domain.permissions import MANAGE_BATCHES
 from annotation.forms.batches.policy import PolicyForm
-from annotation.models import Batch, Guideline, Person, Response
+from annotation.models import Batch, Guideline, Person
 from annotation.selectors.access import is_awaiting_confirmation, sealed_batches
 from annotation.selectors.batches import get_batch
 from annotation.selectors.batches.monitoring import build_outlook, list_alarmed, list_batch_stats
 from annotation.selectors.batches.plan import measure_pace, plan_batch
 from annotation.selectors.batches.progress import BatchRow, find_end_job, list_batch_rows
+from annotation.selectors.datasets import has_responses
+from annotation.selectors.people import count_invited_annotators
 from annotation.selectors.quality.adjudicators import (
     measure_adjudicator_agreement,
     measure_intra_rater_agreement,
@@ -61,7 +62,7 @@ def batches(request: HttpRequest) -> HttpResponse:
         "closed": closed,
         "some_sealed": any(line.settled is None for line in shown_lines),
         "any": all_batches.exists(),
-        "has_responses": Response.objects.filter(**build_study_filter("prompt__dataset__study")).exists(),
+        "has_responses": has_responses(),
         "has_guideline": Guideline.objects.exclude(published_at=None).exists(),
     }
     return render(request, "annotation/batches/list.html", context)
@@ -194,9 +195,12 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", page_title: st
 def draft_plan_context(batch: Batch) -> dict[str, Any]:
     plan = plan_batch(batch)
     measured = measure_pace(batch.guideline.name)
+    invited = count_invited_annotators(batch) if batch.pairing == Batch.Pairing.POOL else 0
     return {
         "plan": plan,
         "measured": measured,
+        "invited": invited,
+        "is_filled_by_invited": plan.annotators + invited >= batch.overlap,
         **describe_plan(plan, batch.guideline, batch.due_date),
         **facts_context(batch),
     }

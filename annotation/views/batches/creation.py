@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from datetime import date
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -80,6 +82,9 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
         return show_form(request, form, chosen_dataset, status=422)
     if isinstance(made, Job):
         return redirect("batch-making", made.pk)
+    if request.POST.get("draft") == "invite":
+        messages.success(request, _("The batch is made. Invite its people, then open it."))
+        return redirect(f"{reverse('invitations')}?{urlencode({'batch': made.name})}")
     is_open = made.state == Batch.State.OPEN
     messages.success(request, _("The batch is open.") if is_open else _("The batch is kept as a draft."))
     return redirect("batch", made.name)
@@ -120,9 +125,10 @@ def plan_context(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
     """From whatever of the form is valid; an empty form is planned with its initial values."""
     form.is_valid()
     data = form.cleaned_data if form.is_bound else {}
-    guideline = data.get("guideline") or (
-        None if form.is_bound else Guideline.objects.exclude(published_at=None).first()
-    )
+    guideline = data.get("guideline")
+    if guideline is None and not form.is_bound:
+        published = Guideline.objects.exclude(published_at=None)
+        guideline = form.fields["guideline"].initial or published.first()
     measured = measure_pace(guideline.name) if guideline is not None else None
     collection = data.get("collection")
     plan = plan_responses(

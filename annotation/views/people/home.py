@@ -16,6 +16,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, VIEWER, Person
 from annotation.selectors.access import roles_of
 from annotation.selectors.batches.own_progress import list_own_batches
 from annotation.selectors.batches.progress import list_batch_rows
+from annotation.selectors.datasets import has_responses
 from annotation.selectors.overview import list_current_batches, list_own_jobs, list_pending_work
 from annotation.selectors.people import list_people_in_role
 from annotation.selectors.studies import list_studies
@@ -61,4 +62,5 @@ def overview_context(person: Person) -> dict[str, Any]:
         "unreliable": list_unreliable(person, get_language() or "en") if may(person, CUT_RELEASE) else [],
         "jobs": list_own_jobs(person),
         "batches": list_batch_rows(batches, person),
+        "has_responses": bool(batches) or (manages and has_responses()),
     }

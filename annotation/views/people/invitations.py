@@ -81,7 +81,8 @@ def invitations(request: HttpRequest) -> HttpResponse:
             context = {
                 "links": [
                     (invitation, build_site_url(request, "join", secret)) for invitation, secret in made
-                ]
+                ],
+                "batch": form.cleaned_data["batch"],
             }
             form = InvitationForm(**options)
     page = Paginator(all_invitations(), PAGE).get_page(request.GET.get("page"))

@@ -237,7 +237,11 @@ def test_a_column_for_each_model_becomes_a_response_for_each(tmp_path: Path):
         (["甲模型的回答", "乙模型的回答"], ["甲模型", "乙模型"]),
         (["response1", "response2"], ["response1", "response2"]),
         (["Claude 3 Opus", "文心一言"], ["Claude 3 Opus", "文心一言"]),
+        (["模型甲", "模型乙"], ["模型甲", "模型乙"]),
+        (["Model A", "Model B"], ["Model A", "Model B"]),
+        (["model_1", "model_2"], ["model_1", "model_2"]),
         (["response_length", "response_time"], []),
+        (["model size", "模型说明"], []),
     ],
 )
 def test_models_are_named_by_their_columns(columns: list[str], models: list[str]):

@@ -20,8 +20,11 @@ from django.utils import timezone
 
 from annotation.core.errors import AssayError, Conflict
 from annotation.core.study_scope import limit_to_studies
-from annotation.models import AuditEvent, Batch, Invitation, Person
+from annotation.domain.batch_spec import BatchSpec
+from annotation.models import AuditEvent, Batch, Dataset, Guideline, Invitation, Person
 from annotation.selectors.people import LinkState, hash_secret, read_link_state
+from annotation.services.assignments import claim_next_task
+from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.people.invitations import LinkEnded, accept_invitation, invite, revoke_invitation
 from annotation.services.people.people import add_person, deactivate_person, set_roles
 from annotation.services.studies import create_study
@@ -321,3 +324,39 @@ def test_of_two_who_choose_one_name_at_once_one_is_told(ma: Person) -> None:
     )
     assert sorted(came) == ["AssayError", "gao"]
     assert Invitation.objects.filter(accepted_at=None).count() == 1
+
+
+def test_a_pool_opens_for_those_who_are_invited_into_it(
+    manager: Client, ma: Person, guideline: Guideline, dataset: Dataset
+) -> None:
+    batch = create_batch(BatchSpec(name="first", guideline=guideline, dataset=dataset, open_now=False))
+    with pytest.raises(AssayError, match="at least 2 annotators; 0 are named"):
+        set_state(batch=batch, state=Batch.State.OPEN)
+    _invitation, secret = invite(roles=["annotator"], days=7, batch=batch, actor=ma)
+    invite(roles=["adjudicator"], days=7, batch=batch, actor=ma)
+    withdrawn, _ = invite(roles=["annotator"], days=7, batch=batch, actor=ma)
+    revoke_invitation(invitation_id=withdrawn.pk, actor=ma)
+    with pytest.raises(AssayError, match="1 are named"):
+        set_state(batch=batch, state=Batch.State.OPEN)
+    invite(roles=["annotator"], days=7, batch=batch, actor=ma)
+    page = manager.get(reverse("batch", args=[batch.name])).content.decode()
+    assert "2 more annotators are invited into it" in page
+    set_state(batch=batch, state=Batch.State.OPEN)
+    person = accept_invitation(secret=secret, name="gao", password=GOOD)
+    assert claim_next_task(batch=batch, person=person) is not None
+
+
+def test_a_batch_without_annotators_is_made_and_leads_to_the_invitations(
+    manager: Client, guideline: Guideline, dataset: Dataset
+) -> None:
+    address = reverse("batch-new", args=[dataset.name])
+    assert "Make the batch and invite people" in manager.get(address).content.decode()
+    sent = {"name": "first", "guideline": guideline.pk, "overlap": 2, "lease_minutes": 30, "draft": "invite"}
+    answer = manager.post(address, sent)
+    assert answer["location"] == f"{reverse('invitations')}?batch=first"
+    assert Batch.objects.get().state == Batch.State.DRAFT
+    form = manager.get(answer["location"]).context["form"]
+    assert (form["batch"].value(), form["roles"].value()) == (Batch.objects.get().pk, ["annotator"])
+    sent = {"roles": ["annotator"], "notes": "a\nb", "days": 7, "batch": Batch.objects.get().pk}
+    made = manager.post(reverse("invitations"), sent)
+    assert "To the batch first" in made.content.decode()

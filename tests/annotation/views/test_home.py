@@ -52,7 +52,7 @@ def raise_alarm(batch: Batch) -> None:
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_an_empty_site_says_what_to_do_first(ma: Person, he: Person, language: str) -> None:
     idle = {"en": "Nothing waits for you.", "zh-hans": "没有待办事项。"}[language]
-    first = {"en": "No batch at work", "zh-hans": "没有进行中的批次"}[language]
+    first = {"en": "Nothing to label yet", "zh-hans": "还没有可标注的内容"}[language]
     assert idle in read(ma, language)
     assert first in read(ma, language)
     assert idle in read(he, language)

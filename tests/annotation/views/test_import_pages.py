@@ -366,3 +366,49 @@ def test_a_spreadsheet_is_shown_and_imported_as_it_comes(manager: Client, tmp_pa
         ("一", "第一个问题？", "from a spreadsheet"),
         ("二", "第二个问题？", "from a spreadsheet"),
     }
+
+
+WIDE = (
+    "id,question,dimension,Model A,Model B\n"
+    "q1,Is it fair?,Fairness,It is.,It is not.\n"
+    "q2,And this?,Fairness,Yes.,No.\n"
+)
+
+
+def test_one_table_brings_prompts_and_the_responses_of_each_model(manager: Client) -> None:
+    sent = upload(manager, WIDE, "fair questions.csv")
+    assert sent.kind == "responses"
+    form = manager.get(reverse("import-report", args=[sent.pk])).context["form"]
+    assert form["dataset"].value() == "fair questions"
+    press_import(manager, sent, dataset="fair questions")
+    jobs.run(Job.objects.latest("pk").pk)
+    dataset = Dataset.objects.get()
+    assert dataset.name == "fair questions"
+    assert list(Prompt.objects.order_by("key").values_list("key", "text", "dimension")) == [
+        ("q1", "Is it fair?", "Fairness"),
+        ("q2", "And this?", "Fairness"),
+    ]
+    answers = Response.objects.order_by("prompt__key", "model__name").values_list("model__name", "text")
+    assert list(answers) == [
+        ("Model A", "It is."),
+        ("Model B", "It is not."),
+        ("Model A", "Yes."),
+        ("Model B", "No."),
+    ]
+
+    # More of the same prompts go where those are; another file gets a name that is free.
+    def suggest(content: str) -> str:
+        later = upload(manager, content, "fair questions.csv")
+        value = manager.get(reverse("import-report", args=[later.pk])).context["form"]["dataset"].value()
+        return str(value)
+
+    assert suggest(WIDE.replace("Model A", "Model C")) == "fair questions"
+    assert suggest("prompt_id,Model C\nq1,It may be.\nq2,Hardly.\n") == "fair questions"
+    assert suggest(WIDE.replace("Is it", "Was it").replace("And this", "And that")) == "fair questions-2"
+
+
+def test_responses_without_the_texts_of_their_prompts_make_no_dataset(manager: Client) -> None:
+    sent = upload(manager, "prompt_id,Model C\nq1,It may be.\n", "answers.csv")
+    assert "There is no dataset yet" in page(manager, sent)
+    assert press_import(manager, sent, dataset="answers").status_code == 422
+    assert not Dataset.objects.exists()

@@ -49,6 +49,10 @@ _MEASURES = frozenset(
 MAX_LEVEL = 100
 _NUMBERED = re.compile(r"^(\d+|[A-Za-z])$")
 """``1`` or ``A`` alone, which names nobody and nothing."""
+_UNNAMED_MODEL = re.compile(
+    r"^(?:模型|model)[\s_#-]*(?:\d{1,2}|[a-z]|[甲乙丙丁戊己庚辛壬癸一二三四五六七八九十])$"
+)
+"""``模型甲``, ``模型A`` or ``Model 2``: as models are called where annotators must not know which they are."""
 _PARENTHESES = re.compile(r"[（(［\[](.*?)[)）］\]]")
 
 
@@ -262,7 +266,9 @@ def _strip_word(column: str, words: Iterable[str]) -> str | None:
 
 
 def _is_model_name(column: str) -> bool:
-    """``gpt-4``, ``llama 2`` and ``文心一言``, but not ``command line``'s ``commander``."""
-    name = column.strip().casefold()
+    """``gpt-4``, ``llama 2``, ``文心一言`` and ``模型甲``, but not ``command line``'s ``commander``."""
+    name = unicodedata.normalize("NFKC", column).strip().casefold()
+    if _UNNAMED_MODEL.match(name):
+        return True
     starts = [stem for stem in MODEL_STEMS if name.startswith(stem)]
     return any(not stem.isascii() or not name[len(stem) :][:1].isalpha() for stem in starts)
