@@ -20,16 +20,21 @@ KEPT = ("django_migrations", "django_content_type", "auth_permission", "auth_gro
 """Tables that stay as the migrations filled them."""
 
 
+def hash_migrations() -> str:
+    """Of the code that makes a database: Django's version, the apps and their migrations."""
+    code = hashlib.sha256(repr((django.VERSION, settings.INSTALLED_APPS)).encode())
+    for file in sorted(ROOT.glob("*/migrations/*.py")):
+        code.update(file.read_bytes())
+    return code.hexdigest()
+
+
 class MigratedDatabase:
     """A SQLite database that all migrations of this code were applied to, kept from run to run. The first worker of a
     first run makes it, which takes ten seconds; the others wait for it, and all work on copies of ``template``.
     """
 
     def __init__(self, folder: Path) -> None:
-        code = hashlib.sha256(repr((django.VERSION, settings.INSTALLED_APPS)).encode())
-        for file in sorted(ROOT.glob("*/migrations/*.py")):
-            code.update(file.read_bytes())
-        self.template = folder / f"{code.hexdigest()}.sqlite3"
+        self.template = folder / f"{hash_migrations()}.sqlite3"
         self._lock = (folder / "lock").open("w")
 
     def copy_to(self, ours: Path) -> None:

@@ -23,7 +23,8 @@ from annotation.models import (
 from annotation.selectors.adjudication import count_waiting_disputes
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from tests.annotation.invariants import counts_are_right, nothing_is_broken, repeats_are_right
-from tests.annotation.models.test_migrations import Old, elsewhere  # noqa: F401  (a fixture)
+from tests.annotation.models.test_migrations import Old
+from tests.former_databases import BringTo, bring_to, elsewhere  # noqa: F401  (fixtures)
 from tests.support import XSTEST_GUIDELINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
@@ -157,10 +158,8 @@ class Site(Old):
 
 
 @pytest.fixture
-def site(elsewhere: None) -> Site:  # noqa: F811
-    executor = MigrationExecutor(connection)
-    executor.migrate(BEFORE)
-    return Site(executor.loader.project_state(BEFORE).apps)
+def site(bring_to: BringTo) -> Site:  # noqa: F811
+    return Site(bring_to(BEFORE))
 
 
 def migrate_forward() -> None:

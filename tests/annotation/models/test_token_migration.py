@@ -11,7 +11,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 
 from annotation.models import ApiToken
-from tests.annotation.models.test_migrations import Old, elsewhere  # noqa: F401  (a fixture)
+from tests.annotation.models.test_migrations import Old
+from tests.former_databases import BringTo, bring_to, elsewhere  # noqa: F401  (fixtures)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 BEFORE = [("annotation", "0011_job_kind"), ("contenttypes", "0002_remove_content_type_name")]
@@ -27,8 +28,8 @@ CREATE TABLE authtoken_token (
 
 
 @pytest.fixture
-def old(elsewhere: None) -> Old:  # noqa: F811
-    old = Old(MigrationExecutor(connection).migrate(BEFORE).apps)
+def old(bring_to: BringTo) -> Old:  # noqa: F811
+    old = Old(bring_to(BEFORE))
     old.model("Person").objects.filter(username="chen").update(is_active=False)
     time = "timestamptz" if connection.vendor == "postgresql" else "datetime"
     with connection.cursor() as cursor:
