@@ -32,6 +32,7 @@ from annotation.selectors.access import (
     sealed_batches,
     sealed_datasets,
 )
+from benchmark.domain.leaderboards.board import COMPARED
 from benchmark.domain.leaderboards.grounds import Ground
 from benchmark.domain.leaderboards.withholding import (
     convert_board,
@@ -83,6 +84,32 @@ def find_board(run: BenchmarkRun) -> dict[str, Any]:
     """The board as anybody may see it; what a run has stored is read here alone. Empty until the run is finished."""
     board: dict[str, Any] = run.board
     return convert_board(run.scorer.guideline.document, board)
+
+
+class BoardTop(NamedTuple):
+    """What a list shows of a board: its first row, and by column how many models are compared (``n``, ``of``)."""
+
+    row: dict[str, Any]
+    compared: dict[str, dict[str, int]]
+
+
+def list_board_tops(runs: Iterable[BenchmarkRun]) -> dict[int, BoardTop]:
+    """By run, of those that have a row. The boards themselves, hundreds of kilobytes each, are left in the database,
+    but for those of earlier versions, which are converted whole.
+    """
+    boards = BenchmarkRun.objects.filter(pk__in=[run.pk for run in runs]).exclude(finished_at=None)
+    tops: dict[int, BoardTop] = {}
+    earlier = []
+    for pk, row, compared in boards.values_list("pk", "board__rows__0", f"board__{COMPARED}"):
+        if compared is None:
+            earlier.append(pk)
+        elif row is not None:
+            tops[pk] = BoardTop(row, compared)
+    for run in boards.filter(pk__in=earlier).select_related("scorer__guideline"):
+        board = find_board(run)
+        if board.get("rows"):
+            tops[run.pk] = BoardTop(board["rows"][0], board[COMPARED])
+    return tops
 
 
 def list_board_rows(run: BenchmarkRun) -> list[dict[str, Any]]:

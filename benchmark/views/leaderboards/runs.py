@@ -33,10 +33,11 @@ from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.leaderboards.comparison import ExplainedChange, compare_run
 from benchmark.selectors.leaderboards.freshness import compute_freshness, find_stale_kinds
 from benchmark.selectors.leaderboards.runs import (
+    BoardTop,
     find_running_retraining,
     get_finished_board,
     get_run,
-    list_board_rows,
+    list_board_tops,
     list_jobs,
     list_retraining_runs,
     list_run_rows,
@@ -67,11 +68,24 @@ from benchmark.views.leaderboards.query import (
 from benchmark.views.leaderboards.tabs.estimates import estimates_context
 from benchmark.views.leaderboards.tabs.groups import groups_context
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
-from benchmark.views.leaderboards.tabs.reading import count_compared, headline_value
+from benchmark.views.leaderboards.tabs.reading import headline_column
 from benchmark.views.leaderboards.tabs.sensitivity import sensitivity_context
 from benchmark.views.leaderboards.tabs.table import board_context
 from benchmark.views.leaderboards.tabs.trend import trend_context
 from scoring.views.scorers.promotions import find_promotion_reason
+
+# Large, and a list reads none of them.
+NOT_LISTED = (
+    "board",
+    "cost",
+    "replaces__board",
+    "replaces__cost",
+    "scorer__card",
+    "scorer__evaluation",
+    "scorer__guideline__content",  # kept by its hash, once it was read
+    "scorer__guideline__source",
+    "scorer__release__manifest",
+)
 
 
 @require_GET
@@ -79,35 +93,32 @@ from scoring.views.scorers.promotions import find_promotion_reason
 def runs(request: HttpRequest) -> HttpResponse:
     """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
-    narrowed = narrow_by_request(request, list_runs())
+    narrowed = narrow_by_request(request, list_runs().defer(*NOT_LISTED))
     listed = list_run_rows(person, narrowed.rows)
-    stale = find_stale_kinds([listed_run.run for listed_run in listed if not listed_run.sealed])
+    readable = [listed_run.run for listed_run in listed if not listed_run.sealed]
+    stale, tops = find_stale_kinds(readable), list_board_tops(readable)
     lines = [
-        {
-            "run": listed_run.run,
-            "sealed": listed_run.sealed,
-            "stale": listed_run.run.pk in stale,
-            "first": _find_leader_row(listed_run.run),
-            "first_compared": _count_compared(listed_run.run),
-        }
-        for listed_run in listed
+        {"run": row.run, "sealed": row.sealed, "stale": row.run.pk in stale}
+        | _describe_leader(row.run, tops.get(row.run.pk))
+        for row in listed
     ]
     context = {**narrowed.context, "runs": lines, "any": BenchmarkRun.objects.exists()}
     return render(request, "benchmark/leaderboards/runs.html", context)
 
 
-def _find_leader_row(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
-    """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
-    rows = list_board_rows(benchmark_run)
-    return rows[0] if rows and headline_value(benchmark_run, rows[0]) is not None else None
-
-
-def _count_compared(benchmark_run: BenchmarkRun) -> int:
-    """How many models are compared, where they are not all; else 0."""
-    if not list_board_rows(benchmark_run):
-        return 0
-    compared = count_compared(benchmark_run)
-    return 0 if compared.are_all else compared.n
+def _describe_leader(benchmark_run: BenchmarkRun, top: BoardTop | None) -> dict[str, Any]:
+    """``first`` is the row of who stands highest, if anybody has the number that the board is ranked by;
+    ``first_compared`` how many models are compared, where they are not all.
+    """
+    if top is None:
+        return {}
+    column = headline_column(benchmark_run)
+    compared = top.compared.get(column.name)
+    is_part = compared is not None and compared["n"] != compared["of"]
+    return {
+        "first": top.row if column.statistic(top.row)["value"] is not None else None,
+        "first_compared": compared["n"] if compared is not None and is_part else 0,
+    }
 
 
 @require_http_methods(["GET", "POST"])

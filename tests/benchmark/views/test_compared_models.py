@@ -22,7 +22,7 @@ from benchmark.domain.estimates.estimates import compute_estimates
 from benchmark.domain.leaderboards.board import BoardFigures
 from benchmark.domain.leaderboards.withholding import convert_estimates
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.leaderboards.runs import find_part
+from benchmark.selectors.leaderboards.runs import find_board, find_part, list_board_tops
 from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_json, board_to_csv, board_to_latex
 from benchmark.views.leaderboards.tabs.pairs import pairs_context
@@ -150,6 +150,15 @@ def test_the_list_of_runs_does_not_say_who_is_surely_first(
     assert "not ranked" in rows["predicted"]
     assert "among the 2 compared" in rows["half"]
     assert not any(words in rows["labelled"] for words in ("not ranked", "among"))
+
+
+@pytest.mark.parametrize("name", ["predicted", "labelled", "half", "earlier"])
+def test_the_list_reads_of_a_board_what_the_board_says(name: str, request: pytest.FixtureRequest):
+    run = request.getfixturevalue(name)
+    board = find_board(run)
+    top = list_board_tops([run])[run.pk]
+    assert top.row == board["rows"][0]
+    assert top.compared == board["compared"]
 
 
 def test_json_has_null_for_what_is_not_compared_and_says_why(predicted: BenchmarkRun):

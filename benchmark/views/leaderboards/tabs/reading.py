@@ -100,11 +100,6 @@ def headline_column(run: BenchmarkRun) -> BoardColumn:
     return find_headline_column(document, document.metric(document.rank_by))
 
 
-def headline_value(run: BenchmarkRun, row: BoardRow) -> float | None:
-    """The number that the board is ranked by."""
-    return headline_column(run).statistic(row)["value"]
-
-
 def find_headline_column(document: GuidelineDocument, metric: Metric) -> BoardColumn:
     """Its overall number; without one, that of its first dimension."""
     return BoardColumn(None if metric.overall != "none" else list_metric_scopes(document, metric)[0], metric)
